@@ -1,0 +1,127 @@
+# The server of an instance: start, stop, and the ways to it. Its cluster lies in $root/srv/pg_graphrag.
+
+need_instance() { # $root of the instance, whatever its base; exit code 3 if there is none
+    [ -d "$instance" ] || { say "there is no server of $checkout. Run: bin/graphrag-server up"; exit 3; }
+    choose_runtime
+    [ "$runtime" != docker ] || return 0
+    local clusters=("$instance"/root-*/srv/pg_graphrag)
+    [ -d "${clusters[0]}" ] || { say "the server of $checkout was never completed. Run: bin/graphrag-server up"; exit 3; }
+    root=${clusters[0]%/srv/pg_graphrag}
+}
+
+server_runs() {
+    [ "$runtime" != docker ] || { docker_runs; return; }
+    local pid_file=$root/srv/pg_graphrag/data/postmaster.pid pid
+    [ -s "$pid_file" ] || return 1
+    read -r pid < "$pid_file"
+    # After a reboot the number may be another process's.
+    [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = postgres ]
+}
+
+cmd_up() {
+    choose_runtime
+    if [ "$runtime" = docker ]; then
+        docker_up
+    else
+        prepare
+        if ! server_runs; then
+            [ -d "$root/srv/pg_graphrag/data" ] || make_cluster
+            start_server
+        fi
+    fi
+    cmd_status
+}
+
+make_password() {
+    [ -s "$instance/password" ] ||
+        (umask 077 && od -An -N 16 -t x1 /dev/urandom | tr -d ' \n' > "$instance/password")
+}
+
+make_cluster() {
+    make_password
+    as_server sh -c 'cd && umask 077 && cat > password' < "$instance/password"
+    as_server sh -s < "$checkout/docker/make-cluster" > "$instance/initdb.log" 2>&1 ||
+        { tail -n 20 "$instance/initdb.log" >&2; die "initdb failed"; }
+}
+
+start_server() {
+    local log=$root/srv/pg_graphrag/postgresql.log
+    copy_name_service
+    as_server sh -c 'cd && cat > graphrag.conf' < "$checkout/docker/postgresql.conf"
+    for _ in 1 2 3; do
+        choose_port
+        # sysv: neither a chroot nor bubblewrap has a /dev/shm in memory to rely on
+        if as_server pg_ctl start --wait --silent -D /srv/pg_graphrag/data -l /srv/pg_graphrag/postgresql.log \
+            -o "-p $port -c listen_addresses=127.0.0.1 -c dynamic_shared_memory_type=sysv" < /dev/null > /dev/null 2>&1 9>&-; then
+            return
+        fi
+        tail -n 20 "$log" 2> /dev/null | grep -q 'Address already in use' || break
+        rm -f "$instance/port" # somebody was quicker
+    done
+    tail -n 20 "$log" >&2
+    die "the server did not start ($log)"
+}
+
+choose_port() { # the instance's own while it is free
+    port=$(cat "$instance/port" 2> /dev/null || true)
+    while [ -z "$port" ] || (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do
+        port=$((20000 + RANDOM % 12000)) # below the range the kernel gives to clients
+    done
+    printf '%s\n' "$port" > "$instance/port"
+}
+
+cmd_down() {
+    need_instance
+    server_runs || { say "the server of $checkout does not run"; return; }
+    if [ "$runtime" = docker ]; then
+        compose stop >&2
+    else
+        as_server pg_ctl stop --wait --silent -m fast -D /srv/pg_graphrag/data < /dev/null
+    fi
+    say "stopped the server of $checkout"
+}
+
+cmd_status() {
+    need_instance
+    printf '%-10s %s\n' runtime: "$runtime" checkout: "$checkout" folder: "$instance"
+    server_runs || { echo "server:    stopped"; exit 3; }
+    printf '%-10s %s\n' server: "127.0.0.1 port $(< "$instance/port"), user postgres, database graphrag"
+    [ "$runtime" = docker ] ||
+        printf '%-10s %s\n' socket: "$root/run/postgresql" log: "$root/srv/pg_graphrag/postgresql.log"
+    printf '%-10s %s\n' psql: "$checkout/bin/graphrag-server psql" url: "$checkout/bin/graphrag-server url"
+}
+
+need_server() {
+    need_instance
+    server_runs || die "the server of $checkout does not run. Run: bin/graphrag-server up"
+}
+
+cmd_url() {
+    need_server
+    printf 'postgresql://postgres:%s@127.0.0.1:%s/%s\n' "$(< "$instance/password")" "$(< "$instance/port")" "${1:-graphrag}"
+}
+
+cmd_psql() {
+    need_server
+    [ "$runtime" != docker ] || { inside psql "$@"; return; }
+    # The server's own psql, started on the host by the root's own loader: it is of the right version and sees the host's files.
+    local loader libraries
+    loader=$(compgen -G "$root/usr/lib*/ld-linux*" | head -n 1)
+    libraries=$(compgen -G "$root/usr/lib/*-linux-gnu")
+    PGHOST=127.0.0.1 PGPORT=$(< "$instance/port") PGUSER=postgres PGPASSWORD=$(< "$instance/password") PGDATABASE=graphrag \
+        exec "$loader" --library-path "$libraries" "$root/usr/lib/postgresql/17/bin/psql" "$@"
+}
+
+cmd_exec() {
+    need_instance
+    inside "$@"
+}
+
+inside() { # CMD...: inside the root, as the server's user, with libpq's environment set to the server
+    if [ "$runtime" = docker ]; then
+        # A terminal only where there is one.
+        if [ -t 0 ]; then compose exec server "$@"; else compose exec --no-TTY server "$@"; fi
+    else
+        as_server env PGPORT="$(cat "$instance/port" 2> /dev/null || true)" PGUSER=postgres PGDATABASE=graphrag "$@"
+    fi
+}

@@ -1,0 +1,165 @@
+"""The command ``pg-graphrag``: documents in, worker, search and status, on any libpq URL."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from pg_graphrag import __version__
+from pg_graphrag.cli.database import explain
+from pg_graphrag.errors import GraphRAGError
+
+_URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
+libpq's own environment, PGHOST, PGDATABASE, PGSERVICE, …)"""
+
+_EPILOG = """exit status: 0 done; 1 something failed, each thing named on standard error; 2 wrong usage"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        status: int = given.run(given)
+        sys.stdout.flush()
+        return status
+    except (psycopg.Error, GraphRAGError) as error:
+        print(f"pg-graphrag: {explain(error)}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has enough; Python must not fail again on flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("pg-graphrag: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pg-graphrag", description="Documents into a pg_graphrag database, and answers out of it.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"pg-graphrag {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--url", default=os.environ.get("PG_GRAPHRAG_URL", ""), help=_URL_HELP)
+    corpus = argparse.ArgumentParser(add_help=False, parents=[common])
+    corpus.add_argument("--corpus", default="default", help="corpus to use (default: default)")
+
+    ingest = commands.add_parser(
+        "ingest",
+        parents=[corpus],
+        help="insert files as documents",
+        description="""Insert files: text, Markdown, HTML, PDF, and JSON Lines (one document a line: content or text,
+        and optionally source_key or id, title, metadata). The key of a document is its path below PATH; a file whose
+        key is there already replaces it, at no cost when nothing changed. Folders are searched for files with known
+        endings, hidden ones left out.""",
+    )
+    ingest.add_argument("paths", nargs="+", metavar="PATH", help="file or folder")
+    ingest.add_argument("--prefix", default="", help="put before every key, to keep folders with equal names apart")
+    ingest.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave out files like PATTERN (repeatable)"
+    )
+    ingest.add_argument(
+        "--prune",
+        action="store_true",
+        help="also delete documents of this corpus and prefix that an earlier ingest read and that are no longer there",
+    )
+    ingest.add_argument("--wait", action="store_true", help="then wait until a worker has indexed them")
+    ingest.set_defaults(run=_ingest)
+
+    worker = commands.add_parser(
+        "worker",
+        parents=[common],
+        help="do the queued work",
+        description="""Index what is queued, until told to stop: SIGTERM or SIGINT ends the running step, gives its
+        jobs back and exits; a second one exits at once.""",
+    )
+    worker.add_argument(
+        "--concurrency", type=_positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
+    )
+    worker.add_argument("--once", action="store_true", help="exit when nothing is due, showing the progress meanwhile")
+    worker.set_defaults(run=_worker)
+
+    search = commands.add_parser("search", parents=[corpus], help="search a corpus")
+    search.add_argument("query", metavar="QUERY")
+    search.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
+    search.add_argument(
+        "--filter", type=_json_object, metavar="JSON", help="only documents whose metadata contains this object"
+    )
+    search.add_argument(
+        "--options", type=_json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
+    )
+    search.add_argument("--explain", action="store_true", help="also show why each result is there")
+    search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
+    search.set_defaults(run=_search)
+
+    status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
+    status.add_argument("--corpus", help="only this corpus (default: all)")
+    status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
+    status.add_argument("--json", action="store_true", help="one JSON object per corpus")
+    status.set_defaults(run=_status)
+    return parser
+
+
+# Each command imports what it needs when it runs: a search should not wait for the PDF library.
+
+
+def _ingest(given: argparse.Namespace) -> int:
+    try:
+        from pg_graphrag.cli.ingest import ingest
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            f"ingest needs the Python package {error.name}", hint='Install it with pip install "pg-graphrag[cli]".'
+        ) from error
+    return ingest(given.url, given.corpus, given.paths, given.prefix, given.exclude, given.prune, given.wait)
+
+
+def _worker(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.worker import work
+
+    return work(given.url, given.concurrency, given.once)
+
+
+def _search(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.search import search
+
+    return search(
+        given.url,
+        given.corpus,
+        given.query,
+        given.mode,
+        given.top_k,
+        given.filter,
+        given.options,
+        given.explain,
+        given.json,
+    )
+
+
+def _status(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.status import status
+
+    return status(given.url, given.corpus, given.watch, given.json)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
+    return value

@@ -1,0 +1,43 @@
+"""Connections of the CLI, and the database's errors as a person reads them."""
+
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.errors import GraphRAGError
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """Connect to a database that has the extension.
+
+    Raises
+    ------
+    psycopg.OperationalError
+        When there is no such server or database.
+    GraphRAGError
+        58P01 when the database lacks the extension.
+    """
+    connection = psycopg.connect(url, **SETTINGS)
+    if connection.execute("SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'").rowcount == 0:
+        database = connection.info.dbname
+        connection.close()
+        raise GraphRAGError(
+            f'database "{database}" has no extension pg_graphrag',
+            sqlstate="58P01",
+            hint="Create it there as a superuser: CREATE EXTENSION pg_graphrag CASCADE;",
+        )
+    return connection
+
+
+def explain(error: psycopg.Error | GraphRAGError) -> str:
+    """Return message, DETAIL and HINT of an error, without its context of functions and lines."""
+    if isinstance(error, GraphRAGError):
+        message, detail, hint = error.message, error.detail, error.hint
+    else:
+        message = error.diag.message_primary or str(error) or type(error).__name__
+        detail, hint = error.diag.message_detail, error.diag.message_hint
+    parts = [message.strip()]
+    parts += [f"DETAIL: {detail}"] if detail else []
+    parts += [f"HINT: {hint}"] if hint else []
+    return "\n".join(parts)

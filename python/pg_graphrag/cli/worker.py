@@ -1,0 +1,172 @@
+"""``pg-graphrag worker``: sessions that do the queued work, and end when they are told to."""
+
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from threading import Event, Thread
+from types import FrameType
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.cli.database import connect, explain
+from pg_graphrag.cli.progress import Display
+from pg_graphrag.cli.status import follow
+from pg_graphrag.client import statements
+from pg_graphrag.client.blocking import execute
+from pg_graphrag.errors import GraphRAGError
+
+logger = logging.getLogger("pg_graphrag.worker")
+
+# Seconds.
+_SHORTEST_POLL = 0.5
+_LONGEST_POLL = 5.0
+_IDLE_CALL = 0.1  # a CALL that returns sooner had nothing to do
+_LONGEST_BACKOFF = 30.0
+_TICK = 0.25  # how soon a stop is noticed between calls
+
+# SQLSTATE classes that waiting does not mend: invalid authorisation, no such database or schema, syntax or access rule,
+# feature not supported, and a package of another version than the extension.
+_HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
+
+
+def work(url: str, concurrency: int, once: bool) -> int:
+    """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due.
+
+    Returns
+    -------
+    int
+        Exit status: 0 when stopped by a signal or drained; 1 after an error that waiting does not mend; with `once`
+        128 + the signal's number when stopped before the queue was drained.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
+    stop = _Stop()
+    # A wrong URL or a database without the extension is an error now, not something to wait for.
+    with connect(url) as connection:
+        sessions = [_Session(url, once, stop.event, number) for number in range(1, concurrency + 1)]
+        for session in sessions:
+            session.start()
+        if once:
+            _follow(connection, sessions)
+    if not once:
+        logger.info("%d at work", concurrency)
+    while alive := [session for session in sessions if session.is_alive()]:
+        if stop.event.is_set():
+            for session in alive:
+                session.cancel()
+        # With an interval, not a bare join(): the main thread must get to run signal handlers.
+        alive[0].join(_TICK)
+    errors = [session.error for session in sessions if session.error is not None]
+    for message in dict.fromkeys(map(explain, errors)):
+        print(f"pg-graphrag: {message}", file=sys.stderr)
+    if errors:
+        return 1
+    if once and stop.signal:
+        return 128 + stop.signal
+    return 0
+
+
+def _follow(connection: psycopg.Connection[Any], sessions: "list[_Session]") -> None:
+    """Show the progress while sessions work."""
+    display = Display()
+    try:
+        while any(session.is_alive() and not session.stop.is_set() for session in sessions):
+            _, pause = follow(connection, None, display)
+            until = time.monotonic() + pause
+            while time.monotonic() < until and any(session.is_alive() for session in sessions):
+                if sessions[0].stop.wait(_TICK):
+                    return
+        follow(connection, None, display)
+    except psycopg.OperationalError:
+        pass  # the server has gone; the sessions notice it themselves, and say so
+    finally:
+        display.close()
+
+
+class _Stop:
+    """Turns the first SIGTERM or SIGINT into an event, and the second into an exit at once."""
+
+    def __init__(self) -> None:
+        self.event = Event()
+        self.signal = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal:
+            os._exit(128 + number)
+        self.signal = number
+        self.event.set()
+
+
+class _Session(Thread):
+    """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
+
+    def __init__(self, url: str, once: bool, stop: Event, number: int):
+        super().__init__(name=f"worker {number}", daemon=True)
+        self.stop = stop
+        self.error: psycopg.Error | GraphRAGError | None = None
+        self._url = url
+        self._once = once
+        self._connection: psycopg.Connection[Any] | None = None
+        self._poll = _SHORTEST_POLL
+
+    def cancel(self) -> None:
+        """End the running CALL; the server gives its jobs back."""
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            try:
+                connection.cancel_safe(timeout=2.0)
+            except psycopg.Error as error:
+                logger.warning("cannot cancel: %s", explain(error))
+
+    def run(self) -> None:
+        failures = 0
+        while not self.stop.is_set():
+            try:
+                with connect(self._url) as connection:
+                    self._connection = connection
+                    # When this process is killed, its sessions must end with it, not with the queue.
+                    connection.execute("SET client_connection_check_interval = '2s'")
+                    # A hint only, and only where the database's owner turned it on; polling finds the work anyway.
+                    connection.execute("LISTEN graphrag_jobs")
+                    while not self.stop.is_set():
+                        self._drain(connection)
+                        failures = 0
+                        if self._once:
+                            return
+                        self._sleep(connection)
+            except (psycopg.Error, GraphRAGError) as error:
+                if self.stop.is_set():
+                    return  # cancelled
+                if self._once or _is_hopeless(error):
+                    self.error = error
+                    self.stop.set()
+                    return
+                failures += 1
+                pause = min(_LONGEST_BACKOFF, 2.0 ** min(failures - 1, 6)) * random.uniform(0.75, 1.0)
+                logger.warning("%s; trying again in %.0f s", explain(error).replace("\n", " "), pause)
+                self.stop.wait(pause)
+            finally:
+                self._connection = None
+
+    def _drain(self, connection: psycopg.Connection[Any]) -> None:
+        """Work until nothing is due, and poll the less often the longer there has been nothing."""
+        start = time.monotonic()
+        execute(connection, statements.process_jobs(None))
+        self._poll = min(_LONGEST_POLL, 2 * self._poll) if time.monotonic() - start < _IDLE_CALL else _SHORTEST_POLL
+
+    def _sleep(self, connection: psycopg.Connection[Any]) -> None:
+        """Wait for a notification, the next poll or a stop, whichever is first."""
+        until = time.monotonic() + self._poll
+        while not self.stop.is_set() and time.monotonic() < until:
+            for _ in connection.notifies(timeout=_TICK, stop_after=1):
+                self._poll = _SHORTEST_POLL
+                return
+
+
+def _is_hopeless(error: psycopg.Error | GraphRAGError) -> bool:
+    return (error.sqlstate or "").startswith(_HOPELESS)

@@ -1,0 +1,27 @@
+"""The Python client: `GraphRAG` and `AsyncGraphRAG`, thin over the SQL interface."""
+
+from pg_graphrag.client.asynchronous import AsyncGraphRAG
+from pg_graphrag.client.blocking import GraphRAG
+from pg_graphrag.client.documents import Document
+from pg_graphrag.client.results import (
+    EntityResult,
+    FailedJob,
+    InsertSummary,
+    Neighbor,
+    Progress,
+    RelationshipResult,
+    SearchResult,
+)
+
+__all__ = [
+    "AsyncGraphRAG",
+    "Document",
+    "EntityResult",
+    "FailedJob",
+    "GraphRAG",
+    "InsertSummary",
+    "Neighbor",
+    "Progress",
+    "RelationshipResult",
+    "SearchResult",
+]

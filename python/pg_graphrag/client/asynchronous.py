@@ -1,0 +1,231 @@
+"""The client for programs on asyncio: the calls of `GraphRAG`, awaited."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from pg_graphrag.client import statements
+from pg_graphrag.client.documents import DocumentLike, as_documents, batches
+from pg_graphrag.client.results import (
+    EntityResult,
+    FailedJob,
+    InsertSummary,
+    Neighbor,
+    Progress,
+    RelationshipResult,
+    SearchResult,
+)
+from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.statements import Statement
+
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[Any]
+
+
+class Pool(Protocol):
+    """What the client uses of a ``psycopg_pool.AsyncConnectionPool``."""
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+
+
+class AsyncGraphRAG:
+    """One corpus of a database, for reading and writing.
+
+    Parameters
+    ----------
+    source : str or psycopg.AsyncConnection or AsyncConnectionPool
+        A libpq URL or connection string: one connection of the client's own, opened when first needed, reopened when
+        lost, each call committed. A connection: everything happens in the transaction its owner has open. A pool: a
+        connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
+    corpus : str
+        Corpus of all calls.
+
+    Notes
+    -----
+    Safe to share between tasks of one event loop; with a URL or a connection the calls take turns, with a pool they
+    don't. Every call is that of `GraphRAG`.
+    """
+
+    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default"):
+        self.corpus = corpus
+        self._source = source
+        self._own: Connection | None = None
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> "AsyncGraphRAG":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """As `GraphRAG.close`."""
+        if self._own is not None:
+            await self._own.close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        if not isinstance(self._source, str | psycopg.AsyncConnection):
+            async with self._source.connection() as connection:
+                yield connection
+            return
+        async with self._turn:
+            if not isinstance(self._source, str):
+                yield self._source
+                return
+            if self._own is None or self._own.closed:
+                self._own = await psycopg.AsyncConnection.connect(self._source, **SETTINGS)
+            yield self._own
+
+    async def _run(self, statement: Statement[T]) -> T:
+        async with self._connection() as connection:
+            return await execute(connection, statement)
+
+    async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
+        """As `GraphRAG.insert`."""
+        summary = InsertSummary(0, 0, 0)
+        async with self._connection() as connection, _atomic(connection):
+            for batch in batches(as_documents(documents)):
+                summary += await execute(connection, statements.insert(self.corpus, batch))
+        return summary
+
+    async def delete(self, source_keys: str | Iterable[str]) -> int:
+        """As `GraphRAG.delete`."""
+        return await self._run(statements.delete(self.corpus, source_keys))
+
+    async def search(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> list[SearchResult]:
+        """As `GraphRAG.search`."""
+        return await self._run(
+            statements.search(self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options)
+        )
+
+    async def search_entities(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+    ) -> list[EntityResult]:
+        """As `GraphRAG.search_entities`."""
+        return await self._run(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+
+    async def search_relationships(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+    ) -> list[RelationshipResult]:
+        """As `GraphRAG.search_relationships`."""
+        return await self._run(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+
+    async def context(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """As `GraphRAG.context`."""
+        return await self._run(
+            statements.context(
+                self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
+            )
+        )
+
+    async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
+        """As `GraphRAG.neighbors`."""
+        return await self._run(statements.neighbors(self.corpus, entity, hops))
+
+    async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """As `GraphRAG.cypher`."""
+        return await self._run(statements.cypher(self.corpus, query, params))
+
+    async def progress(self) -> Progress:
+        """As `GraphRAG.progress`."""
+        return await self._run(statements.progress(self.corpus))
+
+    async def failed_jobs(self) -> list[FailedJob]:
+        """As `GraphRAG.failed_jobs`."""
+        return await self._run(statements.failed_jobs(self.corpus))
+
+    async def retry_failed(self) -> int:
+        """As `GraphRAG.retry_failed`."""
+        return await self._run(statements.retry_failed(self.corpus))
+
+    async def process_jobs(self, max_jobs: int | None = None) -> None:
+        """As `GraphRAG.process_jobs`."""
+        statement = statements.process_jobs(max_jobs)
+        if isinstance(self._source, str):
+            async with await psycopg.AsyncConnection.connect(self._source, **SETTINGS) as connection:
+                await execute(connection, statement)
+        elif isinstance(self._source, psycopg.AsyncConnection):
+            await execute(self._source, statement)
+        else:
+            async with self._source.connection() as connection:
+                autocommit = connection.autocommit
+                await connection.set_autocommit(True)
+                try:
+                    await execute(connection, statement)
+                finally:
+                    if not connection.closed:
+                        await connection.set_autocommit(autocommit)
+
+    async def wait_until_indexed(self, timeout: float | None = None) -> Progress:
+        """As `GraphRAG.wait_until_indexed`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in statements.pauses():
+            progress = await self.progress()
+            if progress.pending == 0:
+                return progress
+            if deadline is not None and time.monotonic() + pause > deadline:
+                raise TimeoutError(f"{progress.pending} documents are still pending after {timeout} s")
+            await asyncio.sleep(pause)
+        raise AssertionError("pauses() never ends")
+
+    async def create_corpus(self, **options: Any) -> int:
+        """As `GraphRAG.create_corpus`."""
+        return await self._run(statements.create_corpus(self.corpus, options))
+
+    async def alter_corpus(self, **options: Any) -> None:
+        """As `GraphRAG.alter_corpus`."""
+        await self._run(statements.alter_corpus(self.corpus, options))
+
+    async def drop_corpus(self) -> None:
+        """As `GraphRAG.drop_corpus`."""
+        await self._run(statements.drop_corpus(self.corpus))
+
+
+def _atomic(connection: Connection) -> AbstractAsyncContextManager[Any]:
+    """Make several statements one transaction; without autocommit they are in one already, which its owner ends."""
+    return connection.transaction() if connection.autocommit else nullcontext()
+
+
+async def execute(connection: Connection, statement: Statement[T]) -> T:
+    """Run a statement of the client on a connection."""
+    async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        await cursor.execute(statement.sql, statement.parameters)
+        return statement.result(await cursor.fetchall() if cursor.description else [])

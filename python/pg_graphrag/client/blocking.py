@@ -1,0 +1,291 @@
+"""The client for programs that wait."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import RLock
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from pg_graphrag.client import statements
+from pg_graphrag.client.documents import DocumentLike, as_documents, batches
+from pg_graphrag.client.results import (
+    EntityResult,
+    FailedJob,
+    InsertSummary,
+    Neighbor,
+    Progress,
+    RelationshipResult,
+    SearchResult,
+)
+from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.statements import Statement
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Any]
+
+
+class Pool(Protocol):
+    """What the client uses of a ``psycopg_pool.ConnectionPool``."""
+
+    def connection(self) -> AbstractContextManager[Connection]: ...
+
+
+class GraphRAG:
+    """One corpus of a database, for reading and writing.
+
+    Parameters
+    ----------
+    source : str or psycopg.Connection or ConnectionPool
+        A libpq URL or connection string: one connection of the client's own, opened when first needed, reopened when
+        lost, each call committed. A connection: everything happens in the transaction its owner has open. A pool: a
+        connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
+    corpus : str
+        Corpus of all calls.
+
+    Notes
+    -----
+    Safe to share between threads; with a URL or a connection the calls take turns, with a pool they don't. Errors of
+    the database are psycopg's, whose text ends with the server's HINT.
+    """
+
+    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default"):
+        self.corpus = corpus
+        self._source = source
+        self._own: Connection | None = None
+        self._turn = RLock()  # a transaction must not take in another thread's statements
+
+    def __enter__(self) -> "GraphRAG":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client's own connection; a connection or pool that was handed in stays open."""
+        if self._own is not None:
+            self._own.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        if not isinstance(self._source, str | psycopg.Connection):
+            with self._source.connection() as connection:
+                yield connection
+            return
+        with self._turn:
+            if not isinstance(self._source, str):
+                yield self._source
+                return
+            if self._own is None or self._own.closed:
+                self._own = psycopg.connect(self._source, **SETTINGS)
+            yield self._own
+
+    def _run(self, statement: Statement[T]) -> T:
+        with self._connection() as connection:
+            return execute(connection, statement)
+
+    def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
+        """Insert documents, or replace those with the same ``source_key``, all in one transaction.
+
+        Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
+        `wait_until_indexed`. Documents that would not change cost nothing.
+
+        Parameters
+        ----------
+        documents : Document, mapping, str, or an iterable of these
+            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        """
+        summary = InsertSummary(0, 0, 0)
+        with self._connection() as connection, _atomic(connection):
+            for batch in batches(as_documents(documents)):
+                summary += execute(connection, statements.insert(self.corpus, batch))
+        return summary
+
+    def delete(self, source_keys: str | Iterable[str]) -> int:
+        """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
+        return self._run(statements.delete(self.corpus, source_keys))
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> list[SearchResult]:
+        """Find chunks, best first: ``graphrag.search``.
+
+        Parameters
+        ----------
+        mode : str
+            naive, bm25, local, global, hybrid or mix.
+        top_k : int
+            Rows returned.
+        filter : mapping, optional
+            Only documents whose metadata contains this.
+        low_level_keywords, high_level_keywords : sequence of str, optional
+            Entities and themes of the query, where the caller knows them better than the server's own understanding.
+        **options
+            The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
+        """
+        return self._run(
+            statements.search(self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options)
+        )
+
+    def search_entities(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+    ) -> list[EntityResult]:
+        """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
+        return self._run(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+
+    def search_relationships(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+    ) -> list[RelationshipResult]:
+        """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
+        return self._run(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+
+    def context(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return what a language model is given for a query: ``graphrag.context``.
+
+        Parameters
+        ----------
+        max_tokens : int, optional
+            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+
+        Returns
+        -------
+        dict
+            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        """
+        return self._run(
+            statements.context(
+                self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
+            )
+        )
+
+    def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
+        """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
+        return self._run(statements.neighbors(self.corpus, entity, hops))
+
+    def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
+        return self._run(statements.cypher(self.corpus, query, params))
+
+    def progress(self) -> Progress:
+        """Return how far indexing is.
+
+        Raises
+        ------
+        GraphRAGError
+            42704 when there is no such corpus.
+        """
+        return self._run(statements.progress(self.corpus))
+
+    def failed_jobs(self) -> list[FailedJob]:
+        """Return the dead letters: what will not be tried again before `retry_failed`."""
+        return self._run(statements.failed_jobs(self.corpus))
+
+    def retry_failed(self) -> int:
+        """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
+        return self._run(statements.retry_failed(self.corpus))
+
+    def process_jobs(self, max_jobs: int | None = None) -> None:
+        """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
+
+        The procedure commits as it goes, so a connection that was handed in must be in autocommit mode. With a URL the
+        work has a connection of its own, and other threads can go on using the client.
+        """
+        statement = statements.process_jobs(max_jobs)
+        if isinstance(self._source, str):
+            with psycopg.connect(self._source, **SETTINGS) as connection:
+                execute(connection, statement)
+        elif isinstance(self._source, psycopg.Connection):
+            execute(self._source, statement)
+        else:
+            with self._source.connection() as connection:
+                autocommit = connection.autocommit
+                connection.autocommit = True
+                try:
+                    execute(connection, statement)
+                finally:
+                    if not connection.closed:
+                        connection.autocommit = autocommit
+
+    def wait_until_indexed(self, timeout: float | None = None) -> Progress:
+        """Wait until no document of the corpus is pending; some worker must be running.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; forever when None.
+
+        Returns
+        -------
+        Progress
+            Its ``failed`` counts the documents that became dead letters.
+
+        Raises
+        ------
+        TimeoutError
+            With the number of documents still pending.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in statements.pauses():
+            progress = self.progress()
+            if progress.pending == 0:
+                return progress
+            if deadline is not None and time.monotonic() + pause > deadline:
+                raise TimeoutError(f"{progress.pending} documents are still pending after {timeout} s")
+            time.sleep(pause)
+        raise AssertionError("pauses() never ends")
+
+    def create_corpus(self, **options: Any) -> int:
+        """Make the corpus with the given options; returns its number."""
+        return self._run(statements.create_corpus(self.corpus, options))
+
+    def alter_corpus(self, **options: Any) -> None:
+        """Change options of the corpus; None brings the default back."""
+        self._run(statements.alter_corpus(self.corpus, options))
+
+    def drop_corpus(self) -> None:
+        """Remove the corpus and everything in it."""
+        self._run(statements.drop_corpus(self.corpus))
+
+
+def _atomic(connection: Connection) -> AbstractContextManager[Any]:
+    """Make several statements one transaction; without autocommit they are in one already, which its owner ends."""
+    return connection.transaction() if connection.autocommit else nullcontext()
+
+
+def execute(connection: Connection, statement: Statement[T]) -> T:
+    """Run a statement of the client on a connection."""
+    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        cursor.execute(statement.sql, statement.parameters)
+        return statement.result(cursor.fetchall() if cursor.description else [])

@@ -1,0 +1,112 @@
+"""What the client returns: one dataclass per result shape of the SQL interface, fields named as its columns."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class InsertSummary:
+    """What an insert did: documents new, replaced by other content, title or metadata, and left as they were."""
+
+    inserted: int
+    updated: int
+    unchanged: int
+
+    def __add__(self, other: "InsertSummary") -> "InsertSummary":
+        return InsertSummary(
+            self.inserted + other.inserted, self.updated + other.updated, self.unchanged + other.unchanged
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A chunk found by ``graphrag.search``; `rank` from 1, higher `score` is better, `explain` says why it is there."""
+
+    rank: int
+    chunk_id: int
+    document_id: int
+    source_key: str
+    title: str | None
+    content: str
+    score: float
+    explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityResult:
+    """An entity found by ``graphrag.search_entities``; `degree` is its number of relationships."""
+
+    rank: int
+    entity_id: int
+    name: str
+    type: str
+    description: str
+    degree: int
+    score: float
+    explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationshipResult:
+    """A relationship found by ``graphrag.search_relationships``, in the direction most of its mentions have."""
+
+    rank: int
+    relationship_id: int
+    source: str
+    target: str
+    keywords: list[str]
+    description: str
+    weight: Decimal
+    score: float
+    explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """An entity near another, from ``graphrag.neighbors``: `hop` is its distance, `path` the names on the way to it."""
+
+    hop: int
+    entity_id: int
+    name: str
+    type: str
+    description: str
+    degree: int
+    relationship_id: int
+    relationship: str
+    keywords: list[str]
+    weight: Decimal
+    path: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One row of ``graphrag.progress``: how far the indexing of a corpus is."""
+
+    corpus: str
+    documents: int
+    indexed: int
+    pending: int
+    failed: int
+    chunks: int
+    entities: int
+    relationships: int
+    jobs: int
+    leased: int
+    oldest_pending: datetime | None
+    replication_lag: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """One row of ``graphrag.failed_jobs``: a dead letter."""
+
+    job_id: int
+    corpus: str
+    kind: str
+    document_id: int | None
+    source_key: str | None
+    attempts: int
+    last_error: str | None
+    created_at: datetime

@@ -1,0 +1,312 @@
+"""The SQL of the client, once for both its faces: every function returns a `Statement` that either of them runs."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.client.results import (
+    EntityResult,
+    FailedJob,
+    InsertSummary,
+    Neighbor,
+    Progress,
+    RelationshipResult,
+    SearchResult,
+)
+from pg_graphrag.errors import GraphRAGError
+
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Generic[T]):
+    """SQL with its parameters, and what makes the client's result of the rows."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+    result: Callable[[list[Row]], T]
+
+
+def _many(cls: Callable[..., T]) -> Callable[[list[Row]], list[T]]:
+    return lambda rows: [cls(*row) for row in rows]
+
+
+def _first(rows: list[Row]) -> Any:
+    return rows[0][0]
+
+
+def _nothing(rows: list[Row]) -> None:
+    return None
+
+
+def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummary]:
+    """One statement for a batch, so that the triggers run once. Rows that would not change are left alone."""
+
+    def summary(rows: list[Row]) -> InsertSummary:
+        inserted = sum(new for (new,) in rows)
+        return InsertSummary(inserted, len(rows) - inserted, len(documents) - len(rows))
+
+    return Statement(
+        """
+        INSERT INTO graphrag.documents AS document (corpus, source_key, title, content, metadata, valid_from, valid_to)
+        SELECT %(corpus)s, given.source_key, given.title, given.content, given.metadata,
+               given.valid_from, given.valid_to
+          FROM unnest(%(source_key)s::text[], %(title)s::text[], %(content)s::text[], %(metadata)s::jsonb[],
+                      %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[])
+               WITH ORDINALITY AS given (source_key, title, content, metadata, valid_from, valid_to, place)
+         ORDER BY given.place
+            ON CONFLICT (corpus, source_key) DO UPDATE
+           SET title = excluded.title, content = excluded.content, metadata = excluded.metadata,
+               valid_from = excluded.valid_from, valid_to = excluded.valid_to
+         WHERE (document.title, document.content, document.metadata, document.valid_from, document.valid_to)
+               IS DISTINCT FROM
+               (excluded.title, excluded.content, excluded.metadata, excluded.valid_from, excluded.valid_to)
+        RETURNING document.xmax = 0
+        """,
+        {
+            "corpus": corpus,
+            "source_key": [document.source_key for document in documents],
+            "title": [document.title for document in documents],
+            "content": [document.content for document in documents],
+            "metadata": [Jsonb(dict(document.metadata)) for document in documents],
+            "valid_from": [document.valid_from for document in documents],
+            "valid_to": [document.valid_to for document in documents],
+        },
+        summary,
+    )
+
+
+def delete(corpus: str, source_keys: str | Iterable[str]) -> Statement[int]:
+    keys = [source_keys] if isinstance(source_keys, str) else list(source_keys)
+    return Statement(
+        """
+        WITH deleted AS (
+            DELETE FROM graphrag.documents d
+             WHERE d.corpus = %(corpus)s AND d.source_key = ANY (%(keys)s::text[])
+            RETURNING d.id
+        )
+        SELECT pg_catalog.count(*) FROM deleted
+        """,
+        {"corpus": corpus, "keys": keys},
+        _first,
+    )
+
+
+def _json(value: Mapping[str, Any] | None) -> Jsonb | None:
+    return None if value is None else Jsonb(dict(value))
+
+
+def _list(value: Sequence[str] | None) -> list[str] | None:
+    return None if value is None else list(value)
+
+
+def search(
+    corpus: str,
+    query: str,
+    mode: str,
+    top_k: int,
+    filter: Mapping[str, Any] | None,
+    low_level_keywords: Sequence[str] | None,
+    high_level_keywords: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Statement[list[SearchResult]]:
+    return Statement(
+        """
+        SELECT rank, chunk_id, document_id, source_key, title, content, score, explain
+          FROM graphrag.search(
+               query => %(query)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text, top_k => %(top_k)s::int,
+               filter => %(filter)s::jsonb, low_level_keywords => %(low_level_keywords)s::text[],
+               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb)
+         ORDER BY rank
+        """,
+        {
+            "query": query,
+            "corpus": corpus,
+            "mode": mode,
+            "top_k": top_k,
+            "filter": _json(filter),
+            "low_level_keywords": _list(low_level_keywords),
+            "high_level_keywords": _list(high_level_keywords),
+            "options": _json(options),
+        },
+        _many(SearchResult),
+    )
+
+
+def search_entities(
+    corpus: str,
+    query: str,
+    top_k: int,
+    filter: Mapping[str, Any] | None,
+    low_level_keywords: Sequence[str] | None,
+) -> Statement[list[EntityResult]]:
+    return Statement(
+        """
+        SELECT rank, entity_id, name, type, description, degree, score, explain
+          FROM graphrag.search_entities(
+               query => %(query)s::text, corpus => %(corpus)s::text, top_k => %(top_k)s::int,
+               filter => %(filter)s::jsonb, low_level_keywords => %(keywords)s::text[])
+         ORDER BY rank
+        """,
+        {
+            "query": query,
+            "corpus": corpus,
+            "top_k": top_k,
+            "filter": _json(filter),
+            "keywords": _list(low_level_keywords),
+        },
+        _many(EntityResult),
+    )
+
+
+def search_relationships(
+    corpus: str,
+    query: str,
+    top_k: int,
+    filter: Mapping[str, Any] | None,
+    high_level_keywords: Sequence[str] | None,
+) -> Statement[list[RelationshipResult]]:
+    return Statement(
+        """
+        SELECT rank, relationship_id, source, target, keywords, description, weight, score, explain
+          FROM graphrag.search_relationships(
+               query => %(query)s::text, corpus => %(corpus)s::text, top_k => %(top_k)s::int,
+               filter => %(filter)s::jsonb, high_level_keywords => %(keywords)s::text[])
+         ORDER BY rank
+        """,
+        {
+            "query": query,
+            "corpus": corpus,
+            "top_k": top_k,
+            "filter": _json(filter),
+            "keywords": _list(high_level_keywords),
+        },
+        _many(RelationshipResult),
+    )
+
+
+def context(
+    corpus: str,
+    query: str,
+    mode: str,
+    max_tokens: int | None,
+    filter: Mapping[str, Any] | None,
+    low_level_keywords: Sequence[str] | None,
+    high_level_keywords: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Statement[dict[str, Any]]:
+    return Statement(
+        """
+        SELECT graphrag.context(
+               query => %(query)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text,
+               max_tokens => %(max_tokens)s::int, filter => %(filter)s::jsonb,
+               low_level_keywords => %(low_level_keywords)s::text[],
+               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb)
+        """,
+        {
+            "query": query,
+            "corpus": corpus,
+            "mode": mode,
+            "max_tokens": max_tokens,
+            "filter": _json(filter),
+            "low_level_keywords": _list(low_level_keywords),
+            "high_level_keywords": _list(high_level_keywords),
+            "options": _json(options),
+        },
+        _first,
+    )
+
+
+def neighbors(corpus: str, entity: str, hops: int) -> Statement[list[Neighbor]]:
+    return Statement(
+        """
+        SELECT hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path
+          FROM graphrag.neighbors(entity => %(entity)s::text, corpus => %(corpus)s::text, hops => %(hops)s::int)
+        """,
+        {"entity": entity, "corpus": corpus, "hops": hops},
+        _many(Neighbor),
+    )
+
+
+def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Statement[list[dict[str, Any]]]:
+    return Statement(
+        "SELECT * FROM graphrag.cypher(%(corpus)s::text, %(query)s::text, %(params)s::jsonb)",
+        {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))},
+        lambda rows: [row[0] for row in rows],
+    )
+
+
+_PROGRESS = """
+        SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
+               oldest_pending, replication_lag
+          FROM graphrag.progress"""
+
+
+def progress(corpus: str) -> Statement[Progress]:
+    def the_one(rows: list[Row]) -> Progress:
+        if not rows:
+            raise GraphRAGError(
+                f'corpus "{corpus}" does not exist',
+                sqlstate="42704",
+                hint='Create it with create_corpus(); "default" is made by the first insert.',
+            )
+        return Progress(*rows[0])
+
+    return Statement(f"{_PROGRESS}\n         WHERE corpus = %(corpus)s", {"corpus": corpus}, the_one)
+
+
+def progress_of_all() -> Statement[list[Progress]]:
+    return Statement(f"{_PROGRESS}\n         ORDER BY corpus", {}, _many(Progress))
+
+
+def failed_jobs(corpus: str) -> Statement[list[FailedJob]]:
+    return Statement(
+        """
+        SELECT job_id, corpus, kind, document_id, source_key, attempts, last_error, created_at
+          FROM graphrag.failed_jobs
+         WHERE corpus = %(corpus)s
+         ORDER BY job_id
+        """,
+        {"corpus": corpus},
+        _many(FailedJob),
+    )
+
+
+def retry_failed(corpus: str) -> Statement[int]:
+    return Statement("SELECT graphrag.retry_failed(%(corpus)s::text)", {"corpus": corpus}, _first)
+
+
+def process_jobs(max_jobs: int | None) -> Statement[None]:
+    return Statement("CALL graphrag.process_jobs(%(max_jobs)s::int)", {"max_jobs": max_jobs}, _nothing)
+
+
+def create_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[int]:
+    return Statement(
+        "SELECT graphrag.create_corpus(%(corpus)s::text, %(options)s::jsonb)",
+        {"corpus": corpus, "options": Jsonb(dict(options))},
+        _first,
+    )
+
+
+def alter_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[None]:
+    return Statement(
+        "SELECT graphrag.alter_corpus(%(corpus)s::text, %(options)s::jsonb)",
+        {"corpus": corpus, "options": Jsonb(dict(options))},
+        _nothing,
+    )
+
+
+def drop_corpus(corpus: str) -> Statement[None]:
+    return Statement("SELECT graphrag.drop_corpus(%(corpus)s::text)", {"corpus": corpus}, _nothing)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks at the progress: short at first, then one."""
+    pause = 0.05
+    while True:
+        yield pause
+        pause = min(pause * 1.5, 1.0)

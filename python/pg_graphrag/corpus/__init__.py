@@ -1,0 +1,1 @@
+"""Corpora: options, creation, change and removal."""

@@ -1,0 +1,131 @@
+"""Creation, look-up, change and removal of corpora."""
+
+import json
+from dataclasses import dataclass
+
+from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+from pg_graphrag.text.tokenizers import tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors."""
+
+    id: int
+    name: str
+    options: Options
+    graph_name: str
+    tokenizer: str
+    tokenizer_fingerprint: str
+    space: int | None
+
+
+_SELECT = """
+SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
+       (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space
+  FROM graphrag.corpora c
+"""
+
+
+def find(db: Database, name: str | None) -> Corpus:
+    """Return the corpus called `name`; 42704 when there is none."""
+    rows = db.query(_SELECT + "WHERE c.name = $1", ["text"], [name])
+    if not rows:
+        known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
+        raise GraphRAGError(
+            f'corpus "{name}" does not exist',
+            sqlstate="42704",
+            hint=f"Corpora: {', '.join(known)}."
+            if known
+            else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
+        )
+    return _corpus(rows[0])
+
+
+def by_id(db: Database, corpus_id: int) -> Corpus | None:
+    """Return the corpus with that number, or None when it has been dropped."""
+    rows = db.query(_SELECT + "WHERE c.id = $1", ["int4"], [corpus_id])
+    return _corpus(rows[0]) if rows else None
+
+
+def _corpus(row: dict[str, object]) -> Corpus:
+    fields = dict(row)
+    fields["options"] = parse(json.loads(str(fields["options"])))
+    return Corpus(**fields)  # type: ignore[arg-type]
+
+
+def create(db: Database, name: str | None, options: str) -> int:
+    """Make a corpus and pin its tokenizer; return its number."""
+    if not name:
+        raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
+    parsed = parse(_object(options))
+    ranks = tokenizer(parsed.tokenizer)
+    row = db.query(
+        "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint) VALUES ($1, $2, $3, $4) RETURNING id",
+        ["text", "jsonb", "text", "text"],
+        [name, options, ranks.name, ranks.fingerprint],
+    )
+    return int(row[0]["id"])
+
+
+def alter(db: Database, name: str, options: str) -> None:
+    """Change options; where chunks or mentions depend on them, queue every document anew."""
+    corpus = find(db, name)
+    given = _object(options)
+    stored = json.loads(str(db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]))
+    merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
+    new = parse(merged)
+    pinned = changed(corpus.options, new, PINNED)
+    if pinned and db.query("SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+        raise GraphRAGError(
+            f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
+            sqlstate="55000",
+            hint="Create a new corpus with that option and insert the documents there.",
+        )
+    ranks = tokenizer(new.tokenizer)
+    db.query(
+        "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
+        ["int4", "jsonb", "text", "text"],
+        [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
+    )
+    if changed(corpus.options, new, INDEXING):
+        db.query(
+            "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending' WHERE corpus_id = $1",
+            ["int4"],
+            [corpus.id],
+        )
+
+
+def drop(db: Database, name: str) -> None:
+    """Remove a corpus with everything derived from it."""
+    corpus = find(db, name)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._drop_spaces($1)", ["int4"], [corpus.id])
+    for statement in _DROP:
+        db.query(statement, ["int4"], [corpus.id])
+
+
+_DROP = (
+    "SELECT graphrag._detach_all($1)",
+    "DELETE FROM graphrag.documents WHERE corpus_id = $1",
+    "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
+    "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+    "DELETE FROM graphrag.corpora WHERE id = $1",
+)
+
+
+def _object(options: str) -> dict[str, object]:
+    value = json.loads(options)
+    if not isinstance(value, dict):
+        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"language": "ja"}.')
+    return value

@@ -1,0 +1,1 @@
+"""Where documents come from: tables of the application that feed a corpus."""

@@ -1,0 +1,22 @@
+"""The one exception of the package: what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT."""
+
+
+class GraphRAGError(Exception):
+    """An error a user can act on.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, with the offending value.
+    sqlstate : str
+        Five-character SQLSTATE, for example ``22023`` (invalid parameter value).
+    detail, hint : str, optional
+        More about the value; the next step.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str = "22023", detail: str | None = None, hint: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.sqlstate = sqlstate
+        self.detail = detail
+        self.hint = hint

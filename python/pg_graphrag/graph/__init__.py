@@ -1,0 +1,1 @@
+"""The knowledge graph: merging mentions, and Cypher over the Apache AGE projection."""

@@ -1,0 +1,110 @@
+"""Cypher over the Apache AGE projection of a corpus."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.corpus import corpora
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
+from pg_graphrag.server import Database, Row
+
+_STATE = """
+SELECT s.exists, s.exists AND pg_catalog.has_schema_privilege($1, 'USAGE') AS usable, s.owner,
+       pg_catalog.pg_is_in_recovery() AS standby, pg_catalog.row_security_active('graphrag.documents') AS row_security
+  FROM (SELECT pg_catalog.count(*) > 0 AS exists, pg_catalog.min(pg_catalog.pg_get_userbyid(n.nspowner)::text) AS owner
+          FROM pg_catalog.pg_namespace n WHERE n.nspname = $1) s
+"""
+
+
+def cypher(db: Database, corpus: str | None, query: str | None, params: str | None) -> Iterator[str]:
+    """Run a Cypher query that only reads; return one JSON object per row, keyed by RETURN's aliases.
+
+    Parameters
+    ----------
+    corpus : str
+        Corpus whose graph is asked. One without a graph yet has no rows.
+    query : str
+        Cypher; ``$name`` stands for a parameter.
+    params : str
+        JSON object of the parameters.
+
+    Raises
+    ------
+    GraphRAGError
+        See `cypher_text.read`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
+        who may not use the graph, 0A000 for what is refused on a standby or under row-level security; AGE's own
+        errors with a hint to its reference.
+    """
+    graph = corpora.find(db, corpus).graph_name
+    read_query = read(query or "")
+    values = _parameters(read_query, params)
+    state = db.query(_STATE, ["text"], [graph])[0]
+    _refuse_unsafe(read_query, state)
+    if not state["exists"]:
+        return iter(())
+    if not state["usable"]:
+        raise GraphRAGError(
+            f"permission denied for graph {graph}",
+            sqlstate="42501",
+            hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
+            "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
+        )
+    names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
+    rows = _run(db, graph, read_query, values)
+    return ("{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in rows)
+
+
+def _parameters(query: Query, params: str | None) -> str | None:
+    """Return the parameters as agtype's text (JSON is a part of it), or None when the query has none."""
+    given = json.loads(params or "{}")
+    if not isinstance(given, dict):
+        raise GraphRAGError(f"params cannot be {params}", hint="Give a JSON object: {\"name\": \"value\"}.")
+    missing = query.parameters - given.keys()
+    if missing:
+        raise GraphRAGError(
+            f"there is no value for ${min(missing)}",
+            hint=f'Give it in params: graphrag.cypher(…, params => \'{{"{min(missing)}": …}}\').',
+        )
+    return params if query.parameters else None
+
+
+def _refuse_unsafe(query: Query, state: Row) -> None:
+    if query.loads_graph and (state["standby"] or state["row_security"]):
+        raise GraphRAGError(
+            "variable-length patterns are refused "
+            + ("on a standby" if state["standby"] else "to roles under row-level security, which AGE passes by"),
+            sqlstate="0A000",
+            hint="Use graphrag.neighbors(entity, corpus, hops), or spell the hops out: (a)-[]->()-[]->(b).",
+        )
+    if query.fetches_vertices and state["row_security"]:
+        raise GraphRAGError(
+            "startNode and endNode are refused to roles under row-level security, which AGE passes by",
+            sqlstate="0A000",
+            hint="Name the ends in the pattern: (a)-[r]->(b).",
+        )
+
+
+def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row]:
+    # AGE rewrites cypher() only once it is loaded: evaluating its type's input does that where LOAD is not allowed.
+    db.query("SELECT '1'::ag_catalog.agtype")
+    tag = "$cypher$"
+    while tag in query.text:
+        tag = f"{tag[:-1]}_$"
+    columns = ", ".join(f"c{i} ag_catalog.agtype" for i in range(len(query.columns)))
+    call = f"ag_catalog.cypher('{graph}', {tag}{query.text}\n{tag}{'' if values is None else ', $1'})"
+    statement = f"SELECT * FROM {call} AS ({columns})"
+    try:
+        # Not through Database.query, which would keep a plan for every text.
+        if values is None:
+            return db.literal_query(statement)
+        return list(db.plpy.execute(db.plpy.prepare(statement, ["ag_catalog.agtype"]), [values]))
+    except db.plpy.SPIError as error:
+        raise _with_reference(error) from None
+
+
+def _with_reference(error: Any) -> BaseException:
+    """Return AGE's error with a hint; errors that are not the query's (cancel, memory, serialisation) as they are."""
+    if str(error.sqlstate)[:2] not in ("0A", "22", "42", "XX"):
+        return error  # type: ignore[no-any-return]
+    return GraphRAGError(str(error), sqlstate=error.sqlstate, hint=REFERENCE)

@@ -1,0 +1,398 @@
+"""SQLAlchemy models of the public tables and views of schema ``graphrag``, for applications that map their database.
+
+Applications write `Document` only; everything else is derived from documents and read. The extension owns the tables:
+keep alembic away from them with `pg_graphrag.alembic`.
+"""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pgvector.sqlalchemy import Vector
+from sqlalchemy import (
+    BigInteger,
+    Computed,
+    DateTime,
+    Double,
+    FetchedValue,
+    Identity,
+    Integer,
+    Interval,
+    MetaData,
+    Numeric,
+    Text,
+    orm,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
+from sqlalchemy.orm import DeclarativeBase, Mapped, foreign, mapped_column, remote
+from sqlalchemy.types import UserDefinedType
+
+BigInt = Annotated[int, mapped_column(BigInteger)]
+BigIntKey = Annotated[int, mapped_column(BigInteger, Identity(always=False), primary_key=True)]
+Json = dict[str, Any]
+Key = Annotated[str, mapped_column(Text(collation="C"))]
+Lexemes = Annotated[str, mapped_column(TSVECTOR)]
+
+
+class Name(UserDefinedType[str]):
+    """PostgreSQL's ``name``: an identifier of at most 63 bytes."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **kw: Any) -> str:
+        """Return the type's name in SQL."""
+        return "name"
+
+
+class Base(DeclarativeBase):
+    """Base of the models; its metadata holds schema ``graphrag`` and nothing else."""
+
+    metadata = MetaData(schema="graphrag")
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it from the class)
+        str: Text(),
+        int: Integer(),
+        float: Double(),
+        Decimal: Numeric(),
+        datetime: DateTime(timezone=True),
+        timedelta: Interval(),
+        Json: JSONB(),
+        list[str]: ARRAY(Text()),
+        list[int]: ARRAY(Integer()),
+    }
+
+
+def _set_by_server() -> Any:
+    """Return a column that a default or trigger fills when the application gives nothing."""
+    return mapped_column(server_default=FetchedValue())
+
+
+class Corpus(Base):
+    """A collection of documents; make one with ``graphrag.create_corpus()``."""
+
+    __tablename__ = "corpora"
+
+    id: Mapped[int] = mapped_column(Identity(always=False), unique=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    options: Mapped[Json] = _set_by_server()
+    graph_name: Mapped[str] = mapped_column(Name(), Computed("'graphrag_' || id", persisted=True))
+    tokenizer: Mapped[str]
+    tokenizer_fingerprint: Mapped[str]
+    created_at: Mapped[datetime] = _set_by_server()
+
+
+class Document(Base):
+    """A document to index. Add, change and delete these; workers do the rest."""
+
+    __tablename__ = "documents"
+
+    id: Mapped[BigIntKey]
+    corpus: Mapped[str] = _set_by_server()
+    corpus_id: Mapped[int] = _set_by_server()
+    source_key: Mapped[str] = _set_by_server()
+    title: Mapped[str | None]
+    content: Mapped[str]
+    # SQLAlchemy reserves the attribute "metadata".
+    metadata_: Mapped[Json] = mapped_column("metadata", server_default=FetchedValue())
+    valid_from: Mapped[datetime | None]
+    valid_to: Mapped[datetime | None]
+    status: Mapped[str] = _set_by_server()
+    error: Mapped[str | None]
+    content_hash: Mapped[str] = mapped_column(server_default=FetchedValue(), server_onupdate=FetchedValue())
+    indexed_hash: Mapped[str | None]
+    created_at: Mapped[datetime] = _set_by_server()
+    updated_at: Mapped[datetime] = mapped_column(server_default=FetchedValue(), server_onupdate=FetchedValue())
+    indexed_at: Mapped[datetime | None]
+    attached_id: Mapped[int | None]
+
+    chunks: Mapped[list["Chunk"]] = orm.relationship(
+        primaryjoin=lambda: Document.id == foreign(remote(Chunk.document_id)),
+        order_by=lambda: Chunk.ordinal,
+        back_populates="document",
+        viewonly=True,
+    )
+
+
+class Chunk(Base):
+    """A stretch of a document: the unit of retrieval and citation."""
+
+    __tablename__ = "chunks"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    ordinal: Mapped[int]
+    start_offset: Mapped[int]
+    own_offset: Mapped[int]
+    end_offset: Mapped[int]
+    language: Mapped[str]
+    content: Mapped[str]
+    token_count: Mapped[int]
+    tsv: Mapped[Lexemes]
+    tf_overflow: Mapped[Json | None]
+
+    document: Mapped[Document | None] = orm.relationship(
+        primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True
+    )
+    windows: Mapped[list["ChunkWindow"]] = orm.relationship(
+        primaryjoin=lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)),
+        order_by=lambda: ChunkWindow.ordinal,
+        viewonly=True,
+    )
+
+
+class ChunkWindow(Base):
+    """A stretch of a chunk that fits an embedding model."""
+
+    __tablename__ = "chunk_windows"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    ordinal: Mapped[int]
+    start_offset: Mapped[int]
+    end_offset: Mapped[int]
+
+
+class Entity(Base):
+    """A node of the knowledge graph."""
+
+    __tablename__ = "entities"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    key: Mapped[Key]
+    name: Mapped[str]
+    type: Mapped[str]
+    description: Mapped[str]
+    degree: Mapped[int]
+    mention_count: Mapped[int]
+    evidence_rank: Mapped[BigInt | None]
+
+    mentions: Mapped[list["EntityMention"]] = orm.relationship(
+        primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
+        back_populates="entity",
+        viewonly=True,
+    )
+
+
+class EntityMention(Base):
+    """What one chunk says of one entity."""
+
+    __tablename__ = "entity_mentions"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    entity_id: Mapped[BigInt]
+    raw_key: Mapped[Key]
+    name: Mapped[str]
+    type: Mapped[str]
+    description: Mapped[str | None]
+    tf: Mapped[int]
+    evidence_rank: Mapped[BigInt | None]
+    start_offset: Mapped[int | None]
+    end_offset: Mapped[int | None]
+    windows: Mapped[list[int]]
+    tsv: Mapped[Lexemes | None]
+
+    entity: Mapped[Entity] = orm.relationship(
+        primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),
+        back_populates="mentions",
+        viewonly=True,
+    )
+    chunk: Mapped[Chunk] = orm.relationship(
+        primaryjoin=lambda: foreign(EntityMention.chunk_id) == remote(Chunk.id), viewonly=True
+    )
+
+
+class Relationship(Base):
+    """An edge of the knowledge graph: a pair of entities, shown in the direction most mentions have."""
+
+    __tablename__ = "relationships"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    low_id: Mapped[BigInt]
+    high_id: Mapped[BigInt]
+    source_id: Mapped[BigInt]
+    target_id: Mapped[BigInt]
+    keywords: Mapped[list[str]]
+    description: Mapped[str]
+    weight: Mapped[Decimal]
+    mention_count: Mapped[int]
+    direction: Mapped[int]
+    evidence_rank: Mapped[BigInt | None]
+
+    source: Mapped[Entity] = orm.relationship(
+        primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
+    )
+    target: Mapped[Entity] = orm.relationship(
+        primaryjoin=lambda: foreign(Relationship.target_id) == remote(Entity.id), viewonly=True
+    )
+    mentions: Mapped[list["RelationshipMention"]] = orm.relationship(
+        primaryjoin=lambda: Relationship.id == foreign(remote(RelationshipMention.relationship_id)),
+        back_populates="relationship",
+        viewonly=True,
+    )
+
+
+class RelationshipMention(Base):
+    """What one chunk says of one pair of entities."""
+
+    __tablename__ = "relationship_mentions"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    relationship_id: Mapped[BigInt]
+    source_key: Mapped[Key]
+    target_key: Mapped[Key]
+    keywords: Mapped[list[str]]
+    description: Mapped[str | None]
+    weight: Mapped[Decimal]
+    forward: Mapped[bool]
+    evidence_rank: Mapped[BigInt | None]
+    start_offset: Mapped[int | None]
+    end_offset: Mapped[int | None]
+    windows: Mapped[list[int]]
+    tsv: Mapped[Lexemes | None]
+
+    relationship: Mapped[Relationship] = orm.relationship(
+        primaryjoin=lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id),
+        back_populates="mentions",
+        viewonly=True,
+    )
+    chunk: Mapped[Chunk] = orm.relationship(
+        primaryjoin=lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id), viewonly=True
+    )
+
+
+class EmbeddingSpace(Base):
+    """A model whose vectors a corpus holds."""
+
+    __tablename__ = "embedding_spaces"
+
+    id: Mapped[int] = mapped_column(Identity(always=False), primary_key=True)
+    corpus_id: Mapped[int]
+    provider: Mapped[str]
+    model: Mapped[str]
+    dimensions: Mapped[int]
+    state: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class WindowVector(Base):
+    """The vector of a window, L2-normalised."""
+
+    __tablename__ = "window_vectors"
+
+    space_id: Mapped[int] = mapped_column(primary_key=True)
+    window_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    chunk_id: Mapped[BigInt]
+    document_id: Mapped[BigInt]
+    embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
+
+
+class EntityVector(Base):
+    """The vector of an entity's name, L2-normalised."""
+
+    __tablename__ = "entity_vectors"
+
+    space_id: Mapped[int] = mapped_column(primary_key=True)
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
+
+
+class GraphNode(Base):
+    """View: an entity with the name of its corpus."""
+
+    __tablename__ = "graph_nodes"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    key: Mapped[str]
+    name: Mapped[str]
+    type: Mapped[str]
+    description: Mapped[str]
+    degree: Mapped[int]
+    mention_count: Mapped[int]
+
+
+class GraphEdge(Base):
+    """View: a relationship with the names and types of its ends."""
+
+    __tablename__ = "graph_edges"
+
+    corpus: Mapped[str]
+    relationship_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    source_id: Mapped[BigInt]
+    source: Mapped[str]
+    source_type: Mapped[str]
+    target_id: Mapped[BigInt]
+    target: Mapped[str]
+    target_type: Mapped[str]
+    keywords: Mapped[str]
+    keyword_list: Mapped[list[str]]
+    description: Mapped[str]
+    weight: Mapped[float]
+    mention_count: Mapped[int]
+    pmi: Mapped[float | None]
+
+
+class DocumentCoverage(Base):
+    """View: what has been made of a document."""
+
+    __tablename__ = "document_coverage"
+
+    corpus: Mapped[str]
+    document_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    source_key: Mapped[str]
+    title: Mapped[str | None]
+    status: Mapped[str]
+    error: Mapped[str | None]
+    characters: Mapped[int]
+    chunks: Mapped[BigInt]
+    windows: Mapped[BigInt]
+    tokens: Mapped[BigInt]
+    entities: Mapped[BigInt]
+    relationships: Mapped[BigInt]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    indexed_at: Mapped[datetime | None]
+
+
+class IndexingProgress(Base):
+    """View: how far the indexing of a corpus is."""
+
+    __tablename__ = "progress"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    documents: Mapped[BigInt]
+    indexed: Mapped[BigInt]
+    pending: Mapped[BigInt]
+    failed: Mapped[BigInt]
+    chunks: Mapped[BigInt]
+    entities: Mapped[BigInt]
+    relationships: Mapped[BigInt]
+    jobs: Mapped[BigInt]
+    leased: Mapped[BigInt]
+    oldest_pending: Mapped[datetime | None]
+    replication_lag: Mapped[timedelta | None]
+
+
+class FailedJob(Base):
+    """View: a dead letter."""
+
+    __tablename__ = "failed_jobs"
+
+    job_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    corpus: Mapped[str]
+    kind: Mapped[str]
+    document_id: Mapped[BigInt | None]
+    source_key: Mapped[str | None]
+    attempts: Mapped[int]
+    last_error: Mapped[str | None]
+    created_at: Mapped[datetime]

@@ -1,0 +1,1 @@
+"""The queue: claim, prepare without a transaction, write."""

@@ -1,0 +1,127 @@
+"""The slow part of indexing: cut, find concepts, embed. Pure computation; the caller polls for cancel between steps."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft, EntityDraft, Evidence, RelationshipDraft
+from pg_graphrag.text.chunks import chunk
+from pg_graphrag.text.concepts import Concept, concepts, key, pairs
+from pg_graphrag.text.languages import detect
+from pg_graphrag.text.lexical import lexical
+from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.tokenizers import Tokenizer
+from pg_graphrag.text.windows import windows
+
+# A sentence of this many characters says enough and is read at a glance; others describe only where there is none.
+GOOD_SENTENCE = (40, 300)
+# A title longer than this is a sentence, not a name.
+MAX_TITLE_NAME = 100
+
+
+def draft(
+    document_id: int, content_hash: str, title: str | None, content: str, options: Options, tokenizer: Tokenizer
+) -> Iterator[DocumentDraft | None]:
+    """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
+
+    White space alone makes no chunk: such a document is indexed and empty.
+    """
+    chunks = []
+    if content.strip() and not content.isspace():
+        for piece in chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap):
+            text = content[piece.start : piece.end]
+            language = detect(text) if options.language == "auto" else options.language
+            made = ChunkDraft(
+                ordinal=piece.ordinal,
+                start=piece.start,
+                own_start=piece.own_start,
+                end=piece.end,
+                language=language,
+                content=text,
+                lexical=lexical(f"{title}\n{text}" if title else text, language),
+                token_count=piece.token_count,
+                windows=windows(content, piece.own_start, piece.end, language),
+            )
+            _add_concepts(made, title, content)
+            chunks.append(made)
+            yield None
+    yield DocumentDraft(document_id, content_hash, chunks)
+
+
+def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) -> list[str]:
+    """Return what is embedded for each window: the title, a line end, and the window's text."""
+    head = f"{title}\n" if title else ""
+    return [head + content[start:end] for made in chunks for start, end in made.windows]
+
+
+def _add_concepts(made: ChunkDraft, title: str | None, content: str) -> None:
+    """Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
+
+    Source: LazyGraphRAG (Microsoft Research 2024), SYSTEMS.md "NLP extraction".
+    """
+    text = content[made.own_start : made.end]
+    spans = [(made.own_start + start, made.own_start + end) for start, end in sentences(text, made.language)]
+    if not spans:
+        return
+    starts = [start for start, _ in spans]
+    window_starts = [start for start, _ in made.windows]
+    by_sentence: dict[int, list[Concept]] = {}
+    for concept in concepts(text, made.language):
+        by_sentence.setdefault(bisect_right(starts, made.own_start + concept.start) - 1, []).append(concept)
+    for number, found in by_sentence.items():
+        evidence = _evidence(content, *spans[number])
+        found.sort(key=lambda concept: (concept.start, concept.end))
+        keys = []
+        for concept in found:
+            window = bisect_right(window_starts, made.own_start + concept.start) - 1
+            keys.append(_mention(made, concept.name, concept.type, evidence, window))
+        window = bisect_right(window_starts, spans[number][0]) - 1
+        for first, second in pairs(found):
+            _relate(made, keys[first], keys[second], evidence, window)
+    if title:
+        evidence = _evidence(content, *spans[0])
+        for concept in concepts(title, made.language):
+            _mention(made, concept.name, concept.type, evidence, 0)
+        name = " ".join(title.split())
+        if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in made.entities:
+            _mention(made, name, "NAME", evidence, 0)
+
+
+def _mention(made: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:
+    entity_key = key(name)
+    if not entity_key:
+        return ""
+    entity = made.entities.get(entity_key)
+    if entity is None:
+        entity = made.entities[entity_key] = EntityDraft(type_, evidence)
+    spelling = " ".join(name.split())
+    entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
+    entity.tf += 1
+    entity.type = min(entity.type, type_) if type_ != "NAME" else "NAME"
+    entity.windows.add(window)
+    if evidence.rank < entity.evidence.rank:
+        entity.evidence = evidence
+    return entity_key
+
+
+def _relate(made: ChunkDraft, source: str, target: str, evidence: Evidence, window: int) -> None:
+    if not source or not target or source == target:
+        return
+    pair = (source, target) if source < target else (target, source)
+    relationship = made.relationships.get(pair)
+    if relationship is None:
+        relationship = made.relationships[pair] = RelationshipDraft(evidence)
+    relationship.weight += 1
+    relationship.forward += 1 if source < target else -1
+    relationship.windows.add(window)
+    if evidence.rank < relationship.evidence.rank:
+        relationship.evidence = evidence
+
+
+def _evidence(content: str, start: int, end: int) -> Evidence:
+    text = " ".join(content[start:end].split())
+    low, high = GOOD_SENTENCE
+    penalty = max(low - len(text), len(text) - high, 0)
+    digest = hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest()
+    return Evidence(min(penalty, 32767) << 48 | int.from_bytes(digest, "big"), start, end, text[:2000])

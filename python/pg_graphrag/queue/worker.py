@@ -1,0 +1,285 @@
+"""The worker: three short transactions per batch, and the slow part with none open (DESIGN.md 5)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.documents import attach
+from pg_graphrag.embedding import local_embedder
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.queue import maintenance
+from pg_graphrag.queue.drafts import DocumentDraft
+from pg_graphrag.queue.prepare import draft, window_texts
+from pg_graphrag.queue.write import write_documents
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.tokenizers import tokenizer
+
+# A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
+BATCH_DOCUMENTS = 32
+BATCH_BYTES = 400_000
+# Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.
+MAX_ERRORS = 3
+MAX_ATTEMPTS = 30
+BACK_OFF_SECONDS = 10
+# First half of the advisory lock that every worker holds for as long as its session lives.
+WORKER_LOCK = 1735549294
+
+
+class DocumentError(Exception):
+    """An error of one document of a batch."""
+
+    def __init__(self, job: Row, error: Exception):
+        super().__init__(str(error))
+        self.job = job
+
+
+@dataclass
+class Batch:
+    """Jobs leased together: of one corpus and one kind of work."""
+
+    corpus_id: int
+    kind: str
+    jobs: list[Row]
+
+
+def process_jobs(db: Database, max_jobs: int | None) -> None:
+    """Do what is due, batch by batch; return when nothing is, or after `max_jobs` jobs.
+
+    Must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error goes on.
+    """
+    if max_jobs is not None and max_jobs < 0:
+        raise GraphRAGError(f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due.")
+    worker = _enlist(db)
+    try:
+        _drain(db, worker, max_jobs)
+    finally:
+        db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+
+
+def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
+    left = max_jobs
+    while left is None or left > 0:
+        batch = _claim(db, worker, BATCH_DOCUMENTS if left is None else min(left, BATCH_DOCUMENTS))
+        db.commit()
+        if batch is None:
+            break
+        try:
+            _work(db, worker, batch)
+            db.commit()
+        except BaseException:
+            # Query cancel and termination come here too: let go of the leases at once, then let the error pass.
+            db.rollback()
+            _release(db, worker, [job["id"] for job in batch.jobs])
+            db.commit()
+            raise
+        if left is not None:
+            left -= len(batch.jobs)
+
+
+def _enlist(db: Database) -> int:
+    """Return a new worker number, locked for the session: when the session ends, however it ends, its leases are void."""
+    worker = int(db.query("SELECT nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
+    db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+    return worker
+
+
+_CLAIM = """
+WITH alive AS MATERIALIZED (
+    SELECT pg_catalog.array_agg(l.objid::bigint) AS workers
+      FROM pg_catalog.pg_locks l
+     WHERE l.locktype = 'advisory' AND l.classid = $1::oid AND l.objsubid = 2 AND l.granted
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+), due AS (
+    SELECT j.id, j.corpus_id, j.kind, j.document_id
+      FROM graphrag.jobs j
+     WHERE j.state <> 'failed'
+       AND j.next_attempt_at <= pg_catalog.now()
+       AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
+     ORDER BY (j.kind = 'optimize'), j.next_attempt_at, j.id
+     LIMIT $3
+       FOR UPDATE SKIP LOCKED
+), sized AS (
+    SELECT d.id, d.corpus_id, d.kind,
+           pg_catalog.row_number() OVER same AS place,
+           coalesce(pg_catalog.sum(pg_catalog.octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0) AS bytes,
+           pg_catalog.first_value(d.corpus_id) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_corpus,
+           pg_catalog.first_value(d.kind) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_kind
+      FROM due d
+      LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
+    WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id)
+)
+UPDATE graphrag.jobs j
+   SET state = 'leased', lease = $2, attempts = j.attempts + 1
+  FROM sized s
+ WHERE j.id = s.id
+   AND s.corpus_id = s.first_corpus
+   AND s.kind = s.first_kind
+   AND (s.place = 1 OR (s.bytes <= $4 AND s.kind IN ('index', 'remove')))
+RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
+"""
+
+
+def _claim(db: Database, worker: int, limit: int) -> Batch | None:
+    rows = db.query(_CLAIM, ["int4", "int4", "int4", "int8"], [WORKER_LOCK, worker, limit, BATCH_BYTES])
+    if not rows:
+        return None
+    rows.sort(key=lambda row: int(row["id"]))
+    return Batch(rows[0]["corpus_id"], rows[0]["kind"], rows)
+
+
+def _release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
+    db.query(
+        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
+        " WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4", "float8"],
+        [job_ids, worker, delay_seconds],
+    )
+
+
+def _finish(db: Database, worker: int, job_ids: list[int]) -> None:
+    """Delete jobs that are done, unless newer content has taken them over."""
+    db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
+
+
+def _work(db: Database, worker: int, batch: Batch) -> None:
+    corpus = by_id(db, batch.corpus_id)
+    if corpus is None:  # dropped meanwhile
+        _finish(db, worker, [job["id"] for job in batch.jobs])
+        return
+    if batch.kind in ("index", "remove"):
+        _work_documents(db, worker, corpus, batch)
+        return
+    work: Callable[[Database, Corpus, Row], bool] = attach.backfill if batch.kind == "attach" else maintenance.optimize
+    (job,) = batch.jobs
+    try:
+        done = work(db, corpus, job)
+    except Exception as error:
+        if _is_interrupt(error):
+            raise
+        db.rollback()
+        _fail(db, worker, job, error)
+        return
+    if done:
+        _finish(db, worker, [job["id"]])
+    else:
+        _release(db, worker, [job["id"]])
+
+
+def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
+    """Prepare and write a batch; when it fails, each of its documents alone, so that one bad one holds up no other."""
+    try:
+        _index(db, worker, corpus, batch.jobs)
+    except Exception as error:
+        if _is_interrupt(error):
+            raise
+        db.rollback()
+        if len(batch.jobs) == 1:
+            _fail(db, worker, batch.jobs[0], error)
+            return
+        for job in batch.jobs:
+            try:
+                _index(db, worker, corpus, [job])
+            except Exception as single_error:
+                if _is_interrupt(single_error):
+                    raise
+                db.rollback()
+                _fail(db, worker, job, single_error)
+            db.commit()
+
+
+_READ = """
+SELECT d.id, d.title, d.content, d.content_hash
+  FROM graphrag.documents d
+ WHERE d.id = ANY ($1)
+ ORDER BY d.id
+"""
+
+
+def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+    wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
+    documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
+    db.rollback()
+    drafts: list[DocumentDraft] = []
+    embedder = local_embedder() if documents else None
+    ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
+    for document in documents:
+        assert ranks is not None
+        for made in draft(
+            document["id"], document["content_hash"], document["title"], document["content"], corpus.options, ranks
+        ):
+            poll(db)
+            if made is not None:
+                drafts.append(made)
+    texts: list[str] = []
+    for document, made in zip(documents, drafts, strict=True):
+        texts += window_texts(document["title"], document["content"], made.chunks)
+    names = _new_keys(db, corpus, drafts)
+    vectors = embed(db, embedder, texts)
+    name_vectors = dict(zip(names, embed(db, embedder, names), strict=True)) if names else {}
+    at = 0
+    for made in drafts:
+        count = sum(len(piece.windows) for piece in made.chunks)
+        made.vectors = vectors[at : at + count] if count else None
+        at += count
+    skipped = write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], name_vectors)
+    _release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], delay_seconds=1)
+    _finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
+
+
+def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> list[str]:
+    """Return the entity keys of the drafts that the corpus does not have yet: the names to embed."""
+    keys = sorted({entity for made in drafts for piece in made.chunks for entity in piece.entities})
+    if not keys:
+        return []
+    rows = db.query(
+        "SELECT k.key FROM pg_catalog.unnest($2) AS k (key) WHERE NOT EXISTS"
+        " (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE \"C\")",
+        ["int4", "text[]"],
+        [corpus.id, keys],
+    )
+    db.rollback()
+    return [row["key"] for row in rows]
+
+
+def embed(db: Database, embedder: Any, texts: list[str]) -> Any:
+    """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
+    import numpy as np
+
+    if not texts:
+        return []
+    vectors = np.empty((len(texts), embedder.dimensions), np.float32)
+    for places, made in embedder.embed_batches(texts):
+        vectors[places] = made
+        poll(db)
+    return vectors
+
+
+def poll(db: Database) -> None:
+    """Let query cancel, statement_timeout and termination through, and keep no snapshot, which would pin vacuum."""
+    db.literal_query("SELECT 1")
+    db.rollback()
+
+
+def _is_interrupt(error: Exception) -> bool:
+    """57xxx: query cancelled, session terminated, server shutting down: never an item's fault."""
+    return str(getattr(error, "sqlstate", "") or "").startswith("57")
+
+
+def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
+    """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
+    dead = job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
+    text = f"{type(error).__name__}: {error}"[:2000].replace("\0", "")
+    rows = db.query(
+        "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL, errors = errors + 1,"
+        " last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second'"
+        " WHERE id = $1 AND lease = $2 RETURNING document_id",
+        ["int8", "int4", "bool", "text", "float8"],
+        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"])],
+    )
+    if dead and rows and job["kind"] == "index":
+        db.query(
+            "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
+            ["int8", "text"],
+            [job["document_id"], text],
+        )

@@ -1,0 +1,236 @@
+"""The write step: one transaction per batch of documents. Nothing is half written, and readers see a document whole."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.graph.merge import Change, merge
+from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
+from pg_graphrag.retrieval.bm25 import tail_is_long
+from pg_graphrag.server import Database
+from pg_graphrag.text.languages import REGCONFIG
+
+# Rows per statement that carries vectors: about 4 kB of text each.
+VECTOR_SLICE = 1000
+# A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
+MAX_POSITIONS = 255
+
+
+def write_documents(
+    db: Database,
+    corpus: Corpus,
+    drafts: Sequence[DocumentDraft],
+    document_ids: Sequence[int],
+    name_vectors: dict[str, Any],
+) -> set[int]:
+    """Replace what the corpus holds of `document_ids` by `drafts` (a document without one is removed).
+
+    Drafts whose content has changed meanwhile are discarded: newer content has its own job. Returns the documents that
+    another session is changing at this moment, untouched; to be tried again. Waiting for them could deadlock with it.
+    """
+    space = _ensure_storage(db, corpus)
+    ready, removable, skipped = _lock_documents(db, drafts, document_ids)
+    change = Change(corpus.id)
+    affected = sorted([made.id for made in ready] + removable)
+    _remove_chunks(db, corpus, affected, change)
+    chunk_ids = _insert_chunks(db, corpus, ready)
+    _insert_windows(db, corpus, space, ready, chunk_ids)
+    for made, ids in zip(ready, chunk_ids, strict=True):
+        for piece, chunk_id in zip(made.chunks, ids, strict=True):
+            change.add_chunk(made.id, chunk_id, piece)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    created = merge(db, change, affected)
+    _insert_entity_vectors(db, space, created, name_vectors)
+    db.query(
+        "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
+        " indexed_at = pg_catalog.clock_timestamp() WHERE id = ANY ($1)",
+        ["int8[]"],
+        [[made.id for made in ready]],
+    )
+    if tail_is_long(db, corpus.id):
+        queue_optimize(db, corpus.id)
+    return skipped
+
+
+def queue_optimize(db: Database, corpus_id: int) -> None:
+    """Queue the upkeep of a corpus, once."""
+    db.query(
+        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'optimize') ON CONFLICT DO NOTHING", ["int4"], [corpus_id]
+    )
+
+
+def _ensure_storage(db: Database, corpus: Corpus) -> int:
+    if corpus.space is not None:
+        return corpus.space
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
+    embedding = corpus.options.embedding
+    rows = db.query(
+        "SELECT graphrag._ensure_space($1, $2, $3, $4) AS id",
+        ["int4", "text", "text", "int4"],
+        [corpus.id, embedding.provider, embedding.model, embedding.dimensions],
+    )
+    return int(rows[0]["id"])
+
+
+def _lock_documents(
+    db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
+) -> tuple[list[DocumentDraft], list[int], set[int]]:
+    """Lock what exists; return (drafts that are still current, documents that are gone, documents locked elsewhere)."""
+    ids = sorted(document_ids)
+    locked = {
+        row["id"]: row["content_hash"]
+        for row in db.query(
+            "SELECT d.id, d.content_hash FROM graphrag.documents d WHERE d.id = ANY ($1) ORDER BY d.id"
+            " FOR NO KEY UPDATE SKIP LOCKED",
+            ["int8[]"],
+            [ids],
+        )
+    }
+    existing = {
+        row["id"]
+        for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
+    }
+    current = [made for made in drafts if locked.get(made.id) == made.content_hash]
+    gone = [document for document in ids if document not in existing and document not in locked]
+    return current, gone, existing - set(locked)
+
+
+def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> None:
+    rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
+    old = [row["id"] for row in rows]
+    if not old:
+        return
+    change.remove_chunks(db, old)
+    db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
+    db.query("DELETE FROM graphrag.window_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
+    db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
+
+
+def reserve(db: Database, sequence: str, count: int) -> list[int]:
+    """Return `count` new numbers of a sequence of the schema."""
+    if not count:
+        return []
+    rows = db.query(
+        f"SELECT pg_catalog.nextval('graphrag.{sequence}') AS id FROM pg_catalog.generate_series(1, $1)", ["int4"], [count]
+    )
+    return [row["id"] for row in rows]
+
+
+_INSERT_CHUNKS = """
+INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content,
+                             token_count, tsv)
+SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config, lexical)
+"""
+_CHUNK_TYPES = (
+    ["int4", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "text[]", "int4[]", "text[]", "text[]"]
+)
+
+
+def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
+    flat = [(made.id, piece) for made in drafts for piece in made.chunks]
+    ids = reserve(db, "chunks_id_seq", len(flat))
+    for place in range(0, len(flat), 500):
+        part, part_ids = flat[place : place + 500], ids[place : place + 500]
+        rows = [
+            (i, document, p.ordinal, p.start, p.own_start, p.end, p.language, p.content, p.token_count, _config(p), p.lexical)
+            for i, (document, p) in zip(part_ids, part, strict=True)
+        ]
+        db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
+    if flat:
+        db.query(
+            "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
+            ["int4", "int8[]", "int8[]"],
+            [corpus.id, ids, [document for document, _ in flat]],
+        )
+        _keep_overflow(db, dict(zip(ids, (piece for _, piece in flat), strict=True)))
+    taken = iter(ids)
+    return [[next(taken) for _ in made.chunks] for made in drafts]
+
+
+def _config(piece: ChunkDraft) -> str:
+    return "pg_catalog." + REGCONFIG[piece.language]
+
+
+def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Turn rows into column lists, as unnest() takes them."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
+    """Record the exact counts of lexemes too frequent for a tsvector, counted over stretches that cannot overflow."""
+    rows = db.query(
+        "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"
+        " AND c.token_count >= $2 AND EXISTS"
+        " (SELECT FROM pg_catalog.unnest(c.tsv) t WHERE pg_catalog.cardinality(t.positions) >= $2)",
+        ["int8[]", "int4"],
+        [list(pieces), MAX_POSITIONS],
+    )
+    for row in rows:
+        piece = pieces[row["id"]]
+        words = piece.lexical.split()
+        stretches = [" ".join(words[at : at + 20]) for at in range(0, len(words), 20)]
+        db.query(
+            "WITH counted AS (SELECT t.lexeme, pg_catalog.sum(pg_catalog.cardinality(t.positions)) AS tf"
+            "                   FROM pg_catalog.unnest($3) s (stretch),"
+            "                        pg_catalog.unnest(pg_catalog.to_tsvector($2::regconfig, s.stretch)) t GROUP BY 1)"
+            " UPDATE graphrag.chunks SET tf_overflow ="
+            " (SELECT pg_catalog.jsonb_object_agg(x.lexeme, x.tf) FROM counted x WHERE x.tf >= $4) WHERE id = $1",
+            ["int8", "text", "text[]", "int4"],
+            [row["id"], _config(piece), stretches, MAX_POSITIONS],
+        )
+
+
+def _insert_windows(
+    db: Database, corpus: Corpus, space: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
+) -> None:
+    rows = [
+        (made.id, chunk_id, ordinal, start, end)
+        for made, ids in zip(drafts, chunk_ids, strict=True)
+        for piece, chunk_id in zip(made.chunks, ids, strict=True)
+        for ordinal, (start, end) in enumerate(piece.windows)
+    ]
+    ids = reserve(db, "chunk_windows_id_seq", len(rows))
+    vectors = (vector for made in drafts if made.vectors is not None for vector in made.vectors)
+    for place in range(0, len(rows), VECTOR_SLICE):
+        part = rows[place : place + VECTOR_SLICE]
+        part_ids = ids[place : place + VECTOR_SLICE]
+        db.query(
+            "INSERT INTO graphrag.chunk_windows (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
+            " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7) u",
+            ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
+            [corpus.id, part_ids, *columns(part)],
+        )
+        db.query(
+            "INSERT INTO graphrag.window_vectors (space_id, window_id, chunk_id, document_id, embedding)"
+            f" SELECT $1, u.id, u.chunk_id, u.document_id, u.vector::{db.vector_type}"
+            "   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector)",
+            ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
+            [space, part_ids, [row[1] for row in part], [row[0] for row in part], list(_texts(vectors, len(part)))],
+        )
+
+
+def _texts(vectors: Iterator[Any], count: int) -> Iterator[str]:
+    for _ in range(count):
+        yield vector_text(next(vectors))
+
+
+def _insert_entity_vectors(db: Database, space: int, created: dict[str, int], known: dict[str, Any]) -> None:
+    """Store the name vectors of new entities. One that vanished and came back between prepare and write is embedded here."""
+    missing = [name for name in created if name not in known]
+    if missing:
+        known = known | dict(zip(missing, local_embedder().embed(missing), strict=True))
+    items = list(created.items())
+    for place in range(0, len(items), VECTOR_SLICE):
+        part = items[place : place + VECTOR_SLICE]
+        db.query(
+            "INSERT INTO graphrag.entity_vectors (space_id, entity_id, embedding)"
+            f" SELECT $1, u.id, u.vector::{db.vector_type} FROM unnest($2, $3) AS u (id, vector)",
+            ["int4", "int8[]", "text[]"],
+            [space, [entity for _, entity in part], [vector_text(known[name]) for name, _ in part]],
+        )

@@ -1,0 +1,220 @@
+"""HTML: title and main text, with its paragraphs, lists, table rows and code lines; navigation and scripts left out."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lxml import etree  # type: ignore[import-untyped]
+from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: ignore[import-untyped]
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.errors import ReadError
+
+_DECLARED = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+
+# Never text of the page.
+_DROPPED = (
+    frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "math", "nav", "noscript"))
+    | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
+)  # fmt: skip
+# Of the site unless they stand in the page's own article.
+_SITE = frozenset(("header", "footer", "aside"))
+_SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
+# Navigation by class: DocBook's header, footer and tables of contents; links to the heading they stand in.
+_NAVIGATION_CLASSES = frozenset(("navheader", "navfooter", "toc", "headerlink", "id_link"))
+_PARAGRAPHS = (
+    frozenset(("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dir", "div"))
+    | frozenset(("dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"))
+    | frozenset(("header", "hgroup", "hr", "legend", "li", "main", "menu", "ol", "p", "section", "summary", "table"))
+    | frozenset(("tbody", "tfoot", "thead", "tr", "ul"))
+)  # fmt: skip
+_LINES = frozenset(("dd", "dt", "li", "tr"))
+_TABLE_PARTS = frozenset(("tbody", "tfoot", "thead"))
+_LISTS = frozenset(("dir", "dl", "menu", "ol", "table", "ul")) | _TABLE_PARTS
+_VERBATIM = frozenset(("listing", "plaintext", "pre", "xmp"))
+_BLOCKS = _PARAGRAPHS | _VERBATIM
+
+
+def read_html(path: Path, key: str) -> Iterator[Document]:
+    """Read an HTML page, well-formed or not, as one document.
+
+    Raises
+    ------
+    ReadError
+        When it cannot be decoded, or is nested deeper than the parser goes.
+    """
+    data = path.read_bytes()
+    declared = _DECLARED.search(data, 0, 2048)
+    try:
+        title, content = extract(decode(data, path, declared[1].decode() if declared else None))
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+    yield Document(
+        content=content,
+        source_key=key,
+        title=title or path.stem,
+        metadata={"path": key, "mime": "text/html"},
+    )
+
+
+def extract(html: str) -> tuple[str | None, str]:
+    """Return title (``<title>``, else the first ``<h1>``; None when there is neither) and main text of a page.
+
+    Raises
+    ------
+    ValueError
+        When the page is nested so deeply that the parser would lose a part of it.
+    """
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        page = document_fromstring(html.encode(), parser=parser)
+    except etree.ParserError:  # nothing but white space and comments
+        return None, ""
+    if any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log):
+        raise ValueError("is nested more than 2048 elements deep; unwrap them")
+    title = next((text for element in page.iter("title", "h1") if (text := _line(element))), None)
+    return title, _Text(_main(page)).content
+
+
+def _line(element: HtmlElement) -> str:
+    return _SPACE.sub(" ", _Text(element).content).strip()
+
+
+def _main(page: HtmlElement) -> HtmlElement:
+    """Return the one ``<main>``, or the one ``<article>``, or the body."""
+    for path in (".//main | .//*[@role='main']", ".//article"):
+        found: list[HtmlElement] = page.xpath(path)
+        if len(found) == 1:
+            return found[0]
+    body: HtmlElement | None = page.find("body")
+    return page if body is None else body
+
+
+def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
+    if element.tag in _DROPPED or "hidden" in element.attrib or element.get("aria-hidden") == "true":
+        return True
+    if not _NAVIGATION_CLASSES.isdisjoint(element.get("class", "").split()):
+        return True
+    return not in_article and (element.tag in _SITE or element.get("role") in _SITE_ROLES)
+
+
+class _Text:
+    """The text of an element, gathered in one walk without recursion: pages may be nested deeply."""
+
+    def __init__(self, root: HtmlElement):
+        self._blocks: list[str] = []
+        self._pieces: list[str] = []
+        self._gap = 0  # line ends due before the next block
+        self._prefix = ""
+        self._verbatim = 0
+        self._cells = 0
+        self._counters: list[int | None] = []
+        self._walk(root)
+        self.content = "".join(self._blocks)
+
+    def _walk(self, root: HtmlElement) -> None:
+        articles = int(root.tag in ("main", "article") or root.get("role") == "main")
+        walk = etree.iterwalk(root, events=("start", "end"))
+        dropped: HtmlElement | None = None
+        for event, element in walk:
+            if event == "start":
+                if element is not root and _is_navigation(element, articles > 0):
+                    dropped = element
+                    walk.skip_subtree()
+                    continue
+                articles += element.tag in ("main", "article")
+                self._start(element)
+            else:
+                if element is dropped:
+                    dropped = None
+                else:
+                    articles -= element.tag in ("main", "article")
+                    self._end(element)
+                if element is not root and element.tail:
+                    self._add(element.tail)
+        self._flush()
+
+    def _start(self, element: HtmlElement) -> None:
+        tag = element.tag
+        if tag in _BLOCKS:
+            self._boundary(1 if tag in _LINES or tag in _LISTS else 2)
+        if tag in _VERBATIM:
+            self._verbatim += 1
+        elif tag == "br":
+            self._newline()
+        elif tag in ("td", "th"):
+            if self._pieces and not self._pieces[-1].endswith("\n"):
+                self._pieces.append(" | ")
+            self._cells += 1
+        elif tag in ("ol", "ul"):
+            start = element.get("start", "1")
+            self._counters.append((int(start) if start.isdecimal() else 1) if tag == "ol" else None)
+        elif tag == "li":
+            self._item()
+        if element.text:
+            self._add(element.text)
+
+    def _end(self, element: HtmlElement) -> None:
+        tag = element.tag
+        if tag in ("td", "th"):
+            self._cells -= 1
+            self._trim()
+        elif tag in ("ol", "ul"):
+            self._counters.pop()
+        if tag in _BLOCKS:
+            self._boundary(1 if tag in _LINES or tag in _TABLE_PARTS or (tag in _LISTS and self._counters) else 2)
+        if tag in _VERBATIM:
+            self._verbatim -= 1
+        elif tag == "li":
+            self._prefix = ""  # of an item without text
+
+    def _item(self) -> None:
+        counter = self._counters[-1] if self._counters else None
+        self._prefix = "- " if counter is None else f"{counter}. "
+        if counter is not None:
+            self._counters[-1] = counter + 1
+
+    def _add(self, text: str) -> None:
+        if not self._verbatim:
+            text = _SPACE.sub(" ", text)
+            if text.startswith(" ") and (not self._pieces or self._pieces[-1][-1] in " \n"):
+                text = text[1:]
+        if text:
+            self._pieces.append(text)
+
+    def _trim(self) -> None:
+        """Drop white space at the end of what was gathered."""
+        while self._pieces:
+            self._pieces[-1] = self._pieces[-1].rstrip()
+            if self._pieces[-1]:
+                return
+            self._pieces.pop()
+
+    def _newline(self) -> None:
+        if not self._verbatim:
+            while self._pieces and self._pieces[-1].endswith(" "):
+                self._pieces[-1] = self._pieces[-1].rstrip(" ")
+                if not self._pieces[-1]:
+                    self._pieces.pop()
+        if self._pieces:
+            self._pieces.append("\n")
+
+    def _boundary(self, gap: int) -> None:
+        """End a paragraph; within a table cell, only a line."""
+        if not self._cells:
+            self._flush()
+            self._gap = max(self._gap, gap)
+        elif self._pieces and not self._pieces[-1].endswith(("\n", " | ")):
+            self._newline()
+
+    def _flush(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces = []
+        text = text.strip("\n").rstrip() if self._verbatim else text.strip()
+        if text:
+            if self._blocks:
+                self._blocks.append("\n" * self._gap)
+            self._blocks.append(self._prefix + text)
+            self._prefix, self._gap = "", 0

@@ -1,0 +1,79 @@
+"""JSON Lines: one document a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.errors import ReadError
+
+_KEY_FIELDS = ("source_key", "id")
+_TEXT_FIELDS = ("content", "text")
+
+
+def read_jsonl(path: Path, key: str) -> Iterator[Document | ReadError]:
+    """Read a JSON Lines file line by line.
+
+    A line is an object with ``content`` or ``text``; ``source_key`` or ``id``, ``title`` and ``metadata`` are
+    optional. Its other fields join the metadata. A line without a key gets ``<key of the file>#<line number>``.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    yield _document(decode(line, path, offset=offset), path, key, number)
+                except ReadError as error:
+                    yield error
+            offset += len(line)
+
+
+def _document(line: str, path: Path, key: str, number: int) -> Document:
+    try:
+        fields = json.loads(line)
+        # A \u0000 or half a surrogate pair is JSON, but no text.
+        json.dumps(fields, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise ReadError(path, f"line {number} is not JSON in UTF-8: {error}") from None
+    except RecursionError:
+        raise ReadError(path, f"line {number} is nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise ReadError(path, f"line {number} is not a JSON object")
+    if _has_nul(fields):
+        raise ReadError(path, f"line {number} has a NUL character (\\u0000); PostgreSQL text cannot hold it")
+    content = _take(fields, _TEXT_FIELDS)
+    if not isinstance(content, str):
+        raise ReadError(path, f'line {number} has no text: it needs a string "content" or "text"')
+    title = fields.pop("title", None)
+    if not isinstance(title, str | None):
+        raise ReadError(path, f'line {number}: "title" is not a string')
+    source_key = _take(fields, _KEY_FIELDS)
+    if isinstance(source_key, bool) or not isinstance(source_key, str | int | None):
+        raise ReadError(path, f'line {number}: "{_KEY_FIELDS[0]}" (or "id") is neither a string nor a whole number')
+    metadata = fields.pop("metadata", None) or {}
+    if not isinstance(metadata, dict):
+        raise ReadError(path, f'line {number}: "metadata" is not an object')
+    return Document(
+        content=content,
+        source_key=f"{key}#{number}" if source_key in (None, "") else str(source_key),
+        title=title,
+        metadata={"mime": "application/jsonl"} | fields | metadata | {"path": key},
+    )
+
+
+def _take(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Take the first of `names` that is there out of `fields`; the others stay and become metadata."""
+    for name in names:
+        if fields.get(name) is not None:
+            return fields.pop(name)
+    return None
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any("\0" in name or _has_nul(item) for name, item in value.items())
+    return isinstance(value, list) and any(map(_has_nul, value))

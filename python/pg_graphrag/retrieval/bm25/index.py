@@ -1,0 +1,185 @@
+"""Search, exact scores and statistics of one BM25 index."""
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
+from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
+from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
+from pg_graphrag.retrieval.bm25.tail import Tail
+from pg_graphrag.server import Database
+
+KINDS = ("chunk", "entity_mention", "relationship_mention")
+
+Terms = Sequence[str] | Mapping[str, float]
+Result = TypeVar("Result")
+
+# Under READ COMMITTED each retry means one more optimize() or delete that committed between two statements.
+_ATTEMPTS = 10
+# Tails a session keeps in memory: a few corpora with three kinds each.
+_KEPT_TAILS = 12
+_tails: OrderedDict[tuple[int, str], Tail] = OrderedDict()
+
+
+class BM25Index:
+    """The items of one kind of one corpus.
+
+    Parameters
+    ----------
+    db : Database
+        The session.
+    corpus_id : int
+        Corpus. One without items, or unknown, is an empty index.
+    kind : str
+        ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
+
+    Notes
+    -----
+    Terms are lexemes, as they stand in the items' tsvectors. A sequence counts a term as often as it occurs in it
+    (query term frequency as a linear weight); a mapping gives each term's weight: finite, not negative, 0: left out.
+    Scores are sums in one order (df, then term) of one formula: the same bits wherever an item lies.
+    """
+
+    def __init__(self, db: Database, corpus_id: int, kind: str):
+        if kind not in KINDS:
+            raise GraphRAGError(f'unknown kind of BM25 item "{kind}"', hint=f"Use one of {', '.join(KINDS)}.")
+        self.db = db
+        self.corpus_id = corpus_id
+        self.kind = kind
+
+    def search(
+        self,
+        terms: Terms,
+        limit: int,
+        *,
+        documents: Ids | None = None,
+        idf: str = "lucene",
+        k1: float = 1.5,
+        b: float = 0.75,
+    ) -> tuple[Ids, Floats]:
+        """Return the best items that contain at least one of `terms`.
+
+        Parameters
+        ----------
+        terms : sequence of str, or mapping of str to float
+            Query lexemes, see above.
+        limit : int
+            Items wanted. *All* items that tie with the last of them are returned too: the caller breaks ties.
+        documents : array of int64, shape (m,), optional
+            Documents in ascending order that may appear in the result. Statistics ignore it.
+        idf : str
+            ``lucene``, ``robertson`` or ``robertson_clipped``.
+        k1, b : float
+            Saturation of the term frequency; share of length normalisation.
+
+        Returns
+        -------
+        item_ids, scores : arrays of int64 and float64, shape (n,)
+            By score, best first, then by id.
+        """
+        if limit < 0:
+            raise GraphRAGError(f"limit must not be negative, it is {limit}", hint="0 returns no rows.")
+        weights = _weights(terms)
+
+        def run() -> tuple[Ids, Floats]:
+            state, sources = self._read(weights)
+            saturation, factors = _plan(state, sources, weights, idf, k1, b)
+            best = Best(limit, documents)
+            if limit:
+                for source in sources:
+                    scan(source, factors, saturation, best)
+            return best.result()
+
+        return self._settled(run)
+
+    def score_items(
+        self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = 1.5, b: float = 0.75
+    ) -> Floats:
+        """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for what is not in the index.
+
+        Parameters are those of `search`, and so are the scores, to the bit.
+        """
+        weights = _weights(terms)
+
+        def run() -> Floats:
+            state, sources = self._read(weights)
+            saturation, factors = _plan(state, sources, weights, idf, k1, b)
+            scores: Floats = np.full(len(item_ids), np.nan)
+            for source in sources:
+                places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                if source.dead is not None:
+                    found &= ~source.dead[places]
+                scores[found] = source.scores_at(places[found], factors, saturation)
+            return scores
+
+        return self._settled(run)
+
+    def statistics(self) -> tuple[int, float]:
+        """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
+        state = self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
+        return state.count, state.length / state.count if state.count else 0.0
+
+    def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return df, the number of items that contain it, of each term."""
+
+        def run() -> dict[str, int]:
+            _, sources = self._read(dict.fromkeys(terms, 1.0))
+            return {term: sum(source.df(term) for source in sources) for term in terms}
+
+        return self._settled(run)
+
+    def _read(self, weights: Mapping[str, float]) -> tuple[State, list[Source]]:
+        terms = sorted(weights)
+        state = read_state(self.db, self.corpus_id, self.kind, terms)
+        sources = [Source.of_segment(segment) for segment in state.segments]
+        if len(state.tail_items):
+            key = (self.corpus_id, self.kind)
+            tail = _tails.get(key)
+            if tail is None or tail.epoch != state.relation:
+                tail = _tails[key] = Tail(self.db, self.corpus_id, self.kind, state.relation)
+                if len(_tails) > _KEPT_TAILS:
+                    _tails.popitem(last=False)
+            _tails.move_to_end(key)
+            sources.append(Source.of_tail(state, tail.follow(state, terms)))
+        return state, sources
+
+    @staticmethod
+    def _settled(run: Callable[[], Result]) -> Result:
+        for _ in range(_ATTEMPTS):
+            try:
+                return run()
+            except Moved:
+                continue
+        raise GraphRAGError(
+            f"the BM25 index changed {_ATTEMPTS} times while it was read",
+            sqlstate="40001",
+            hint="Try again; in a REPEATABLE READ transaction this cannot happen.",
+        )
+
+
+def _weights(terms: Terms) -> dict[str, float]:
+    if not isinstance(terms, Mapping):
+        return {term: float(count) for term, count in Counter(terms).items()}
+    for term, weight in terms.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise GraphRAGError(
+                f'the weight of the term "{term}" is {weight}', hint="Give a finite number of at least 0."
+            )
+    return {term: float(weight) for term, weight in terms.items() if weight > 0}
+
+
+def _plan(
+    state: State, sources: Sequence[Source], weights: Mapping[str, float], variant: str, k1: float, b: float
+) -> tuple[Saturation, list[tuple[str, float]]]:
+    """Return the saturation, and (term, w · idf · (k1 + 1)) of the terms that occur, in the order of summation."""
+    count = state.count
+    saturation = Saturation(k1, b, state.length / count if count else 0.0)
+    frequencies = {term: sum(source.df(term) for source in sources) for term in weights}
+    order = sorted((df, term) for term, df in frequencies.items() if df)
+    idf(variant, 1, 1)  # an unknown variant is an error on an empty index too
+    return saturation, [(term, weights[term] * idf(variant, count, df) * (k1 + 1.0)) for df, term in order]

@@ -1,0 +1,201 @@
+"""Scoring a source block by block, leaving out what cannot reach the best `limit`.
+
+The pruning is MaxScore: Turtle and Flood, Query evaluation: strategies and optimizations (1995).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_graphrag.retrieval.bm25.formula import Floats, Saturation
+from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, Segment, State
+
+# Items scored at a time: three float64 arrays of this size stay in a core's second-level cache.
+BLOCK = 1 << 15
+# Upper bounds are raised by this share of the threshold, far more than sums of float64 can be off.
+_SLACK = 1e-9
+
+# Below this a share could underflow to 0, which elsewhere means that a term is absent.
+_FAINT = 1e-100
+
+Factors = Sequence[tuple[str, float]]
+
+
+@dataclass(slots=True)
+class Source:
+    """A segment or the tail: `count` items by ordinal, and the postings of the query's terms."""
+
+    count: int
+    item_ids: Callable[[], Ids]
+    document_ids: Callable[[], Ids]
+    lengths: Callable[[], Ordinals]
+    df: Callable[[str], int]
+    postings: Mapping[str, Postings]
+    dead: NDArray[np.bool_] | None
+
+    @classmethod
+    def of_segment(cls, segment: Segment) -> "Source":
+        """Wrap a segment."""
+        return cls(
+            segment.count,
+            segment.item_ids,
+            segment.document_ids,
+            segment.lengths,
+            segment.df,
+            segment.postings,
+            segment.dead,
+        )
+
+    @classmethod
+    def of_tail(cls, state: State, postings: Mapping[str, Postings]) -> "Source":
+        """Wrap the tail of `state`."""
+        return cls(
+            len(state.tail_items),
+            lambda: state.tail_items,
+            lambda: state.tail_documents,
+            lambda: state.tail_lengths,
+            lambda term: postings[term].df if term in postings else 0,
+            postings,
+            None,
+        )
+
+    def scores_at(self, ordinals: NDArray[np.integer], factors: Factors, saturation: Saturation) -> Floats:
+        """Return the scores of the items at `ordinals`, 0 where no term occurs."""
+        scores: Floats = np.zeros(len(ordinals))
+        if len(ordinals):
+            self.add_at(ordinals, scores, factors, saturation)
+        return scores
+
+    def add_at(self, ordinals: NDArray[np.integer], scores: Floats, factors: Factors, saturation: Saturation) -> None:
+        """Add the shares of `factors` to `scores` of the items at `ordinals`, in place."""
+        norms = saturation.norms(self.lengths()[ordinals])
+        for term, factor in factors:
+            if term in self.postings:
+                tf = self.postings[term].at(ordinals).astype(np.float64)
+                scores += saturation.shares(tf, norms, factor)
+
+
+class Best:
+    """The best items so far: at least `limit` where there are that many, and all that tie with the last.
+
+    Parameters
+    ----------
+    limit : int
+        Items wanted.
+    documents : array of int64, ascending, optional
+        Only items of these documents count.
+    """
+
+    def __init__(self, limit: int, documents: Ids | None):
+        self.limit = limit
+        self.documents = documents
+        self.threshold = -np.inf
+        self._scores: Floats = np.zeros(0)
+        self._places: Ids = np.zeros(0, np.int64)
+        self._sources: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._seen: list[Source] = []
+
+    def add(self, source: Source, ordinals: NDArray[np.integer], scores: Floats) -> None:
+        """Offer items of a source; deleted and invisible ones are passed over."""
+        keep = scores >= self.threshold
+        if source.dead is not None:
+            keep &= ~source.dead[ordinals]
+        ordinals, scores = ordinals[keep], scores[keep]
+        if self.documents is not None and len(ordinals):
+            visible = self._visible(source.document_ids()[ordinals])
+            ordinals, scores = ordinals[visible], scores[visible]
+        if not len(ordinals):
+            return
+        if not self._seen or self._seen[-1] is not source:
+            self._seen.append(source)
+        self._scores = np.concatenate([self._scores, scores])
+        self._places = np.concatenate([self._places, ordinals])
+        self._sources = np.concatenate([self._sources, np.full(len(scores), len(self._seen) - 1, np.int32)])
+        if len(self._scores) >= self.limit:
+            last = len(self._scores) - self.limit
+            self.threshold = float(np.partition(self._scores, last)[last])
+            best = self._scores >= self.threshold
+            self._scores, self._places, self._sources = self._scores[best], self._places[best], self._sources[best]
+
+    def _visible(self, documents: Ids) -> NDArray[np.bool_]:
+        assert self.documents is not None
+        if not len(self.documents):
+            return np.zeros(len(documents), np.bool_)
+        places = np.minimum(np.searchsorted(self.documents, documents), len(self.documents) - 1)
+        visible: NDArray[np.bool_] = self.documents[places] == documents
+        return visible
+
+    def result(self) -> tuple[Ids, Floats]:
+        """Return item ids and scores, best first, then by id."""
+        items: Ids = np.zeros(len(self._scores), np.int64)
+        for number, source in enumerate(self._seen):
+            here = self._sources == number
+            if here.any():
+                items[here] = source.item_ids()[self._places[here]]
+        order = np.lexsort((items, -self._scores))
+        return items[order], self._scores[order]
+
+
+def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -> None:
+    """Offer every item of `source` that could be among the best.
+
+    Terms come rarest first. Once what the remaining terms can add at most (w · idf · (k1 + 1) each) is below the score
+    of the worst item kept, only items that have one of the earlier terms are looked at further. The result is the same.
+    """
+    present = [(source.postings[term], factor) for term, factor in factors if term in source.postings]
+    if not present:
+        return
+    names = [(term, factor) for term, factor in factors if term in source.postings]
+    signed = any(factor < _FAINT for _, factor in present)
+    rest = np.cumsum([factor for _, factor in reversed(present)])[::-1]
+    edges = np.arange(0, source.count + BLOCK, BLOCK, dtype=np.int32)
+    bounds = [
+        None if postings.ordinals is None else np.searchsorted(postings.ordinals, edges) for postings, _ in present
+    ]
+    lengths = source.lengths()
+    buffer: Floats = np.empty(min(BLOCK, source.count))
+    for block, start in enumerate(range(0, source.count, BLOCK)):
+        stop = min(start + BLOCK, source.count)
+        scores = buffer[: stop - start]
+        scores.fill(0.0)
+        matched = np.zeros(stop - start, np.bool_) if signed else None
+        norms: Floats | None = None
+        done = len(present)
+        for number, (postings, factor) in enumerate(present):
+            if not signed and rest[number] < best.threshold * (1.0 - _SLACK):
+                done = number
+                break
+            if postings.ordinals is None:
+                frequencies = postings.frequencies[start:stop]
+                if norms is None:
+                    norms = saturation.norms(lengths[start:stop])
+                scores += saturation.shares(frequencies.astype(np.float64), norms, factor)
+                if matched is not None:
+                    matched |= frequencies > 0
+                continue
+            bound = bounds[number]
+            assert bound is not None
+            first, last = bound[block], bound[block + 1]
+            if first == last:
+                continue
+            ordinals = postings.ordinals[first:last]
+            local = ordinals - start
+            some = saturation.norms(lengths[ordinals]) if norms is None else norms[local]
+            scores[local] += saturation.shares(postings.frequencies[first:last].astype(np.float64), some, factor)
+            if matched is not None:
+                matched[local] = True
+        if matched is not None:
+            chosen = np.flatnonzero(matched)
+            chosen = chosen[scores[chosen] >= best.threshold]
+        elif done < len(present):
+            chosen = np.flatnonzero(scores >= (best.threshold - rest[done]) - best.threshold * _SLACK / 2)
+        else:
+            chosen = np.flatnonzero(scores >= best.threshold) if best.threshold > 0 else np.flatnonzero(scores)
+        if len(chosen):
+            totals = scores[chosen]
+            candidates = chosen + start
+            if done < len(present):
+                source.add_at(candidates, totals, names[done:], saturation)
+            best.add(source, candidates, totals)

@@ -1,0 +1,168 @@
+"""The tail: items that are not packed yet, inverted in the session's memory."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_graphrag.retrieval.bm25.segments import Ids, Moved, Ordinals, Postings, State, locate
+from pg_graphrag.server import Database
+
+# Postings a session keeps of a tail (12 bytes each); beyond, items are read again by every search: exact, but slow.
+CACHED_POSTINGS = 4_000_000
+ROWS_PER_READ = 500
+
+
+class Vocabulary(dict[str, int]):
+    """Numbers terms in the order they are first asked for."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
+
+class TermCounts:
+    """Parallel arrays, int32 (m,): the place of an item, the number of a term, the term's frequency in the item."""
+
+    __slots__ = ("frequencies", "places", "terms")
+
+    def __init__(self, places: Ordinals, terms: Ordinals, frequencies: Ordinals):
+        self.places = places
+        self.terms = terms
+        self.frequencies = frequencies
+
+    @classmethod
+    def join(cls, parts: Sequence["TermCounts"]) -> "TermCounts":
+        """Concatenate."""
+        empty = np.zeros(0, np.int32)
+        return cls(
+            np.concatenate([empty, *(part.places for part in parts)]),
+            np.concatenate([empty, *(part.terms for part in parts)]),
+            np.concatenate([empty, *(part.frequencies for part in parts)]),
+        )
+
+    def where(self, chosen: NDArray[np.bool_]) -> "TermCounts":
+        """Keep the chosen entries."""
+        return TermCounts(self.places[chosen], self.terms[chosen], self.frequencies[chosen])
+
+    def moved(self, offset: int) -> "TermCounts":
+        """Add `offset` to the places."""
+        return TermCounts(self.places + np.int32(offset), self.terms, self.frequencies)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def read_tail(
+    db: Database, corpus_id: int, kind: str, items: Ids, vocabulary: Vocabulary
+) -> Iterator[tuple[Ids, TermCounts]]:
+    """Read items of the tail, `ROWS_PER_READ` at a time; yield those still there and their terms (places from 0)."""
+    for start in range(0, len(items), ROWS_PER_READ):
+        rows = db.query(
+            "SELECT item_id, terms, frequencies FROM graphrag.bm25_tail"
+            " WHERE corpus_id = $1 AND kind = $2 AND item_id = ANY ($3) ORDER BY item_id",
+            ["int4", "text", "int8[]"],
+            [corpus_id, kind, items[start : start + ROWS_PER_READ].tolist()],
+        )
+        numbers: list[int] = []
+        for row in rows:
+            numbers.extend(map(vocabulary.__getitem__, row["terms"]))
+        counts = np.array([len(row["terms"]) for row in rows], np.int64)
+        yield (
+            np.array([row["item_id"] for row in rows], np.int64),
+            TermCounts(
+                np.repeat(np.arange(len(rows), dtype=np.int32), counts),
+                np.array(numbers, np.int32),
+                np.frombuffer(b"".join(row["frequencies"] for row in rows), ">i4").astype(np.int32),
+            ),
+        )
+
+
+class Tail:
+    """The tail of one index as last seen by this session, brought up to date by `follow`."""
+
+    def __init__(self, db: Database, corpus_id: int, kind: str, epoch: int):
+        self.db = db
+        self.epoch = epoch
+        self.corpus_id = corpus_id
+        self.kind = kind
+        self._forget()
+
+    def _forget(self) -> None:
+        self._items = np.zeros(0, np.int64)
+        self._counts = TermCounts.join([])
+        self._vocabulary = Vocabulary()
+
+    def follow(self, state: State, terms: Sequence[str]) -> dict[str, Postings]:
+        """Return the postings of `terms` in the tail of `state`; ordinals are places in ``state.tail_items``.
+
+        Items never change, so only those not seen before are read.
+        """
+        self._drop_missing(state.tail_items)
+        _, known = locate(self._items, state.tail_items)
+        new = state.tail_items[~known]
+        read = self._absorb(new)
+        extra = self._counts_of(new[read:], terms)
+        places = np.searchsorted(state.tail_items, np.concatenate([self._items, new[read:]])).astype(np.int32)
+        found = {}
+        for term in terms:
+            cached = self._counts.where(self._counts.terms == self._vocabulary.get(term, -1))
+            both = TermCounts.join([cached, *(part.moved(len(self._items)) for part in extra.get(term, ()))])
+            if len(both):
+                ordinals = places[both.places]
+                order = np.argsort(ordinals)
+                found[term] = Postings(len(order), ordinals[order], both.frequencies[order])
+        return found
+
+    def _drop_missing(self, items: Ids) -> None:
+        """Forget items that left the tail."""
+        _, kept = locate(items, self._items)
+        if kept.all():
+            return
+        if not kept.any():
+            self._forget()
+            return
+        self._counts = self._counts.where(kept[self._counts.places])
+        self._counts.places = (np.cumsum(kept, dtype=np.int32) - np.int32(1))[self._counts.places]
+        self._items = self._items[kept]
+
+    def _absorb(self, new: Ids) -> int:
+        """Read new items as far as there is room; return how many. Keeps items sorted."""
+        if not len(new):
+            return 0
+        items, parts = [self._items], [self._counts]
+        held, size = len(self._items), len(self._counts)
+        for part, counts in self._read(new, self._vocabulary):
+            size += len(counts)
+            if size > CACHED_POSTINGS:
+                break
+            items.append(part)
+            parts.append(counts.moved(held))
+            held += len(part)
+        ids, all_counts = np.concatenate(items), TermCounts.join(parts)
+        order = np.argsort(ids)
+        rank = np.empty(held, np.int32)
+        rank[order] = np.arange(held, dtype=np.int32)
+        all_counts.places = rank[all_counts.places]
+        read = held - len(self._items)
+        self._items, self._counts = ids[order], all_counts
+        return read
+
+    def _counts_of(self, items: Ids, terms: Sequence[str]) -> dict[str, list[TermCounts]]:
+        """Read items for which there is no room, and keep what `terms` need."""
+        found: dict[str, list[TermCounts]] = {term: [] for term in terms}
+        start = 0
+        for part, counts in self._read(items, vocabulary := Vocabulary()):
+            for term in terms:
+                found[term].append(counts.where(counts.terms == vocabulary.get(term, -1)).moved(start))
+            start += len(part)
+        return found
+
+    def _read(self, items: Ids, vocabulary: Vocabulary) -> Iterator[tuple[Ids, TermCounts]]:
+        """Read items of the tail; `Moved` when one of them is there no more."""
+        seen = 0
+        for part, counts in read_tail(self.db, self.corpus_id, self.kind, items, vocabulary):
+            if not np.array_equal(part, items[seen : seen + ROWS_PER_READ]):
+                raise Moved
+            seen += len(part)
+            yield part, counts

@@ -1,0 +1,79 @@
+"""graphrag.search_entities and graphrag.search_relationships: the graph's own rows, by relevance."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.retrieval import graph
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.search import DIGITS, check_top_k, prepare
+from pg_graphrag.server import Database, Row
+
+_ENTITIES = """
+SELECT e.id, e.key, e.name, e.type, e.description, e.degree
+  FROM graphrag.entities e
+ WHERE e.id = ANY ($1)
+   AND ($2 IS NULL OR EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($2)))
+"""
+
+_RELATIONSHIPS = """
+SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
+       r.source_id, r.target_id, s.key AS source_key, t.key AS target_key
+  FROM graphrag.relationships r
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+ WHERE r.id = ANY ($1)
+   AND ($2 IS NULL OR EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)))
+"""
+
+
+def entities(
+    db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, low: list[str] | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (rank, entity_id, name, type, description, degree, score, explain) best first."""
+    asked = prepare(db, query, corpus, "local", filter_, low, None, None)
+    wanted = check_top_k(top_k)
+    if not wanted or not (asked.text or low):
+        return
+    matched = graph.match_entities(asked, 2 * wanted)
+    rows = ranked(asked, _ENTITIES, {key: score for key, (score, _) in matched.items()}, lambda row: (row["key"],))
+    for rank, row in enumerate(rows[:wanted], 1):
+        explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
+        yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], row["score"], explain)
+
+
+def relationships(
+    db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, high: list[str] | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (rank, relationship_id, source, target, keywords, description, weight, score, explain) best first."""
+    asked = prepare(db, query, corpus, "global", filter_, None, high, None)
+    wanted = check_top_k(top_k)
+    if not wanted or not (asked.text or high):
+        return
+    matched = graph.match_relationships(asked, 2 * wanted)
+    scores = {key: score for key, (score, _) in matched.items()}
+    rows = ranked(asked, _RELATIONSHIPS, scores, lambda row: (row["source_key"], row["target_key"]))
+    for rank, row in enumerate(rows[:wanted], 1):
+        explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
+        named = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
+        yield (rank, row["id"], *named, row["score"], explain)
+
+
+def ranked(query: Query, sql: str, scores: dict[int, float], tie: Any) -> list[Row]:
+    """Fetch the rows of `scores` that the caller may see, best first, ties by key."""
+    visible = None if query.visible is None else query.visible.tolist()
+    rows = query.db.query(sql, ["int8[]", "int8[]"], [list(scores), visible])
+    for row in rows:
+        row["score"] = round(scores[row["id"]], DIGITS)
+    rows.sort(key=lambda row: (-row["score"], *(part.encode() for part in tie(row))))
+    return rows
+
+
+def entity_rows(query: Query, scores: dict[int, float]) -> list[Row]:
+    """Return the entities of `scores`, best first."""
+    return ranked(query, _ENTITIES, scores, lambda row: (row["key"],))
+
+
+def relationship_rows(query: Query, scores: dict[int, float]) -> list[Row]:
+    """Return the relationships of `scores`, best first."""
+    return ranked(query, _RELATIONSHIPS, scores, lambda row: (row["source_key"], row["target_key"]))

@@ -1,0 +1,84 @@
+"""Options of a search: defaults, ranges, and which modes know them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.errors import GraphRAGError
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters)."""
+
+    profile: str = "best"
+    bm25_idf: str = "lucene"
+    rrf_k: int = 60
+    graph_top_k: int = 40
+    chunk_top_k: int = 20
+    max_entity_tokens: int = 6000
+    max_relation_tokens: int = 8000
+    max_total_tokens: int = 30000
+    include_chunks: bool = True
+    damping: float = 0.5
+
+
+_CHOICES = {"profile": ("best", "paper"), "bm25_idf": ("lucene", "robertson", "robertson_clipped")}
+_RANGES = {
+    "rrf_k": (1, 10_000),
+    "graph_top_k": (1, 1000),
+    "chunk_top_k": (1, 10_000),
+    "max_entity_tokens": (0, 1_000_000),
+    "max_relation_tokens": (0, 1_000_000),
+    "max_total_tokens": (0, 10_000_000),
+}
+_GRAPH_MODES = ("local", "global", "hybrid", "mix")
+# Where an option is not of every mode.
+_MODES = {
+    "profile": ("local", "global", "hybrid"),
+    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global"),
+    "rrf_k": ("mix",),
+    "graph_top_k": _GRAPH_MODES,
+    "damping": ("hybrid",),
+}
+_CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
+
+
+def parse(options: str | None, mode: str, context: bool = False) -> SearchOptions:
+    """Check the options of a search in `mode` (`context`: of ``graphrag.context``).
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
+    """
+    given = json.loads(options) if options else {}
+    if not isinstance(given, dict):
+        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"graph_top_k": 60}.')
+    for name, value in given.items():
+        if name not in SearchOptions.__dataclass_fields__:
+            raise GraphRAGError(
+                f'unknown search option "{name}"', hint=f"Known: {', '.join(sorted(SearchOptions.__dataclass_fields__))}."
+            )
+        if name in _CONTEXT_ONLY and not context:
+            raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
+        if name in _MODES and mode not in _MODES[name]:
+            raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=f"Modes that do: {', '.join(_MODES[name])}.")
+        _check(name, value)
+    return SearchOptions(**given)
+
+
+def _check(name: str, value: Any) -> None:
+    if name in _CHOICES:
+        good, wanted = value in _CHOICES[name], "one of " + ", ".join(_CHOICES[name])
+    elif name in _RANGES:
+        low, high = _RANGES[name]
+        good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        wanted = f"a whole number from {low} to {high}"
+    elif name == "damping":
+        good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
+        wanted = "a number between 0 and 1"
+    else:
+        good, wanted = isinstance(value, bool), "true or false"
+    if not good:
+        raise GraphRAGError(f'search option "{name}" cannot be {json.dumps(value)}', hint=f"Give {wanted}.")

@@ -1,0 +1,130 @@
+"""Personalised PageRank over the graph of entities and chunks around a query.
+
+Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few direct seeds and hub entities left out
+(DESIGN.md 6). The graph is read from where the mass starts, not as a whole.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.rankings import Ranking
+
+# An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
+HUB_SHARE = 0.05
+MIN_HUB = 20
+# The neighbourhood: chunks that the seeds reach in one step through an entity, those with most mass, at most so many.
+MAX_CHUNKS = 1500
+SEED_CHUNKS = 3
+ITERATIONS = 30
+
+
+def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, seeds: dict[int, float] | None = None) -> Ranking:
+    """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
+
+    Parameters
+    ----------
+    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks; the first SEED_CHUNKS are used.
+    """
+    corpus_id = query.corpus.id
+    count = _chunk_count(query)
+    hub = max(HUB_SHARE * count, MIN_HUB)
+    named = query.db.query(
+        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE \"C\")"
+        " AND e.mention_count <= $3",
+        ["int4", "text[]", "float8"],
+        [corpus_id, query.phrase_keys, hub],
+    )
+    entity_seeds = {row["id"]: 3.0 / float(np.log1p(row["df"])) for row in named if row["df"]}
+    chunk_seeds = dict(direct[:SEED_CHUNKS])
+    if not entity_seeds and not chunk_seeds:
+        return Ranking.empty("pagerank")
+    edges = _neighbourhood(query, entity_seeds, chunk_seeds, hub, count)
+    if not len(edges[0]):
+        return Ranking.empty("pagerank")
+    ids, mass = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
+    order = np.lexsort((ids, -mass))[:limit]
+    why = {
+        int(chunk): {"entities": sorted(entity_seeds)[:5], "seed": int(chunk) in chunk_seeds} for chunk in ids[order]
+    }
+    return Ranking("pagerank", ids[order], mass[order], why)
+
+
+def _chunk_count(query: Query) -> int:
+    from pg_graphrag.retrieval.bm25 import BM25Index
+
+    return int(BM25Index(query.db, query.corpus.id, "chunk").statistics()[0])
+
+
+_EDGES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
+       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+       pg_catalog.string_agg(pg_catalog.int8send(m.document_id), ''::bytea) AS documents,
+       pg_catalog.string_agg(pg_catalog.int8send(m.tf), ''::bytea) AS tfs,
+       pg_catalog.string_agg(pg_catalog.int8send(e.mention_count), ''::bytea) AS dfs
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.entities e ON e.id = m.entity_id
+ WHERE m.{column} = ANY ($1)
+   AND e.mention_count <= $2
+"""
+
+
+def _edges(query: Query, column: str, ids: Any, hub: float, count: int) -> tuple[Any, Any, Any]:
+    """Return (entity ids, chunk ids, weights) of visible mentions; weight = log(1 + N / df) · min(tf, 3)."""
+    row = query.db.query(_EDGES.format(column=column), ["int8[]", "float8"], [[int(i) for i in ids], hub])[0]
+    mask = query.may_see(int64s(row["documents"]))
+    tf, df = int64s(row["tfs"])[mask], int64s(row["dfs"])[mask]
+    weights = np.log1p(count / np.maximum(df, 1)) * np.minimum(tf, 3)
+    return int64s(row["entities"])[mask], int64s(row["chunks"])[mask], weights
+
+
+def _neighbourhood(
+    query: Query, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], hub: float, count: int
+) -> tuple[Any, Any, Any]:
+    """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these."""
+    entities, _, _ = _edges(query, "chunk_id", list(chunk_seeds), hub, count)
+    first = np.union1d(entities, np.array(sorted(entity_seeds), np.int64))
+    _, chunks, weights = _edges(query, "entity_id", first, hub, count)
+    reached, inverse = np.unique(chunks, return_inverse=True)
+    if len(reached) > MAX_CHUNKS:
+        mass = np.bincount(inverse, weights)
+        reached = reached[np.lexsort((reached, -mass))[:MAX_CHUNKS]]
+    reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
+    return _edges(query, "chunk_id", reached, hub, count)
+
+
+def walk(
+    entities: Any, chunks: Any, weights: Any, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
+) -> tuple[Any, Any]:
+    """Personalised PageRank on a bipartite graph; return (chunk ids, mass).
+
+    `entities`, `chunks`, `weights` (edges,); seeds outside the graph are left out.
+    """
+    entity_ids, left = np.unique(entities, return_inverse=True)
+    chunk_ids, right = np.unique(chunks, return_inverse=True)
+    sizes = len(entity_ids), len(chunk_ids)
+    out_left = np.bincount(left, weights, sizes[0])
+    out_right = np.bincount(right, weights, sizes[1])
+    reset_left = _seeded(entity_ids, entity_seeds)
+    reset_right = _seeded(chunk_ids, chunk_seeds)
+    total = reset_left.sum() + reset_right.sum()
+    if not total:
+        return chunk_ids, np.zeros(sizes[1])
+    reset_left, reset_right = reset_left / total, reset_right / total
+    mass_left, mass_right = reset_left, reset_right
+    for _ in range(ITERATIONS):
+        to_right = np.bincount(right, (mass_left / out_left)[left] * weights, sizes[1])
+        to_left = np.bincount(left, (mass_right / out_right)[right] * weights, sizes[0])
+        mass_left = (1 - damping) * reset_left + damping * to_left
+        mass_right = (1 - damping) * reset_right + damping * to_right
+    return chunk_ids, mass_right
+
+
+def _seeded(ids: Any, seeds: dict[int, float]) -> Any:
+    weights = np.zeros(len(ids))
+    for item, weight in seeds.items():
+        place = int(np.searchsorted(ids, item))
+        if place < len(ids) and ids[place] == item:
+            weights[place] = weight
+    return weights

@@ -1,0 +1,136 @@
+"""A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.embedding import local_embedder
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.server import Database
+from pg_graphrag.text.concepts import key
+from pg_graphrag.text.keywords import keywords
+from pg_graphrag.text.languages import REGCONFIG
+from pg_graphrag.text.lexical import lexical, query_languages
+
+# A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
+MAX_PHRASE_WORDS = 6
+MAX_PHRASE_CHARACTERS = 12
+# Understanding looks at this much of a query; BM25 at all of it.
+MAX_UNDERSTOOD = 4000
+
+_HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
+
+
+@dataclass
+class Query:
+    """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus."""
+
+    db: Database
+    corpus: Corpus
+    text: str
+    options: SearchOptions
+    filter: str | None = None
+    low: list[str] | None = None
+    high: list[str] | None = None
+    existing_only: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """Languages the query's text is tokenised under."""
+        language = self.corpus.options.language
+        return query_languages(self.text) if language == "auto" else [language]
+
+    @cached_property
+    def terms(self) -> dict[str, int]:
+        """Lexemes of the query and how often each occurs, tokenised as the documents are."""
+        return self.lexemes(self.text)
+
+    def lexemes(self, text: str) -> dict[str, int]:
+        """Return {lexeme: occurrences} of any text, tokenised as the documents are."""
+        found: dict[str, int] = {}
+        for language in self.languages:
+            for row in self.db.query(
+                "SELECT t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
+                "  FROM pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, $2)) t",
+                ["text", "text"],
+                ["pg_catalog." + REGCONFIG[language], lexical(text, language)],
+            ):
+                found[row["lexeme"]] = max(found.get(row["lexeme"], 0), row["tf"])
+        return found
+
+    @cached_property
+    def vector(self) -> Any:
+        """The query's vector, (dimensions,) float32."""
+        return self.embed([self.text])[0]
+
+    def embed(self, texts: list[str]) -> Any:
+        """Return (texts, dimensions) float32."""
+        return local_embedder().embed(texts)
+
+    @cached_property
+    def dense_works(self) -> bool:
+        """Whether the corpus' embedder was made for the query's language."""
+        return self.corpus.space is not None and bool(local_embedder().languages.intersection(self.languages))
+
+    @cached_property
+    def low_level(self) -> list[str]:
+        """Specific entities: the caller's, else the query's noun phrases and names."""
+        return self.low if self.low is not None else self._understood[0]
+
+    @cached_property
+    def high_level(self) -> list[str]:
+        """Themes: the caller's, else the whole query."""
+        return self.high if self.high is not None else self._understood[1]
+
+    @cached_property
+    def _understood(self) -> tuple[list[str], list[str]]:
+        language = self.corpus.options.language
+        return keywords(self.text[:MAX_UNDERSTOOD], None if language == "auto" else language)
+
+    @cached_property
+    def phrase_keys(self) -> list[str]:
+        """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
+        found = {key(word): None for word in self.low_level}
+        if self.low is None:
+            text = self.text[:MAX_UNDERSTOOD]
+            words = text.split()
+            for size in range(1, MAX_PHRASE_WORDS + 1):
+                for at in range(len(words) - size + 1):
+                    found[key(" ".join(words[at : at + size]).strip(" ?!.,;:()[]。、？！"))] = None
+            for run in _HAN_KANA.findall(text):
+                for size in range(2, MAX_PHRASE_CHARACTERS + 1):
+                    for at in range(len(run) - size + 1):
+                        found[key(run[at : at + size])] = None
+        return [phrase for phrase in found if phrase]
+
+    @cached_property
+    def visible(self) -> Any:
+        """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus.
+
+        Computed once, from the documents the caller may see: HNSW and GIN under row-level security lose rows (DESIGN.md 6).
+        """
+        secured = self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]
+        if self.filter is None and not secured and not self.existing_only:
+            return None
+        rows = self.db.query(
+            "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea ORDER BY d.id) AS ids FROM graphrag.documents d"
+            " WHERE d.corpus_id = $1 AND ($2 IS NULL OR d.metadata @> $2)",
+            ["int4", "jsonb"],
+            [self.corpus.id, self.filter],
+        )
+        return int64s(rows[0]["ids"])
+
+    def may_see(self, document_ids: Any) -> Any:
+        """Return a mask over document ids."""
+        if self.visible is None:
+            return np.ones(len(document_ids), bool)
+        return np.isin(document_ids, self.visible)
+
+
+def int64s(packed: bytes | None) -> Any:
+    """Return the int64 array that ``string_agg(int8send(…))`` packed."""
+    return np.frombuffer(packed or b"", ">i8").astype(np.int64)

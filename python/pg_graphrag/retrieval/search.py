@@ -1,0 +1,109 @@
+"""graphrag.search: one argument chooses the mode, one shape holds every result."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval import options as search_options
+from pg_graphrag.retrieval.modes import MODES, mode
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused
+from pg_graphrag.server import Database, Row
+
+MAX_TOP_K = 10_000
+# Each retriever looks at least this deep, so that fusion sees what stands lower in one list and high in another.
+DEPTH = 100
+# Scores that differ by less are equal: sums of the same numbers in another order.
+DIGITS = 9
+
+
+def search(
+    db: Database,
+    query: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    top_k: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
+
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows.
+    """
+    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options)
+    for rank, row in enumerate(run(asked, mode_name, check_top_k(top_k)), 1):
+        explain = json.dumps({"mode": mode_name, **asked.notes, **row["explain"]}, ensure_ascii=False)
+        fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
+        yield (rank, *fields, row["score"], explain)
+
+
+def prepare(
+    db: Database,
+    query: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    context: bool = False,
+) -> Query:
+    """Check the arguments of a search and return its query."""
+    mode(mode_name)
+    found = find(db, corpus)
+    parsed = search_options.parse(options, str(mode_name), context)
+    if filter_ is not None and not isinstance(json.loads(filter_), dict):
+        raise GraphRAGError(
+            f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
+        )
+    keywords = [None if words is None else [word for word in words if word and word.strip()] for words in (low, high)]
+    return Query(db, found, (query or "").strip(), parsed, filter_, *keywords)
+
+
+def check_top_k(top_k: int | None) -> int:
+    """Return top_k; 22023 outside 0 … 10,000."""
+    if top_k is None or not 0 <= top_k <= MAX_TOP_K:
+        raise GraphRAGError(f"top_k cannot be {top_k}", hint=f"Give 0 to {MAX_TOP_K:,} rows.")
+    return top_k
+
+
+def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
+    """Return at most `top_k` rows, each with its chunk, document, score and explanation."""
+    if not query.text or top_k == 0:
+        return []
+    depth = max(DEPTH, 2 * top_k)
+    fused = MODES[str(mode_name)](query, depth)
+    rows = _rows(query, fused, top_k)
+    if len(rows) < top_k and len(rows) < len(fused.scores) and query.visible is None:
+        # Chunks of documents just deleted took places: search again among the documents that exist.
+        query.existing_only = True
+        del query.visible
+        rows = _rows(query, MODES[str(mode_name)](query, depth), top_k)
+    return rows
+
+
+_FETCH = """
+SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title, d.metadata
+  FROM graphrag.chunks c
+  JOIN graphrag.documents d ON d.id = c.document_id
+ WHERE c.id = ANY ($1)
+"""
+
+
+def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:
+    score = {chunk: round(value, DIGITS) for chunk, value in fused.scores.items()}
+    order = sorted(score, key=lambda chunk: -score[chunk])
+    # All that tie with the last place, and some more for documents that are gone.
+    last = min(len(order), top_k + top_k // 4 + 10)
+    while 0 < last < len(order) and score[order[last]] == score[order[last - 1]]:
+        last += 1
+    found = query.db.query(_FETCH, ["int8[]"], [order[:last]])
+    for row in found:
+        row["score"] = score[row["chunk_id"]]
+        row["explain"] = fused.explain[row["chunk_id"]]
+    found.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
+    return found[:top_k]

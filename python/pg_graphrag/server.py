@@ -1,0 +1,121 @@
+"""The door between PL/Python bodies and the package: version check, plan cache, errors.
+
+Every PL/Python body of the extension reads::
+
+    from pg_graphrag.server import call
+    return call(plpy, "<extension version>", "retrieval.search:search", …)
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+from pg_graphrag import __version__
+from pg_graphrag.errors import GraphRAGError
+
+Row = dict[str, Any]
+
+
+class Database:
+    """Statements through SPI, in the caller's transaction and snapshot.
+
+    Every name in a statement is qualified, except ``unnest`` with several arrays: that is grammar and finds pg_catalog's.
+
+    Plans are kept per (statement, types) for the session. In a STABLE function every statement is read only.
+    """
+
+    def __init__(self, plpy: Any):
+        self.plpy = plpy
+        self._plans: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+    def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
+        """Run `sql` with parameters ``$1`` … of the given SQL types; return its rows as dictionaries."""
+        key = (sql, tuple(types))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self.plpy.prepare(sql, list(types))
+        return self._rows(self.plpy.execute(plan, list(values)))
+
+    def literal_query(self, sql: str) -> list[Row]:
+        """Run `sql` as it is, planned anew each time: for vector queries, whose indexes need the literal (DESIGN.md 6)."""
+        return self._rows(self.plpy.execute(sql))
+
+    @staticmethod
+    def _rows(result: Any) -> list[Row]:
+        return list(result)
+
+    @cached_property
+    def vector_type(self) -> str:
+        """pgvector's type, qualified by the schema it was installed in."""
+        rows = self.query(
+            "SELECT pg_catalog.format('%I.vector', n.nspname) AS name FROM pg_catalog.pg_extension e"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+        )
+        return str(rows[0]["name"])
+
+    @property
+    def cosine_distance(self) -> str:
+        """pgvector's operator ``<=>``, qualified."""
+        return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
+
+    def commit(self) -> None:
+        """Commit; only under a top-level CALL."""
+        self.plpy.commit()
+
+    def rollback(self) -> None:
+        """Roll back; only under a top-level CALL. Also lets go of the snapshot, which would pin vacuum."""
+        self.plpy.rollback()
+
+    def warning(self, message: str, **fields: str) -> None:
+        """Send a WARNING with optional ``detail`` and ``hint``."""
+        self.plpy.warning(message, **fields)
+
+
+_databases: dict[int, Database] = {}
+
+
+def database(plpy: Any) -> Database:
+    """Return the session's one `Database`."""
+    if id(plpy) not in _databases:
+        _databases[id(plpy)] = Database(plpy)
+    return _databases[id(plpy)]
+
+
+@cache
+def _function(path: str) -> Callable[..., Any]:
+    module, name = path.split(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
+    return function
+
+
+def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
+    """Call ``pg_graphrag.<module>:<function>`` with the session's database and the SQL function's arguments.
+
+    Raises
+    ------
+    plpy.Error
+        58P01 when package and extension differ in version; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
+        Errors of SQL statements, query cancel among them, pass unchanged.
+    """
+    if extension_version != __version__:
+        _raise(
+            plpy,
+            GraphRAGError(
+                f"the Python package pg_graphrag is version {__version__}, the extension is {extension_version}",
+                sqlstate="58P01",
+                hint="Install the package of the extension's version, or run ALTER EXTENSION pg_graphrag UPDATE; "
+                "then reconnect.",
+            ),
+        )
+    try:
+        result = _function(path)(database(plpy), *arguments)
+        # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
+        return list(result) if isinstance(result, Iterator) else result
+    except GraphRAGError as error:
+        _raise(plpy, error)
+
+
+def _raise(plpy: Any, error: GraphRAGError) -> None:
+    fields = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
+    plpy.error(error.message, **{name: value for name, value in fields.items() if value is not None})

@@ -1,0 +1,41 @@
+"""Names and identifiers in languages without an extractor of their own: what capital letters and digits tell."""
+
+import re
+
+from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.sentences import ends
+
+_IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
+# re has no class for upper case: a word is looked at after it is found.
+_WORD = re.compile(rf"{_IDENTIFIER}|[^\W\d_][\w’'-]*")
+_GAP = re.compile(r"[ \t\u00a0]+")
+
+
+def concepts(text: str) -> list[Concept]:
+    """Return runs of capitalised words inside a sentence, words with an inner capital, and identifiers."""
+    begins = {0, *(position for position, _ in ends(text, 0, len(text)))}
+    found: list[Concept] = []
+    run: list[tuple[int, int]] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        joined = bool(run) and _GAP.fullmatch(text, run[-1][1], start) is not None and start not in begins
+        if run and not joined:
+            found.extend(_concept(text, run, begins))
+            run = []
+        word = match.group()
+        if (word[0].isupper() or any(c.isupper() or c.isdigit() or c == "_" for c in word)) and end - start <= 40:
+            run.append((start, end))
+        elif run:
+            found.extend(_concept(text, run, begins))
+            run = []
+    if run:
+        found.extend(_concept(text, run, begins))
+    return found
+
+
+def _concept(text: str, run: list[tuple[int, int]], begins: set[int]) -> list[Concept]:
+    start, end = run[0][0], run[-1][1]
+    name = " ".join(text[start:end].split())
+    # A single capitalised word at the beginning of a sentence may be any word.
+    plain = len(run) == 1 and name[1:].islower() and (start in begins or not text[:start].strip())
+    return [] if plain or len(name) < 2 else [Concept(name, start, end, "NAME")]

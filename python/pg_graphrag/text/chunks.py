@@ -1,0 +1,154 @@
+"""Documents into chunks of at most so many tokens, cut where a reader would cut."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import numpy as np
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.text.sentences import PARAGRAPH, SENTENCE, ends
+from pg_graphrag.text.tokenizers import Positions, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One chunk: ``text[start:end]``, of which ``text[start:own_start]`` repeats the end of the chunk before."""
+
+    ordinal: int
+    start: int
+    end: int
+    own_start: int
+    token_count: int
+
+
+# White space and unknown words can make very long stretches of very few tokens; no chunk is longer than this.
+_CHARACTERS_PER_TOKEN = 16
+# A paragraph end is taken when the chunk is at least half full, a sentence or line end when a third, before a word is.
+_PARAGRAPH_FROM, _SENTENCE_FROM = 1 / 2, 1 / 3
+_SMALLEST = 16
+_SPACE = re.compile(r"\s+")
+_JOINER = "\u200d"
+# Skin tones.
+_MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+
+
+def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100) -> list[Chunk]:
+    """Cut `text` into chunks of at most `size` tokens, each beginning with about `overlap` tokens of the one before.
+
+    A chunk ends at the last paragraph end that leaves it at least half full, else at a sentence end, a line end, a
+    word, and only then inside a word; never inside a character and its combining marks. Tokens are counted in the
+    context of the whole text; one that a cut goes through counts for both sides. ``"".join(text[c.own_start:c.end])``
+    over the chunks is the text, whatever the script. A text without any character has no chunks.
+
+    Parameters
+    ----------
+    size, overlap : int
+        In tokens; ``overlap`` at most half of ``size``, ``size`` at least 16.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 when the sizes do not fit each other.
+    """
+    if size < _SMALLEST or not 0 <= overlap <= size // 2:
+        raise GraphRAGError(
+            f"chunks of {size} tokens cannot overlap by {overlap}",
+            hint=f"Give a size of at least {_SMALLEST} tokens, and an overlap of at most half of it.",
+        )
+    tokens = _Tokens(*tokenizer.spans(text), len(text), size * _CHARACTERS_PER_TOKEN)
+    chunks: list[Chunk] = []
+    own_start = 0
+    while own_start < len(text):
+        start = _overlap_start(text, tokens, chunks[-1], overlap) if chunks else 0
+        limit = tokens.furthest(start, size)
+        end = len(text) if limit >= len(text) else _cut(text, own_start, max(limit, own_start + 1))
+        chunks.append(Chunk(len(chunks), start, end, own_start, tokens.within(start, end)))
+        own_start = end
+    return chunks
+
+
+class _Tokens:
+    """The tokens of a text, counted by position."""
+
+    def __init__(self, starts: Positions, token_ends: Positions, length: int, longest: int):
+        self._starts, self._ends, self._length, self._longest = starts, token_ends, length, longest
+
+    def within(self, start: int, end: int) -> int:
+        """Return the number of tokens that overlap ``[start, end)``."""
+        return max(0, int(np.searchsorted(self._starts, end) - np.searchsorted(self._ends, start, "right")))
+
+    def furthest(self, start: int, count: int) -> int:
+        """Return the largest end such that at most `count` tokens, and not too many characters, lie in ``[start, end)``."""
+        beyond = int(np.searchsorted(self._ends, start, "right")) + count
+        end = int(self._starts[beyond]) if beyond < len(self._starts) else self._length
+        return min(end, start + self._longest)
+
+    def back(self, end: int, count: int) -> int:
+        """Return the smallest start such that at most `count` tokens, and not too many characters, lie in ``[start, end)``."""
+        before = int(np.searchsorted(self._starts, end)) - count - 1
+        start = int(self._ends[before]) if before >= 0 else 0
+        return max(start, end - self._longest // 2)
+
+
+def _cut(text: str, own_start: int, limit: int) -> int:
+    """Return where a chunk whose own text begins at `own_start` ends, at most at `limit`."""
+    length = limit - own_start
+    # An end at the limit shows only with what follows it in view.
+    horizon = min(len(text), limit + 1)
+    found = [
+        (min(position, limit), strength)
+        for position, strength in ends(text, own_start + int(length * _SENTENCE_FROM), horizon)
+    ]
+    for weakest, share in ((PARAGRAPH, _PARAGRAPH_FROM), (SENTENCE, _SENTENCE_FROM), (0, _SENTENCE_FROM)):
+        for position, strength in reversed(found):
+            if strength >= weakest and position - own_start >= share * length:
+                return position
+    return _word_end(text, own_start, limit)
+
+
+def _word_end(text: str, own_start: int, limit: int) -> int:
+    if limit < len(text) and text[limit - 1].isspace():
+        return limit
+    last = None
+    for last in _SPACE.finditer(text, max(own_start, limit - (limit - own_start) // 2), limit):
+        pass
+    return last.end() if last is not None and own_start < last.end() else _character_end(text, own_start, limit)
+
+
+def _character_end(text: str, own_start: int, limit: int) -> int:
+    """Return the last position up to `limit` that does not tear marks, joiners or a line end off their character."""
+    for position in range(limit, max(own_start, limit - 16), -1):
+        if position >= len(text):
+            return position
+        following, before = text[position], text[position - 1]
+        if (
+            unicodedata.category(following) not in ("Mn", "Me", "Mc")
+            and following not in _MODIFIERS
+            and _JOINER not in (before, following)
+            and not (before == "\r" and following == "\n")
+        ):
+            return position
+    return limit
+
+
+def _overlap_start(text: str, tokens: _Tokens, previous: Chunk, overlap: int) -> int:
+    """Return where the repeated end of `previous` begins: at a sentence if one begins there, else at a word."""
+    if overlap == 0:
+        return previous.end
+    earliest = max(tokens.back(previous.end, overlap), previous.start)
+    for position, _ in ends(text, earliest, previous.end):
+        # What counts is that some text is left to repeat.
+        if earliest < position <= earliest + 2 * (previous.end - earliest) // 3:
+            return position
+    space = _SPACE.search(text, earliest, previous.end)
+    if space is not None and space.end() < previous.end:
+        return space.end()
+    return min(_character_start(text, earliest, previous.end), previous.end)
+
+
+def _character_start(text: str, earliest: int, end: int) -> int:
+    for position in range(earliest, min(end, earliest + 16)):
+        if position == 0 or _character_end(text, position - 1, position) == position:
+            return position
+    return end

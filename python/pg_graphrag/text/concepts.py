@@ -1,0 +1,90 @@
+"""Noun phrases and names: what the NLP extractor makes entities of (LazyGraphRAG's concepts; SYSTEMS.md)."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """A noun phrase and where it stands.
+
+    Attributes
+    ----------
+    name : str
+        Display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
+    start, end : int
+        Span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
+    type : str
+        ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
+    """
+
+    name: str
+    start: int
+    end: int
+    type: str
+
+
+def concepts(text: str, language: str) -> list[Concept]:
+    """Return the noun phrases and names of `text` in order of appearance.
+
+    A function of the text alone: no dictionary is downloaded, no statistics of other texts are used.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 when the library for `language` is not installed.
+    """
+    if language == "ja":
+        from pg_graphrag.text import japanese
+
+        return japanese.concepts(text)
+    if language == "zh":
+        from pg_graphrag.text import chinese
+
+        return chinese.concepts(text)
+    if language == "en":
+        from pg_graphrag.text import english
+
+        return english.concepts(text)
+    from pg_graphrag.text import capitals
+
+    return capitals.concepts(text)
+
+
+_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
+
+
+def key(name: str) -> str:
+    """Return the key that `name` is matched by: NFKC, case-folded, white space collapsed, outer quotes stripped."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    while (stripped := " ".join(folded.split()).strip(_QUOTES)) != folded:
+        folded = stripped
+    return folded
+
+
+# A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names the
+# near ones, so that the number of pairs grows with the length of the sentence and not with its square.
+_REACH = 6
+
+
+def pairs(concepts_in_sentence: Sequence[Concept]) -> list[tuple[int, int]]:
+    """Return which concepts of one sentence co-occur: pairs of positions in the list, the smaller first.
+
+    Each key counts once, where it first appears; a concept is paired with the six distinct ones that follow, except
+    those nested in it ("PostgreSQL" in "PostgreSQL server"), which it says nothing about.
+    """
+    firsts: dict[str, int] = {}
+    for position, concept in enumerate(concepts_in_sentence):
+        firsts.setdefault(key(concept.name), position)
+    positions = list(firsts.values())
+    found = []
+    for index, a in enumerate(positions):
+        after = (b for b in positions[index + 1 :] if not _nested(concepts_in_sentence[a], concepts_in_sentence[b]))
+        found.extend((a, b) for b in islice(after, _REACH))
+    return found
+
+
+def _nested(a: Concept, b: Concept) -> bool:
+    return a.start < b.end and b.start < a.end

@@ -1,0 +1,236 @@
+"""English noun phrases: word classes from the HanTa lexicon, phrases by rules over a string of classes.
+
+A word's class does not depend on its neighbours (a few rules for words that are noun and verb alike apart), so that a
+phrase gets the same key in a document and in a question, and each distinct word is tagged only once: what makes it fast.
+HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
+"""
+
+import re
+from functools import lru_cache
+from math import exp
+from typing import Any
+
+from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.extras import load
+from pg_graphrag.text.sentences import ends
+from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_HEADS, ENGLISH_MODIFIERS, ENGLISH_UNITS
+
+_TOKEN = re.compile(
+    r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft)\.(?=\s[A-Z]))"
+    r"|(?P<word>\w+(?:[-.&'’]\w+)*+)"
+    r"|(?P<other>[^\w\s]+)"
+)
+# One letter for the class of each token, so that a text is a string and a phrase a regular expression:
+#   P name or identifier   N noun   J adjective   B noun or verb   E participle in -ed   I word in -ing   D number
+#   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have, do   p preposition   s possessive 's
+#   & "and"   x anything else   . end of a sentence or line
+_PHRASE = re.compile(r"[PNJBEID]*[PNB]")
+_NAME = re.compile(r"P[PD]*(?:(?:od?|&|s)P[PD]*)*")
+_VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPB])B(?=[dt])")
+_PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPBIEbt])E|(?<![dJ])I")
+_CLASS = {
+    "AT0": "d", "DPS": "d", "DT0": "d", "DTQ": "d", "PRF": "o", "PRP": "p", "TO0": "t", "VM0": "t", "PNP": "t", "PNQ": "t",
+    "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J", "AJC": "J", "AJS": "J",
+    "VVN": "E", "VVG": "I", "VVB": "v", "VVD": "v", "VVI": "v", "VVZ": "v",
+}  # fmt: skip
+# Shares of a word's uses from which it counts as a noun whatever surrounds it, and from which it can be one at all.
+_SURELY_NOUN, _POSSIBLY_NOUN = 0.8, 0.1
+
+_IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
+_NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
+_SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
+_LONGEST_WORD, _LONGEST_PHRASE = 40, 5
+
+
+def concepts(text: str) -> list[Concept]:
+    """Return the noun phrases and names of `text` in order of appearance."""
+    tokens, classes = _classify(text)
+    classes = _VERB_BY_CONTEXT.sub("v", classes)
+    classes = _PARTICIPLE_BY_CONTEXT.sub("v", classes)
+    found: list[Concept] = []
+    for match in _NAME.finditer(classes):
+        found.extend(_name(text, tokens[match.start() : match.end()], match.group()))
+    for match in _PHRASE.finditer(classes):
+        found.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
+    found.sort(key=lambda concept: (concept.start, -concept.end))
+    return found
+
+
+Token = tuple[int, int]
+
+
+def _classify(text: str) -> tuple[list[Token], str]:
+    """Return the tokens of `text` and a letter for the class of each."""
+    tokens: list[Token] = []
+    classes: list[str] = []
+    cuts = iter([position for position, _ in ends(text, 0, len(text))] + [len(text) + 1])
+    cut = next(cuts)
+    first = True
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if start >= cut:
+            while start >= cut:
+                cut = next(cuts)
+            tokens.append((start, start))
+            classes.append(".")
+            first = True
+        if match.lastgroup == "other":
+            tokens.append((start, end))
+            classes.append("&" if text[start:end] == "&" else "x")
+            # A quotation or a list item begins like a sentence.
+            first = first or text[start] in "\"“‘«([*•-:"
+            continue
+        if match.lastgroup == "acronym":
+            tokens.append((start, end))
+            classes.append("P")
+            first = False
+            continue
+        word = match.group()
+        suffix = _SUFFIX.search(word)
+        if suffix:
+            word = word[: suffix.start()]
+        tokens.append((start, start + len(word)))
+        classes.append(_word_class(word, first))
+        if suffix:
+            tokens.append((start + len(word), end))
+            classes.append("s" if suffix.group()[1:] in "sS" else "t")
+        first = False
+    return tokens, "".join(classes)
+
+
+@lru_cache(maxsize=200_000)
+def _word_class(word: str, first: bool) -> str:
+    """Return the class of `word`; `first`: where a capital letter says nothing."""
+    lower = word.lower()
+    if len(word) > _LONGEST_WORD:
+        return "x"
+    if _NUMBER.fullmatch(word):
+        return "D"
+    if _IDENTIFIER.fullmatch(word):
+        return "P"
+    known = ENGLISH_FUNCTION_WORDS.get(lower)
+    if known or len(word) == 1:
+        # "Hello Love" is a song and "May" a month; "The" and "In" within a title are taken as in lower case.
+        return known or "x"
+    if word[0].isupper() and (not first or _is_name(word)):
+        return "P"
+    return _lexical_class(lower)
+
+
+def _is_name(word: str) -> bool:
+    """Whether a capitalised word is a name even where every word is capitalised: at the beginning of a sentence."""
+    if word.isupper():
+        return True
+    tags = _tags(word.lower())
+    if tags is None:
+        # Unknown words are names, except those that look like verbs, adjectives and adverbs.
+        return _best(_guess(word.lower())) not in ("VVG", "VVN", "VVD", "AJ0", "AV0")
+    return _best(tags) == "NP0"
+
+
+@lru_cache(maxsize=200_000)
+def _lexical_class(word: str) -> str:
+    tags = _tags(word)
+    if tags is None:
+        tags = _guess(word)
+    by_class: dict[str, float] = {}
+    for tag, share in tags.items():
+        letter = _CLASS.get(tag, tag[1:2] == "B" and "b" or "x")
+        by_class[letter] = by_class.get(letter, 0.0) + share
+    noun = by_class.get("N", 0.0)
+    if noun >= _SURELY_NOUN:
+        return "N"
+    best = _best(by_class)
+    if best in "NJEIv" and noun >= _POSSIBLY_NOUN and by_class.get("v", 0.0) + by_class.get("E", 0.0) >= noun / 10:
+        return "B" if best in "Nv" else best
+    return best
+
+
+def _best(shares: dict[str, float]) -> str:
+    return max(sorted(shares), key=shares.__getitem__)
+
+
+@lru_cache(maxsize=1)
+def _tagger() -> Any:
+    return load("HanTa.HanoverTagger", "server").HanoverTagger("morphmodel_en.pgz")
+
+
+def _tags(word: str) -> dict[str, float] | None:
+    """Return the share of each part of speech among the uses of a known word."""
+    tagger = _tagger()
+    if word not in tagger.cache:
+        return None
+    return _shares(tagger, word)
+
+
+def _guess(word: str) -> dict[str, float]:
+    """Return the likely parts of speech of an unknown word, by its last part and its ending."""
+    last = word.rpartition("-")[2]
+    return _shares(_tagger(), last if last != word and last.isalpha() else word)
+
+
+def _shares(tagger: Any, word: str) -> dict[str, float]:
+    weights = {tag: float(logarithm) for tag, logarithm in tagger.tag_word(word)}
+    top = max(weights.values())
+    shares = {tag: exp(logarithm - top) for tag, logarithm in weights.items()}
+    total = sum(shares.values())
+    return {tag: share / total for tag, share in shares.items()}
+
+
+def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
+    while classes and classes[-1] == "D" and not _kept_number(text, tokens):
+        tokens, classes = tokens[:-1], classes[:-1]
+    start, end = tokens[0][0], tokens[-1][1]
+    name = text[start:end]
+    if len(tokens) == 1 and (name.lower() in ENGLISH_UNITS or len(name.strip(".")) < 2):
+        return []
+    return [Concept(" ".join(name.split()), start, end, "NAME")]
+
+
+def _kept_number(text: str, tokens: list[Token]) -> bool:
+    """Whether the number at the end of a name belongs to it: "Overwatch 3", "PostgreSQL 17", not "March 2024"."""
+    return len(text[slice(*tokens[-1])]) < 4 or "." in text[slice(*tokens[-1])]
+
+
+def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
+    if "P" in classes and set(classes) <= {"P", "D"}:
+        return []
+    words = [text[a:b] for a, b in tokens]
+    while words and (classes[0] == "D" or words[0].lower() in ENGLISH_MODIFIERS):
+        words, tokens, classes = words[1:], tokens[1:], classes[1:]
+    if len(words) > _LONGEST_PHRASE:
+        words, tokens, classes = words[-_LONGEST_PHRASE:], tokens[-_LONGEST_PHRASE:], classes[-_LONGEST_PHRASE:]
+    if not words or classes[-1] == "P":
+        return []
+    head = words[-1].lower()
+    if head in ENGLISH_HEADS or len(head) < 3 or (len(words) == 1 and "-" not in head):
+        return []
+    if len(words) == 2 and classes[0] in "D":
+        return []
+    name = " ".join([*words[:-1], singular(words[-1])])
+    return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT")]
+
+
+_IRREGULAR = {
+    "children": "child", "men": "man", "women": "woman", "people": "people", "indices": "index", "matrices": "matrix",
+    "vertices": "vertex", "feet": "foot", "teeth": "tooth", "mice": "mouse", "lives": "life", "wives": "wife",
+    "knives": "knife", "leaves": "leaf", "shelves": "shelf", "wolves": "wolf", "series": "series", "species": "species",
+    "news": "news", "criteria": "criterion", "phenomena": "phenomenon", "movies": "movie", "cookies": "cookie",
+    "caches": "cache", "axes": "axis", "bases": "base", "lens": "lens", "alias": "alias", "aliases": "alias",
+    "canvas": "canvas", "atlas": "atlas", "bias": "bias", "gas": "gas", "analyses": "analysis", "crises": "crisis",
+    "hypotheses": "hypothesis", "theses": "thesis", "statuses": "status", "viruses": "virus", "buses": "bus",
+}  # fmt: skip
+
+
+def singular(word: str) -> str:
+    """Return an English noun without its plural ending, so that "index scans" and "index scan" are one concept."""
+    lower = word.lower()
+    if lower in _IRREGULAR:
+        return _IRREGULAR[lower]
+    if len(lower) < 4 or not lower.endswith("s") or lower.endswith(("ss", "us", "is", "ics", "ous")) or word.isupper():
+        return word
+    if lower.endswith("ies"):
+        return word[:-3] + "y" if len(lower) > 4 else word[:-1]
+    if lower.endswith(("sses", "shes", "ches", "xes", "zzes")):
+        return word[:-2]
+    return word[:-1]

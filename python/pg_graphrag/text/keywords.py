@@ -1,0 +1,19 @@
+"""What a question asks for, when no model is asked: its noun phrases, and itself."""
+
+from pg_graphrag.text.concepts import concepts, key
+from pg_graphrag.text.languages import detect
+
+
+def keywords(query: str, language: str | None = None) -> tuple[list[str], list[str]]:
+    """Return (low-level, high-level) keywords of `query`: its names and noun phrases; the whole query.
+
+    LightRAG (arXiv 2410.05779) asks a model for them; this is the form without one (SYSTEMS.md, local step 1). The
+    noun phrases come from the extractor of documents, so that they meet the same entities.
+    """
+    whole = " ".join(query.split())
+    if not whole:
+        return [], []
+    low: dict[str, str] = {}
+    for concept in concepts(query, language or detect(query)):
+        low.setdefault(key(concept.name), concept.name)
+    return list(low.values()), [whole]

@@ -1,0 +1,111 @@
+"""The language of a text, by its script, and the text search configuration that goes with it.
+
+Scripts tell Japanese, Chinese, Korean, Russian and their like apart without a model; Latin script counts as English
+unless the corpus says otherwise, because a wrong guess between two Latin languages would stem the same word in two ways.
+"""
+
+import re
+
+# ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as morphemes
+# separated by spaces (lexical.py); of scripts without a stemmer too, English stemming meets only the Latin words.
+REGCONFIG: dict[str, str] = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "he": "english",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "ja": "english",
+    "ko": "english",
+    "lt": "lithuanian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "th": "english",
+    "tr": "turkish",
+    "yi": "yiddish",
+    "zh": "english",
+}
+
+# Ranges of letters per script. One regular expression per script counts faster than a loop over characters.
+_LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"
+HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+KANA = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_SCRIPTS = {
+    "en": _LATIN,
+    "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
+    "ru": "\u0400-\u052f",
+    "ar": "\u0620-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
+    "he": "\u05d0-\u05ea\ufb1d-\ufb4f",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "hi": "\u0900-\u097f",
+    "th": "\u0e01-\u0e5b",
+    "hy": "\u0531-\u058f",
+    "ta": "\u0b80-\u0bff",
+}
+_RUNS = {code: re.compile(f"[{ranges}]+") for code, ranges in _SCRIPTS.items()}
+_HAN_RUN = re.compile(f"[{HAN}]+")
+_KANA_RUN = re.compile(f"[{KANA}]+")
+_BEYOND_LATIN = re.compile("[\u0370-\uffdc\U00020000-\U0003ffff]")
+
+# A Han or kana character carries about as much as three Latin letters, so that a Japanese manual page full of command
+# names is still Japanese.
+_CJK_WEIGHT = 3
+# Chinese prose quotes a Japanese name now and then; Japanese prose cannot do without kana.
+_KANA_SHARE = 0.05
+# Enough of a text to know its script; a 20 MB document is sampled.
+_SAMPLE = 100_000
+
+
+def detect(text: str) -> str:
+    """Return the ISO 639-1 code of the dominant script of `text`.
+
+    Kana make Japanese, Han without kana Chinese, Latin script English; a text without letters (only emoji, only
+    digits) counts as English. Of a long text, pieces spread over its whole length are looked at.
+    """
+    sample = _spread(text)
+    if not _BEYOND_LATIN.search(sample):
+        return "en"
+    sizes = script_sizes(sample)
+    kana, han = sizes.pop("kana"), sizes.pop("han")
+    sizes["ja" if kana and kana >= _KANA_SHARE * (kana + han) else "zh"] = _CJK_WEIGHT * (kana + han)
+    # Ties go to the first in code order: the same text always has the same language.
+    best = max(sorted(sizes), key=sizes.__getitem__)
+    return best if sizes[best] else "en"
+
+
+def script_sizes(text: str) -> dict[str, int]:
+    """Return the number of letters of each script in `text`: ``kana``, ``han`` and a code for each other script."""
+    sizes = {code: _letters(run, text) for code, run in _RUNS.items()}
+    sizes["kana"] = _letters(_KANA_RUN, text)
+    sizes["han"] = _letters(_HAN_RUN, text)
+    return sizes
+
+
+def _letters(run: re.Pattern[str], text: str) -> int:
+    return sum(map(len, run.findall(text)))
+
+
+def _spread(text: str) -> str:
+    if len(text) <= _SAMPLE:
+        return text
+    pieces = 20
+    step, length = len(text) // pieces, _SAMPLE // pieces
+    return "".join(text[i * step : i * step + length] for i in range(pieces))

@@ -1,0 +1,240 @@
+"""Token boundaries of a text in the embedding model's own tokenizer or a tiktoken encoding, by name.
+
+A corpus pins its tokenizer by name and fingerprint (DESIGN.md 8): chunks, and so the graph, must not depend on the
+machine. Missing or different ranks are an error, never a fallback.
+"""
+
+import base64
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.paths import MODELS
+
+Positions = npt.NDArray[np.int64]
+
+# WordPiece gives up on words of more than 100 characters and calls each one unknown token. Counted like that, 1 MB
+# of base64 would be one token; four characters a token is what English comes to.
+_CHARACTERS_PER_UNKNOWN = 4
+_LONGEST_WORD = 100
+# Words kept with their pieces; cleared when full, so that a session cannot grow without bound.
+_KNOWN_WORDS = 200_000
+
+
+class Tokenizer(ABC):
+    """Where the tokens of a text begin and end.
+
+    Attributes
+    ----------
+    name : str
+        As a corpus names it.
+    fingerprint : str
+        SHA-256 (hex) of the file of ranks or vocabulary.
+    """
+
+    name: str
+    fingerprint: str
+
+    @abstractmethod
+    def spans(self, text: str) -> tuple[Positions, Positions]:
+        """Return first and past-the-last character of every token, two arrays of one length, both ascending.
+
+        Tokens may leave white space uncovered (WordPiece) and may share one character (bytes of an emoji).
+        """
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return the character span of every token of `text`, in order."""
+        starts, ends = self.spans(text)
+        return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of `text`, special tokens not counted."""
+        return len(self.spans(text)[0])
+
+
+class WordPiece(Tokenizer):
+    """A BERT-like tokenizer.json. Its words never cross white space, so each distinct word is cut only once."""
+
+    def __init__(self, name: str, path: Path, data: bytes):
+        from tokenizers import Tokenizer as Reference
+
+        self.name = name
+        self.fingerprint = hashlib.sha256(data).hexdigest()
+        self._reference: Any = Reference.from_str(data.decode())
+        if type(self._reference.model).__name__ != "WordPiece":
+            raise GraphRAGError(
+                f'the tokenizer "{name}" is not a WordPiece tokenizer',
+                detail=f"{path} holds a model of type {type(self._reference.model).__name__}.",
+                hint="Choose the embedding model's own tokenizer or a tiktoken encoding.",
+            )
+        # The file carries the limits of sentence-transformers; documents are longer.
+        self._reference.no_truncation()
+        self._reference.no_padding()
+        self._pieces: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and is
+    # cut by the reference.
+    _WORD = re.compile(r"[^ \t\n\r]+")
+
+    def spans(self, text: str) -> tuple[Positions, Positions]:
+        starts: list[int] = []
+        ends: list[int] = []
+        pieces = self._pieces
+        for match in self._WORD.finditer(text):
+            word = match.group()
+            cut = pieces.get(word)
+            if cut is None:
+                cut = self._cut(word)
+            at = match.start()
+            if len(cut[0]) == 1:
+                starts.append(at + cut[0][0])
+                ends.append(at + cut[1][0])
+            else:
+                starts.extend([at + start for start in cut[0]])
+                ends.extend([at + end for end in cut[1]])
+        return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+
+    def count(self, text: str) -> int:
+        return sum(len((self._pieces.get(word) or self._cut(word))[0]) for word in self._WORD.findall(text))
+
+    def _cut(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in self._reference.encode(word, add_special_tokens=False).offsets:
+            if end - start <= _LONGEST_WORD:
+                starts.append(start)
+                ends.append(end)
+            else:
+                cuts = [*range(start, end, _CHARACTERS_PER_UNKNOWN), end]
+                starts.extend(cuts[:-1])
+                ends.extend(cuts[1:])
+        cut = tuple(starts), tuple(ends)
+        if len(word) <= _LONGEST_WORD:
+            if len(self._pieces) >= _KNOWN_WORDS:
+                self._pieces.clear()
+            self._pieces[word] = cut
+        return cut
+
+
+class BytePairs(Tokenizer):
+    """A tiktoken encoding from a local file of ranks. Its tokens are bytes: several may share one character."""
+
+    def __init__(self, name: str, path: Path, data: bytes, pattern: str):
+        import tiktoken
+
+        self.name = name
+        self.fingerprint = hashlib.sha256(data).hexdigest()
+        try:
+            ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
+        except ValueError as error:
+            raise _unusable(name, path, f"it cannot be read: {error}") from error
+        self._encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+        self._ranks = ranks
+
+    @cached_property
+    def _lengths(self) -> npt.NDArray[np.int64]:
+        lengths = np.zeros(max(self._ranks.values()) + 1, dtype=np.int64)
+        for token, rank in self._ranks.items():
+            lengths[rank] = len(token)
+        return lengths
+
+    def spans(self, text: str) -> tuple[Positions, Positions]:
+        ids = np.asarray(self._encoding.encode_to_numpy(text))
+        byte_ends = np.cumsum(self._lengths[ids])
+        byte_starts = byte_ends - self._lengths[ids]
+        if text.isascii():
+            return byte_starts, byte_ends
+        data = np.frombuffer(text.encode(), dtype=np.uint8)
+        character = np.cumsum((data & 0xC0) != 0x80) - 1
+        return character[byte_starts], character[byte_ends - 1] + 1
+
+    def count(self, text: str) -> int:
+        return len(self._encoding.encode_to_numpy(text))
+
+
+# The patterns that cut text before bytes are paired: part of an encoding's definition (OpenAI's tiktoken).
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_PATTERNS = {
+    "cl100k_base": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
+    r"|\s*[\r\n]|\s+(?!\S)|\s",
+    "o200k_base": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    + _CONTRACTIONS
+    + r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    + _CONTRACTIONS
+    + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+
+
+def tokenizer(name: str, fingerprint: str | None = None) -> Tokenizer:
+    """Return the tokenizer called `name`, loaded once per process.
+
+    Parameters
+    ----------
+    name : str
+        A tiktoken encoding (``cl100k_base``, ``o200k_base``) or a model directory with a tokenizer.json.
+    fingerprint : str, optional
+        What the corpus pinned when it was created.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 when the file is missing; 55000 when it is not the one that was pinned; 22023 when the name cannot be one.
+    """
+    found = _load(name)
+    if fingerprint is not None and fingerprint != found.fingerprint:
+        raise GraphRAGError(
+            f'the tokenizer "{name}" is not the one this corpus was made with',
+            sqlstate="55000",
+            detail=f"Pinned: {fingerprint}. Installed: {found.fingerprint}.",
+            hint=f"Restore the pinned file at {_path(name)}, or create a new corpus and load the documents into it.",
+        )
+    return found
+
+
+def names() -> Sequence[str]:
+    """Return the names of the tokenizers whose files are installed."""
+    encodings = [name for name in _PATTERNS if _path(name).is_file()]
+    return sorted([*encodings, *(path.parent.name for path in MODELS.glob("*/tokenizer.json"))])
+
+
+def _path(name: str) -> Path:
+    return MODELS / "tiktoken" / f"{name}.tiktoken" if name in _PATTERNS else MODELS / name / "tokenizer.json"
+
+
+@lru_cache(maxsize=8)
+def _load(name: str) -> Tokenizer:
+    # The name becomes a path: it must not leave the models' directory.
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise GraphRAGError(f'"{name[:100]}" cannot be the name of a tokenizer', hint=_installed())
+    path = _path(name)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise GraphRAGError(
+            f'the tokenizer "{name}" is not installed',
+            sqlstate="58P01",
+            detail=f"{path}: {error.strerror}.",
+            hint=_installed(),
+        ) from error
+    return BytePairs(name, path, data, _PATTERNS[name]) if name in _PATTERNS else WordPiece(name, path, data)
+
+
+def _installed() -> str:
+    return f"Installed: {', '.join(names()) or 'none'}. The runtime build puts their files under {MODELS}."
+
+
+def _unusable(name: str, path: Path, why: str) -> GraphRAGError:
+    return GraphRAGError(
+        f'the tokenizer "{name}" is unusable',
+        sqlstate="58P01",
+        detail=f"{path}: {why}",
+        hint="Install the file again with the runtime build.",
+    )

@@ -1,0 +1,81 @@
+"""Chunks into windows: stretches short enough for an embedding model (DESIGN.md 3)."""
+
+import re
+from collections.abc import Iterator
+
+from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.sentences import PARAGRAPH, ends
+
+# Sizes in half words: a word or a mark of a spaced script is 2, a Han, kana, Hangul or Thai character 1, so that a window
+# is about 60 to 120 words or 120 to 240 characters, within the 256 tokens of a small embedding model. Long words count
+# once per ten letters.
+_LEAST, _MOST = 120, 240
+_WIDE = f"{HAN}{KANA}\uac00-\ud7a3\u0e01-\u0e5b"
+_WIDE_CHARACTER = re.compile(f"[{_WIDE}]")
+_WORD = re.compile(rf"[^\W_{_WIDE}]{{1,10}}|[^\w\s]|_")
+_UNIT = re.compile(rf"{_WORD.pattern}|[{_WIDE}]")
+
+
+def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
+    """Cut ``text[start:end]`` into windows of about 60 to 120 words (Japanese, Chinese: 120 to 240 characters).
+
+    Returns
+    -------
+    list of (start, end)
+        Spans in characters of `text` that partition ``[start, end)``, cut at sentence or line ends where one is near,
+        else between words, else anywhere; what is left over at the end and short joins the window before it. One
+        window where the stretch is short, none where it is empty.
+    """
+    found: list[tuple[int, int]] = []
+    window_start = piece_start = start
+    size = 0
+    for piece_end, piece_size, strength in _pieces(text, start, end, language):
+        if size and size + piece_size > _MOST:
+            found.append((window_start, piece_start))
+            window_start, size = piece_start, 0
+        size += piece_size
+        piece_start = piece_end
+        # A paragraph is a better end than the last sentence that fits.
+        if strength == PARAGRAPH and size >= _LEAST:
+            found.append((window_start, piece_end))
+            window_start, size = piece_end, 0
+    if window_start < end:
+        if found and size < _LEAST // 2 and _size(text, *found[-1]) + size <= _MOST + _LEAST // 2:
+            window_start = found.pop()[0]
+        found.append((window_start, end))
+    return found
+
+
+def _pieces(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int, int]]:
+    """Yield (end, size, strength) of stretches without a sentence or line end, none larger than a window."""
+    cuts = ends(text, start, end, language)
+    if not cuts or cuts[-1][0] < end:
+        cuts.append((end, 0))
+    for cut, strength in cuts:
+        size = _size(text, start, cut)
+        if size > _MOST:
+            for start, part in _breaks(text, start, cut):
+                yield start, part, 0
+                size -= part
+        yield cut, size, strength
+        start = cut
+
+
+def _breaks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield (position, size of what is before it) where to cut a sentence larger than a window: at spaces, else anywhere."""
+    size, gap, gap_size = 0, start, 0
+    for match in _UNIT.finditer(text, start, end):
+        at = match.start()
+        weight = 1 if _WIDE_CHARACTER.match(text, at) else 2
+        if text[at - 1].isspace() or text[at - 1] in "、，,;；":
+            gap, gap_size = at, size
+        if size + weight > _MOST:
+            if gap_size < _LEAST:
+                gap, gap_size = at, size
+            yield gap, gap_size
+            size, gap_size = size - gap_size, 0
+        size += weight
+
+
+def _size(text: str, start: int, end: int) -> int:
+    return 2 * len(_WORD.findall(text, start, end)) + len(_WIDE_CHARACTER.findall(text, start, end))

@@ -1,0 +1,30 @@
+-- One lock per corpus orders the short merge steps of its workers, and drop_corpus(); nothing else waits for it.
+CREATE FUNCTION graphrag._lock_corpus(corpus_id int) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT pg_catalog.pg_advisory_xact_lock(1735549293, corpus_id);
+END;
+
+CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RETURNS int
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "corpus.corpora:create", name, options)
+$$;
+COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
+
+CREATE FUNCTION graphrag.alter_corpus(name text, options jsonb) RETURNS void
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+call(plpy, "@extversion@", "corpus.corpora:alter", name, options)
+$$;
+COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew; tokenizer and embedding are fixed once there are documents (55000).';
+
+CREATE FUNCTION graphrag.drop_corpus(name text) RETURNS void
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+call(plpy, "@extversion@", "corpus.corpora:drop", name)
+$$;
+COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name.';

@@ -1,0 +1,127 @@
+-- Before each row: resolve the corpus, keep the hash, and clear indexed_at when there is something to index.
+-- SECURITY DEFINER: an application that may insert documents need not own corpora, which this makes for "default".
+CREATE FUNCTION graphrag._documents_before() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF (NEW.id, NEW.corpus) IS DISTINCT FROM (OLD.id, OLD.corpus) THEN
+            RAISE EXCEPTION 'document % cannot change its id or corpus', OLD.id
+                USING ERRCODE = 'feature_not_supported', HINT = 'Delete the document and insert it into the other corpus.';
+        END IF;
+        NEW.corpus_id := OLD.corpus_id;
+        IF (NEW.title, NEW.content, NEW.source_key, NEW.metadata) IS DISTINCT FROM (OLD.title, OLD.content, OLD.source_key, OLD.metadata) THEN
+            NEW.updated_at := now();
+        END IF;
+    ELSE
+        SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
+        IF NOT FOUND THEN
+            IF NEW.corpus IS DISTINCT FROM 'default' THEN
+                RAISE EXCEPTION 'corpus "%" does not exist', NEW.corpus
+                    USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus);
+            END IF;
+            NEW.corpus_id := graphrag._default_corpus();
+        END IF;
+    END IF;
+    IF TG_OP = 'INSERT' OR (NEW.title, NEW.content) IS DISTINCT FROM (OLD.title, OLD.content) THEN
+        NEW.content_hash := encode(sha256(convert_to(coalesce(NEW.title, '') || E'\n' || NEW.content, 'UTF8')), 'hex');
+    ELSE
+        NEW.content_hash := OLD.content_hash;
+    END IF;
+    NEW.source_key := coalesce(NEW.source_key, NEW.content_hash);
+    -- The source key decides ties and is shown in the graph, so a new one is new work.
+    IF NEW.indexed_hash IS DISTINCT FROM NEW.content_hash OR (TG_OP = 'UPDATE' AND NEW.source_key <> OLD.source_key) THEN
+        NEW.indexed_at := NULL;
+    END IF;
+    IF NEW.indexed_at IS NOT NULL THEN
+        NEW.status := 'indexed';
+    ELSIF NEW.status = 'indexed' OR TG_OP = 'INSERT' OR NEW.content_hash <> OLD.content_hash THEN
+        NEW.status := 'pending';
+        NEW.error := NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_before() IS 'Trigger of documents: corpus, hash, times';
+
+CREATE FUNCTION graphrag._default_corpus() RETURNS int
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN graphrag.create_corpus('default');
+EXCEPTION WHEN unique_violation THEN
+    -- Another session made it at the same moment.
+    RETURN (SELECT c.id FROM graphrag.corpora c WHERE c.name = 'default');
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._default_corpus() FROM PUBLIC;
+
+-- After each statement: queue what is due. New content supersedes whatever was queued, leased or failed for the document.
+-- SECURITY DEFINER: the queue is not the application's to write.
+CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
+    SELECT d.corpus_id, 'index', d.id FROM inserted d WHERE d.indexed_at IS NULL ORDER BY d.id
+        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
+        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_inserted() IS 'Trigger of documents: queues new ones';
+
+CREATE FUNCTION graphrag._documents_updated() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
+    SELECT n.corpus_id, 'index', n.id
+      FROM updated_new n
+      JOIN updated_old o USING (id)
+     WHERE n.indexed_at IS NULL
+       AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key)
+     ORDER BY n.id
+        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
+        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_updated() IS 'Trigger of documents: queues changed ones';
+
+CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
+    SELECT d.corpus_id, 'remove', d.id FROM deleted d ORDER BY d.id
+        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
+        DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_deleted() IS 'Trigger of documents: queues the removal of what was derived';
+
+-- TRUNCATE has no transition table: whatever has chunks is to be removed, whatever waits is void.
+CREATE FUNCTION graphrag._documents_truncated() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
+    INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
+    SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_truncated() IS 'Trigger of documents: queues the removal of everything derived';
+
+CREATE TRIGGER documents_before BEFORE INSERT OR UPDATE ON graphrag.documents
+    FOR EACH ROW EXECUTE FUNCTION graphrag._documents_before();
+CREATE TRIGGER documents_inserted AFTER INSERT ON graphrag.documents REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_inserted();
+CREATE TRIGGER documents_updated AFTER UPDATE ON graphrag.documents REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_updated();
+CREATE TRIGGER documents_deleted AFTER DELETE ON graphrag.documents REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_deleted();
+CREATE TRIGGER documents_truncated AFTER TRUNCATE ON graphrag.documents
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_truncated();

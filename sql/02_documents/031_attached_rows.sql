@@ -1,0 +1,143 @@
+-- Type of a column, domains looked through. `trusted`: made by a superuser, so that nobody else can have put code of his
+-- own into its casts and operators; what reads attached tables runs with the rights of the extension's owner.
+CREATE FUNCTION graphrag._attached_type(relation oid, column_name name, OUT base oid, OUT is_domain boolean, OUT trusted boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH RECURSIVE types (oid, depth) AS (
+        SELECT a.atttypid, 0
+          FROM pg_catalog.pg_attribute a
+         WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT t.typbasetype, s.depth + 1 FROM types s JOIN pg_catalog.pg_type t ON t.oid = s.oid WHERE t.typtype = 'd'
+    )
+    SELECT t.oid, s.depth > 0,
+           t.typtype <> 'c' AND o.rolsuper
+           AND (t.typcategory <> 'A' OR e.typtype NOT IN ('c', 'd') AND eo.rolsuper)
+      FROM types s
+      JOIN pg_catalog.pg_type t ON t.oid = s.oid
+      JOIN pg_catalog.pg_roles o ON o.oid = t.typowner
+      LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
+      LEFT JOIN pg_catalog.pg_roles eo ON eo.oid = e.typowner
+     ORDER BY s.depth DESC
+     LIMIT 1;
+END;
+REVOKE ALL ON FUNCTION graphrag._attached_type(oid, name) FROM PUBLIC;
+
+-- SQL for the value of a column of row r without its domain, and for its text. Casts of untrusted types are never called:
+-- concat() calls the type's output function only.
+CREATE FUNCTION graphrag._attached_value(relation oid, column_name name, OUT value text, OUT as_text text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT CASE WHEN NOT t.trusted THEN x.plain ELSE v.value END,
+           CASE WHEN NOT t.trusted THEN x.plain ELSE v.value || '::text COLLATE "C"' END
+      FROM graphrag._attached_type(relation, column_name) t
+     CROSS JOIN LATERAL (
+           SELECT pg_catalog.format(CASE WHEN t.is_domain THEN 'r.%I::%s' ELSE 'r.%I' END,
+                                    column_name, pg_catalog.format_type(t.base, -1))) v (value)
+     CROSS JOIN LATERAL (
+           SELECT pg_catalog.format('CASE WHEN NOT r.%1$I IS NULL THEN concat(r.%1$I) COLLATE "C" END', column_name)) x (plain);
+END;
+REVOKE ALL ON FUNCTION graphrag._attached_value(oid, name) FROM PUBLIC;
+
+-- The unique index that makes a column a key: of this column alone or, on a partitioned table, led by it and completed by
+-- columns of the partition key, without which no index there can be unique. Null when there is none.
+CREATE FUNCTION graphrag._attached_key_index(relation oid, column_name name) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT i.indexrelid
+      FROM pg_catalog.pg_index i
+      JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+      LEFT JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.indrelid
+     WHERE i.indrelid = relation AND a.attname = column_name AND a.attnotnull
+       AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+       AND NOT EXISTS (SELECT FROM pg_catalog.generate_series(1, i.indnkeyatts - 1) n
+                        WHERE (i.indkey[n] = ANY (p.partattrs::int2[])) IS NOT TRUE)
+     ORDER BY i.indnkeyatts, i.indisprimary DESC, i.indexrelid
+     LIMIT 1;
+END;
+REVOKE ALL ON FUNCTION graphrag._attached_key_index(oid, name) FROM PUBLIC;
+
+CREATE FUNCTION graphrag._refuse_source_key(key text, source text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'the key "%" of a row of % cannot name a document', left(key, 100), source
+        USING ERRCODE = 'check_violation', DETAIL = format('It has %s bytes.', octet_length(key)),
+              HINT = 'graphrag.documents.source_key takes 1 to 2000 bytes.';
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._refuse_source_key(text, text) FROM PUBLIC;
+
+CREATE FUNCTION graphrag._refuse_taken_key(key text, corpus text, attached_id int) RETURNS int
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'document "%" of corpus "%" comes from another table, %', key, corpus,
+            (SELECT format('%I.%I', a.schema_name, a.table_name) FROM graphrag.attached_tables a WHERE a.id = attached_id)
+        USING ERRCODE = 'unique_violation',
+              HINT = 'Attach one of the tables to a corpus of its own, or by a key that differs, for example a unique column '
+                     'GENERATED ALWAYS AS (''articles/'' || id) STORED.';
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._refuse_taken_key(text, text, int) FROM PUBLIC;
+
+-- What is needed to read an attached table: its name, and SQL for keys and documents of its row r. No row when detached.
+CREATE FUNCTION graphrag._attached_source(attached_id int,
+    OUT corpus text, OUT relation oid, OUT source text, OUT key_column text, OUT key_type text, OUT key_text text,
+    OUT equals text, OUT less text, OUT greater text, OUT document text)
+RETURNS SETOF record
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    a graphrag.attached_tables;
+    missing text;
+BEGIN
+    SELECT t.* INTO a FROM graphrag.attached_tables t WHERE t.id = attached_id;
+    relation := graphrag._attached_relation(a);
+    SELECT c.name INTO corpus FROM graphrag.corpora c WHERE c.id = a.corpus_id;
+    SELECT format('%I.%I', n.nspname, c.relname) INTO source
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+    IF source IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.name) INTO missing
+      FROM unnest(array_cat(ARRAY[a.key_column, a.title_column], array_cat(a.content_columns, a.metadata_columns))) u (name)
+     WHERE u.name IS NOT NULL AND (graphrag._attached_type(relation, u.name)).base IS NULL;
+    IF missing IS NOT NULL THEN
+        RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, corpus, missing
+            USING ERRCODE = 'undefined_column',
+                  HINT = format('SELECT graphrag.detach_table(%L, %L); then attach it again with the columns it has. Unchanged documents are not indexed anew.',
+                                source, corpus);
+    END IF;
+    SELECT min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 1),
+           min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 3),
+           min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 5)
+      INTO less, equals, greater
+      FROM pg_index i
+      JOIN pg_opclass c ON c.oid = i.indclass[0]
+      JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
+      JOIN pg_operator o ON o.oid = m.amopopr
+      JOIN pg_namespace n ON n.oid = o.oprnamespace
+     WHERE i.indexrelid = graphrag._attached_key_index(relation, a.key_column);
+    IF equals IS NULL OR NOT (graphrag._attached_type(relation, a.key_column)).trusted THEN
+        RAISE EXCEPTION 'column "%" is no longer a key of table %, by which it is attached to corpus "%"', a.key_column, source, corpus
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'Make a unique index on it and make it NOT NULL, or detach the table with graphrag.detach_table().';
+    END IF;
+    key_column := format('%I', a.key_column);
+    key_type := format_type((graphrag._attached_type(relation, a.key_column)).base, -1);
+    key_text := (graphrag._attached_value(relation, a.key_column)).as_text;
+    document := format(
+        'CASE WHEN octet_length(%1$s) BETWEEN 1 AND 2000 THEN %1$s ELSE graphrag._refuse_source_key(%1$s, %2$L) END AS source_key,'
+        ' %3$s AS title, array_to_string(ARRAY[%4$s], E''\n\n'') AS content, %5$s AS metadata',
+        key_text, source,
+        CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag._attached_value(relation, a.title_column)).as_text END,
+        (SELECT string_agg((graphrag._attached_value(relation, u.name)).as_text, ', ' ORDER BY u.n)
+           FROM unnest(a.content_columns) WITH ORDINALITY u (name, n)),
+        coalesce((SELECT format('(SELECT to_jsonb(m) FROM (SELECT %s) m)',
+                                string_agg(format('%s AS %I', (graphrag._attached_value(relation, u.name)).value, u.name), ', ' ORDER BY u.n))
+                    FROM unnest(a.metadata_columns) WITH ORDINALITY u (name, n) HAVING count(*) > 0), '''{}''::jsonb'));
+    RETURN NEXT;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attached_source(int) FROM PUBLIC;

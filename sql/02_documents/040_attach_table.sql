@@ -1,0 +1,120 @@
+-- How attach_table() and detach_table() prove who calls them. Inside SECURITY DEFINER nobody can tell: session_user is the
+-- superuser whose ANALYZE or REFRESH MATERIALIZED VIEW runs an attacker's function. A column default says it: `caller` is
+-- whoever runs the INSERT, and cannot be given. The trigger does the work and keeps no row.
+CREATE TABLE graphrag._attach_requests (
+    caller           name    NOT NULL DEFAULT current_user,
+    action           text    NOT NULL,
+    source           oid     NOT NULL,
+    corpus           text,
+    key_column       name,
+    content_columns  name[],
+    title_column     name,
+    metadata_columns name[],
+    keep_documents   boolean,
+    CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'detach'))
+);
+GRANT INSERT (action, source, corpus, key_column, content_columns, title_column, metadata_columns, keep_documents)
+    ON graphrag._attach_requests TO PUBLIC;
+
+CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
+    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF num_nulls(source, corpus, key_column, content_columns, metadata_columns) > 0
+        OR cardinality(content_columns) = 0 OR array_position(content_columns || metadata_columns, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'attach_table() needs a table, a corpus, a key column and one content column at least; none can be null'
+            USING ERRCODE = 'null_value_not_allowed',
+                  HINT = 'For example SELECT graphrag.attach_table(''articles'', ''default'', ''id'', ARRAY[''body''], title_column => ''headline'');';
+    END IF;
+    INSERT INTO graphrag._attach_requests (action, source, corpus, key_column, content_columns, title_column, metadata_columns)
+    VALUES ('attach', source, corpus, key_column, content_columns, title_column, metadata_columns);
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) IS
+    'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are queued in batches. For the owner of the table, who may be granted EXECUTE. Writes that go straight to a partition, logical-replication apply, and disabled triggers bypass it: detach and attach again, and what differs is brought up to date.';
+
+-- Does what a request asks for, with the rights of the extension's owner and for the caller the row names.
+CREATE FUNCTION graphrag._attach_requested() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached record;
+    found_one boolean := false;
+BEGIN
+    IF NEW.action = 'attach' THEN
+        IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[])', 'EXECUTE') THEN
+            RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        PERFORM graphrag._check_attachable(NEW);
+        PERFORM graphrag._attach(NEW);
+        RETURN NULL;
+    END IF;
+    IF NOT has_function_privilege(NEW.caller, 'graphrag.detach_table(regclass, text, boolean)', 'EXECUTE') THEN
+        RAISE EXCEPTION 'role "%" may not call graphrag.detach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    FOR attached IN
+        SELECT a.id, graphrag._attached_relation(a) AS relation
+          FROM graphrag.attached_tables a
+          JOIN graphrag.corpora c ON c.id = a.corpus_id
+         WHERE coalesce(graphrag._attached_relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
+         ORDER BY a.id
+    LOOP
+        -- The owner of a table that is gone is unknown; the extension's owner cleans up.
+        PERFORM graphrag._check_owner(NEW.caller, coalesce(attached.relation, 'graphrag.attached_tables'::regclass));
+        PERFORM graphrag._detach(attached.id, NEW.keep_documents);
+        found_one := true;
+    END LOOP;
+    IF NOT found_one THEN
+        RAISE EXCEPTION 'table % is not attached%', NEW.source::regclass, ' to corpus ' || quote_ident(NEW.corpus)
+            USING ERRCODE = 'undefined_object', HINT = 'See graphrag.attached_tables.';
+    END IF;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attach_requested() FROM PUBLIC;
+CREATE TRIGGER attach_requested BEFORE INSERT ON graphrag._attach_requests
+    FOR EACH ROW EXECUTE FUNCTION graphrag._attach_requested();
+
+CREATE FUNCTION graphrag._check_owner(caller name, relation oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT (SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
+        RAISE EXCEPTION 'must be owner of table %', relation::regclass USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Role "%s" owns it.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_owner(name, oid) FROM PUBLIC;
+
+-- Registers a checked request: the attachment, its triggers, and the job for the rows that exist.
+CREATE FUNCTION graphrag._attach(request graphrag._attach_requests) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached int;
+    event record;
+BEGIN
+    INSERT INTO graphrag.attached_tables (corpus_id, relation, schema_name, table_name, key_column, content_columns, title_column, metadata_columns)
+    SELECT k.id, c.oid, n.nspname, c.relname, request.key_column, request.content_columns, request.title_column, request.metadata_columns
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k
+     WHERE c.oid = request.source AND k.name = request.corpus
+    RETURNING id INTO attached;
+    FOR event IN
+        SELECT * FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
+                              ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
+                              ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
+                              ('TRUNCATE', '')) v (name, rows)
+    LOOP
+        EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag._attached_changed(%L)',
+                       format('graphrag_%s_%s', attached, lower(event.name)), event.name, request.source::regclass, event.rows, attached);
+        -- DROP EXTENSION takes them along instead of stopping at them.
+        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag',
+                       format('graphrag_%s_%s', attached, lower(event.name)), request.source::regclass);
+    END LOOP;
+    PERFORM graphrag._queue_attached(attached);
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;

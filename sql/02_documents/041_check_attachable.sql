@@ -1,0 +1,104 @@
+-- Refuses what cannot be attached, with the reason. Takes the lock that CREATE TRIGGER needs first, so that all stays as checked.
+CREATE FUNCTION graphrag._check_attachable(request graphrag._attach_requests) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := request.source::regclass;
+    t record;
+    columns name[] := request.content_columns || request.metadata_columns || request.key_column
+                      || CASE WHEN request.title_column IS NOT NULL THEN ARRAY[request.title_column] ELSE '{}'::name[] END;
+    wrong text;
+BEGIN
+    SELECT c.relkind, c.relpersistence, c.relispartition, n.nspname INTO t
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = request.source;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'table % does not exist', name USING ERRCODE = 'undefined_table', HINT = 'Give the name of a table.';
+    END IF;
+    PERFORM graphrag._check_owner(request.caller, request.source);
+    wrong := CASE
+        WHEN t.relkind = 'v' THEN 'it is a view; attach the tables under it'
+        WHEN t.relkind = 'm' THEN 'it is a materialized view; attach the tables under it, or a table filled from it'
+        WHEN t.relkind = 'f' THEN 'it is a foreign table; attach a local copy of it'
+        WHEN t.relkind NOT IN ('r', 'p') THEN 'it is not a table'
+        WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'
+        WHEN t.relpersistence = 'u' THEN 'it is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
+        WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'ag_catalog') OR t.nspname ~ '^pg_'
+            OR EXISTS (SELECT FROM ag_catalog.ag_graph g WHERE g.name = t.nspname)
+            THEN 'it belongs to the system or to an extension; attach a table of your own'
+        WHEN t.relispartition THEN 'it is a partition; attach the partitioned table'
+        WHEN t.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE request.source IN (i.inhrelid, i.inhparent))
+            THEN 'it inherits or is inherited, and triggers do not follow inheritance; use a partitioned table'
+        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(request.source) p JOIN pg_class c ON c.oid = p.relid WHERE c.relkind = 'f')
+            THEN 'one of its partitions is a foreign table; attach a local copy of it'
+    END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'table % cannot be attached', name
+            USING ERRCODE = 'wrong_object_type', HINT = upper(left(wrong, 1)) || substr(wrong, 2) || '.';
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', name);
+
+    IF NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = request.corpus) THEN
+        IF request.corpus <> 'default' THEN
+            RAISE EXCEPTION 'corpus "%" does not exist', request.corpus
+                USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', request.corpus);
+        END IF;
+        PERFORM graphrag._default_corpus();
+    END IF;
+    IF EXISTS (SELECT FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
+                WHERE c.name = request.corpus AND coalesce(graphrag._attached_relation(a), a.relation) = request.source) THEN
+        RAISE EXCEPTION 'table % is already attached to corpus "%"', name, request.corpus USING ERRCODE = 'duplicate_object',
+            HINT = format('To attach it with other columns, first SELECT graphrag.detach_table(%L, %L); unchanged documents are not indexed anew.', name, request.corpus);
+    END IF;
+
+    SELECT string_agg(DISTINCT format('"%s"', u.name), ', ') INTO wrong
+      FROM unnest(columns) u (name) WHERE (graphrag._attached_type(request.source, u.name)).base IS NULL;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'table % has no column %', name, wrong USING ERRCODE = 'undefined_column',
+            HINT = format('Its columns: %s.', (SELECT string_agg(a.attname, ', ' ORDER BY a.attnum) FROM pg_attribute a
+                                                WHERE a.attrelid = request.source AND a.attnum > 0 AND NOT a.attisdropped));
+    END IF;
+    SELECT min(u.name) INTO wrong
+      FROM (SELECT c.name FROM unnest(request.content_columns) c (name) GROUP BY c.name HAVING count(*) > 1
+             UNION ALL
+            SELECT c.name FROM unnest(request.metadata_columns) c (name) GROUP BY c.name HAVING count(*) > 1) u (name);
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'column "%" is given twice', wrong USING ERRCODE = 'duplicate_column', HINT = 'Give it once.';
+    END IF;
+    SELECT min(u.name) INTO wrong
+      FROM unnest(request.content_columns || request.title_column) u (name)
+     WHERE (graphrag._attached_type(request.source, u.name)).base = 'bytea'::regtype;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'column "%" of table % is bytea, not text', wrong, name USING ERRCODE = 'datatype_mismatch',
+            HINT = 'Attach a text column; for text kept as bytes, one GENERATED ALWAYS AS (convert_from(…, ''UTF8'')) STORED.';
+    END IF;
+
+    IF graphrag._attached_key_index(request.source, request.key_column) IS NULL THEN
+        RAISE EXCEPTION 'column "%" is not a key of table %', request.key_column, name USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The key column must be NOT NULL and have a unique index of its own, neither partial nor deferrable (on a partitioned table '
+                   'it may be completed by columns of the partition key). For a key of several columns add one: ALTER TABLE … ADD document_key '
+                   'text GENERATED ALWAYS AS (a || ''/'' || b) STORED NOT NULL UNIQUE.';
+    END IF;
+    IF NOT (graphrag._attached_type(request.source, request.key_column)).trusted THEN
+        RAISE EXCEPTION 'column "%" of table % is of type %, which cannot be a key here', request.key_column, name,
+                format_type((graphrag._attached_type(request.source, request.key_column)).base, NULL)
+            USING ERRCODE = 'datatype_mismatch', HINT = 'Types of PostgreSQL and of extensions can, user-defined ones cannot; add a unique text column.';
+    END IF;
+    -- Two tables that number their rows would take each other's documents, sooner or later.
+    IF (SELECT count(*) FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
+         WHERE c.name = request.corpus AND graphrag._numbers_rows(graphrag._attached_relation(a), a.key_column)) > 0
+        AND graphrag._numbers_rows(request.source, request.key_column) THEN
+        RAISE EXCEPTION 'corpus "%" has an attached table with a numeric key already; the keys of % would collide with its', request.corpus, name
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'Attach it to a corpus of its own, or by a key that differs, for example a unique column GENERATED ALWAYS AS (''comments/'' || id) STORED NOT NULL.';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_attachable(graphrag._attach_requests) FROM PUBLIC;
+
+CREATE FUNCTION graphrag._numbers_rows(relation oid, column_name name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT coalesce((SELECT y.typcategory = 'N'
+                       FROM graphrag._attached_type(relation, column_name) t JOIN pg_catalog.pg_type y ON y.oid = t.base), false);
+END;
+REVOKE ALL ON FUNCTION graphrag._numbers_rows(oid, name) FROM PUBLIC;

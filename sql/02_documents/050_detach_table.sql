@@ -1,0 +1,52 @@
+CREATE FUNCTION graphrag.detach_table(source regclass, corpus text DEFAULT NULL, keep_documents boolean DEFAULT true) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF num_nulls(source, keep_documents) > 0 THEN
+        RAISE EXCEPTION 'detach_table() needs a table, and keep_documents true or false' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'For example SELECT graphrag.detach_table(''articles'');';
+    END IF;
+    INSERT INTO graphrag._attach_requests (action, source, corpus, keep_documents) VALUES ('detach', source, corpus, keep_documents);
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag.detach_table(regclass, text, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.detach_table(regclass, text, boolean) IS
+    'Ends what attach_table() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false). For the owner of the table. Of a table that was dropped, the number in attached_tables.relation is its name.';
+
+-- Ends one attachment. The table is locked before anything else, as by those who write it: no deadlock with them.
+CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    source regclass := (SELECT graphrag._attached_relation(a) FROM graphrag.attached_tables a WHERE a.id = attached_id);
+    trigger name;
+BEGIN
+    IF source IS NOT NULL THEN
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', source);
+        FOR trigger IN
+            SELECT t.tgname FROM pg_trigger t
+             WHERE t.tgrelid = source AND t.tgfoid = 'graphrag._attached_changed()'::regprocedure
+               AND t.tgargs = convert_to(attached_id::text, 'UTF8') || '\x00'::bytea
+        LOOP
+            EXECUTE format('DROP TRIGGER %I ON %s', trigger, source);
+        END LOOP;
+    END IF;
+    DELETE FROM graphrag.attached_tables a WHERE a.id = attached_id;
+    DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached_id;
+    IF NOT keep_documents THEN
+        DELETE FROM graphrag.documents d WHERE d.attached_id = _detach.attached_id;
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._detach(int, boolean) FROM PUBLIC;
+
+-- Ends every attachment of a corpus, or of all corpora; for drop_corpus() and uninstall().
+CREATE FUNCTION graphrag._detach_all(corpus_id int) RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT graphrag._detach(a.id, true)
+      FROM graphrag.attached_tables a
+     WHERE _detach_all.corpus_id IS NULL OR a.corpus_id = _detach_all.corpus_id
+     ORDER BY a.id;
+END;
+REVOKE ALL ON FUNCTION graphrag._detach_all(int) FROM PUBLIC;

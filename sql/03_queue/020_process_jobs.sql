@@ -1,0 +1,36 @@
+-- The worker. No SET clause and no SECURITY DEFINER: either would forbid the commits between its short transactions.
+CREATE PROCEDURE graphrag.process_jobs(max_jobs int DEFAULT NULL)
+LANGUAGE plpython3u
+AS $$
+from pg_graphrag.server import call
+call(plpy, "@extversion@", "queue.worker:process_jobs", max_jobs)
+$$;
+COMMENT ON PROCEDURE graphrag.process_jobs(int) IS 'Does the work that is due, batch by batch, each committed on its own; returns when none is due, or after max_jobs jobs. Call it as a statement of its own (CALL), from as many sessions as there are processors to spare.';
+
+CREATE FUNCTION graphrag.retry_failed(corpus text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    retried bigint;
+BEGIN
+    IF corpus IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = retry_failed.corpus) THEN
+        RAISE EXCEPTION 'corpus "%" does not exist', corpus
+            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists them.';
+    END IF;
+    WITH queued AS (
+        UPDATE graphrag.jobs j
+           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now()
+          FROM graphrag.corpora c
+         WHERE c.id = j.corpus_id
+           AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)
+           AND (j.state = 'failed' OR j.state = 'pending' AND j.next_attempt_at > now())
+        RETURNING j.document_id
+    ), documents AS (
+        UPDATE graphrag.documents d SET status = 'pending', error = NULL
+          FROM queued q WHERE d.id = q.document_id AND d.status = 'failed'
+    )
+    SELECT count(*) INTO retried FROM queued;
+    RETURN retried;
+END
+$$;
+COMMENT ON FUNCTION graphrag.retry_failed(text) IS 'Queues dead letters again and ends the back-off of what waits, of one corpus or of all (null); returns how many jobs';

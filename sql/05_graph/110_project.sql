@@ -1,0 +1,114 @@
+-- Make the AGE projection equal to the tables for these ids of one corpus, whatever happened to them (inserted, changed, gone). The write step calls it in
+-- its own transaction, under the corpus' lock. A document stands for its chunks and their mentions; rows that did not change are not touched.
+-- SECURITY DEFINER: the graph is the owner's (100_ensure_graph.sql), and must be whole whoever runs the worker.
+CREATE FUNCTION graphrag._project(corpus_id int, document_ids bigint[], entity_ids bigint[], relationship_ids bigint[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, ag_catalog, pg_temp
+-- Plans outlive their tables' sizes (empty at first): always by index, from the ids given.
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+#variable_conflict use_column
+DECLARE
+    -- A graph id is label << 48 | row id. AGE numbers labels in the order in which _ensure_graph makes them.
+    entity       CONSTANT int := 3;
+    chunk        CONSTANT int := 4;
+    document     CONSTANT int := 5;
+    related      CONSTANT int := 6;
+    mentioned_in CONSTANT int := 7;
+    part_of      CONSTANT int := 8;
+    chunk_ids    bigint[];
+BEGIN
+    PERFORM graphrag._ensure_graph(corpus_id);
+    -- The label tables stand first in the path, so that static statements, planned once a session, serve every graph.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('graphrag_%s, pg_catalog, ag_catalog, pg_temp', corpus_id), true);
+
+    MERGE INTO "Entity" AS v
+    USING (SELECT ag_catalog._graphid(entity, i.id) AS id, e.id AS entity_id,
+                  ag_catalog.agtype_build_map('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type,
+                                              'description', e.description, 'degree', e.degree) AS properties
+             FROM (SELECT DISTINCT pg_catalog.unnest(entity_ids) AS id) AS i
+             LEFT JOIN graphrag.entities AS e ON e.id = i.id) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.entity_id IS NULL THEN DELETE
+     WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
+     WHEN NOT MATCHED AND s.entity_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
+
+    -- Both directions, so that a directed pattern sees every neighbour: 2 id from low to high, 2 id + 1 back.
+    MERGE INTO "RELATED" AS v
+    USING (SELECT ag_catalog._graphid(related, 2 * i.id + d.back) AS id, r.id AS relationship_id,
+                  ag_catalog._graphid(entity, CASE d.back WHEN 0 THEN r.low_id ELSE r.high_id END) AS start_id,
+                  ag_catalog._graphid(entity, CASE d.back WHEN 0 THEN r.high_id ELSE r.low_id END) AS end_id,
+                  ag_catalog.agtype_build_map('relationship_id', r.id, 'weight', r.weight, 'keywords', r.keywords,
+                                              'description', r.description) AS properties
+             FROM (SELECT DISTINCT pg_catalog.unnest(relationship_ids) AS id) AS i
+             LEFT JOIN graphrag.relationships AS r ON r.id = i.id
+            CROSS JOIN (VALUES (0), (1)) AS d (back)) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.relationship_id IS NULL THEN DELETE
+     WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
+          THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties
+     WHEN NOT MATCHED AND s.relationship_id IS NOT NULL
+          THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
+
+    MERGE INTO "Document" AS v
+    USING (SELECT ag_catalog._graphid(document, i.id) AS id, d.id AS document_id,
+                  ag_catalog.agtype_build_map_nonull('document_id', d.id, 'source_key', d.source_key, 'title', d.title) AS properties
+             FROM (SELECT DISTINCT pg_catalog.unnest(document_ids) AS id) AS i
+             LEFT JOIN graphrag.documents AS d ON d.id = i.id) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.document_id IS NULL THEN DELETE
+     WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
+     WHEN NOT MATCHED AND s.document_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
+
+    -- Chunks of these documents as they are, and as they were projected: a PART_OF edge has the entry id of its chunk.
+    SELECT pg_catalog.array_agg(c.id) INTO chunk_ids
+      FROM (SELECT c.id
+              FROM graphrag.chunks AS c
+             WHERE c.document_id = ANY (document_ids)
+             UNION
+            SELECT p.id::ag_catalog.agtype::bigint & 281474976710655
+              FROM pg_catalog.unnest(document_ids) AS i (id)
+              JOIN "PART_OF" AS p ON p.end_id = ag_catalog._graphid(document, i.id)) AS c;
+
+    MERGE INTO "Chunk" AS v
+    USING (SELECT ag_catalog._graphid(chunk, i.id) AS id, c.id AS chunk_id,
+                  ag_catalog.agtype_build_map('chunk_id', c.id, 'document_id', c.document_id, 'ordinal', c.ordinal) AS properties
+             FROM pg_catalog.unnest(chunk_ids) AS i (id)
+             LEFT JOIN graphrag.chunks AS c ON c.id = i.id) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.chunk_id IS NULL THEN DELETE
+     WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
+     WHEN NOT MATCHED AND s.chunk_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
+
+    MERGE INTO "PART_OF" AS v
+    USING (SELECT ag_catalog._graphid(part_of, i.id) AS id, c.id AS chunk_id,
+                  ag_catalog._graphid(chunk, c.id) AS start_id, ag_catalog._graphid(document, c.document_id) AS end_id
+             FROM pg_catalog.unnest(chunk_ids) AS i (id)
+             LEFT JOIN graphrag.chunks AS c ON c.id = i.id) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.chunk_id IS NULL THEN DELETE
+     WHEN MATCHED AND v.end_id <> s.end_id THEN UPDATE SET end_id = s.end_id
+     WHEN NOT MATCHED AND s.chunk_id IS NOT NULL THEN INSERT (id, start_id, end_id) VALUES (s.id, s.start_id, s.end_id);
+
+    DELETE FROM "MENTIONED_IN" AS v
+     USING pg_catalog.unnest(chunk_ids) AS i (id)
+     WHERE v.end_id = ag_catalog._graphid(chunk, i.id)
+       AND NOT EXISTS (SELECT FROM graphrag.entity_mentions AS m
+                        WHERE m.id = v.id::ag_catalog.agtype::bigint & 281474976710655 AND m.chunk_id = i.id);
+
+    MERGE INTO "MENTIONED_IN" AS v
+    USING (SELECT ag_catalog._graphid(mentioned_in, m.id) AS id,
+                  ag_catalog._graphid(entity, m.entity_id) AS start_id, ag_catalog._graphid(chunk, m.chunk_id) AS end_id,
+                  ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
+             FROM pg_catalog.unnest(chunk_ids) AS i (id)
+             JOIN graphrag.entity_mentions AS m ON m.chunk_id = i.id) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
+          THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties
+     WHEN NOT MATCHED THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]) FROM PUBLIC;

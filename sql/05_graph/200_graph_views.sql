@@ -1,0 +1,106 @@
+-- Views for BI tools: one row per thing, plain column types, names instead of numbers. They show what the caller may see.
+CREATE VIEW graphrag.graph_nodes WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       e.id   AS entity_id,
+       e.key::text COLLATE "default" AS key,
+       e.name,
+       e.type,
+       e.description,
+       e.degree,
+       e.mention_count
+  FROM graphrag.entities e
+  JOIN graphrag.corpora c ON c.id = e.corpus_id;
+
+COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
+COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_nodes.entity_id IS 'Number of the entity';
+COMMENT ON COLUMN graphrag.graph_nodes.key IS 'Normalised name, unique in the corpus';
+COMMENT ON COLUMN graphrag.graph_nodes.name IS 'Most frequent spelling';
+COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type';
+COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents say of the entity';
+COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
+COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
+
+-- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
+-- The LEFT JOIN for N costs nothing where pmi is not asked for.
+CREATE VIEW graphrag.graph_edges WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       r.id   AS relationship_id,
+       r.source_id,
+       s.name AS source,
+       s.type AS source_type,
+       r.target_id,
+       t.name AS target,
+       t.type AS target_type,
+       pg_catalog.array_to_string(r.keywords, ', ') AS keywords,
+       r.keywords AS keyword_list,
+       r.description,
+       r.weight::double precision AS weight,
+       r.mention_count,
+       CASE WHEN r.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND n.chunks > 0 THEN
+            r.mention_count::double precision / n.chunks
+            * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+       END AS pmi
+  FROM graphrag.relationships r
+  JOIN graphrag.corpora c ON c.id = r.corpus_id
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id;
+
+COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
+COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_edges.relationship_id IS 'Number of the relationship';
+COMMENT ON COLUMN graphrag.graph_edges.source_id IS 'Number of the source entity';
+COMMENT ON COLUMN graphrag.graph_edges.source IS 'Name of the source entity';
+COMMENT ON COLUMN graphrag.graph_edges.source_type IS 'Type of the source entity';
+COMMENT ON COLUMN graphrag.graph_edges.target_id IS 'Number of the target entity';
+COMMENT ON COLUMN graphrag.graph_edges.target IS 'Name of the target entity';
+COMMENT ON COLUMN graphrag.graph_edges.target_type IS 'Type of the target entity';
+COMMENT ON COLUMN graphrag.graph_edges.keywords IS 'Keywords, separated by comma and space';
+COMMENT ON COLUMN graphrag.graph_edges.keyword_list IS 'Keywords as an array';
+COMMENT ON COLUMN graphrag.graph_edges.description IS 'What the documents say of the relationship';
+COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that say both';
+COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
+COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
+
+-- Each count is a subquery of its own: a tool that does not select it does not pay for it.
+CREATE VIEW graphrag.document_coverage WITH (security_invoker = true) AS
+SELECT d.corpus,
+       d.id AS document_id,
+       d.source_key,
+       d.title,
+       d.status,
+       d.error,
+       pg_catalog.char_length(d.content) AS characters,
+       (SELECT pg_catalog.count(*) FROM graphrag.chunks c WHERE c.document_id = d.id) AS chunks,
+       (SELECT pg_catalog.count(*)
+          FROM graphrag.chunks c JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
+         WHERE c.document_id = d.id) AS windows,
+       (SELECT coalesce(pg_catalog.sum(c.token_count), 0) FROM graphrag.chunks c WHERE c.document_id = d.id) AS tokens,
+       (SELECT pg_catalog.count(DISTINCT m.entity_id)
+          FROM graphrag.chunks c JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
+         WHERE c.document_id = d.id) AS entities,
+       (SELECT pg_catalog.count(DISTINCT m.relationship_id)
+          FROM graphrag.chunks c JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
+         WHERE c.document_id = d.id) AS relationships,
+       d.created_at,
+       d.updated_at,
+       d.indexed_at
+  FROM graphrag.documents d;
+
+COMMENT ON VIEW graphrag.document_coverage IS 'What has been made of each document';
+COMMENT ON COLUMN graphrag.document_coverage.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.document_coverage.document_id IS 'Number of the document';
+COMMENT ON COLUMN graphrag.document_coverage.source_key IS 'The application''s own key';
+COMMENT ON COLUMN graphrag.document_coverage.title IS 'Title';
+COMMENT ON COLUMN graphrag.document_coverage.status IS 'pending, indexed or failed';
+COMMENT ON COLUMN graphrag.document_coverage.error IS 'Last error of a failed document';
+COMMENT ON COLUMN graphrag.document_coverage.characters IS 'Length of the content';
+COMMENT ON COLUMN graphrag.document_coverage.chunks IS 'Chunks of the version that is indexed';
+COMMENT ON COLUMN graphrag.document_coverage.windows IS 'Windows of these chunks';
+COMMENT ON COLUMN graphrag.document_coverage.tokens IS 'Tokens of these chunks, overlaps counted twice';
+COMMENT ON COLUMN graphrag.document_coverage.entities IS 'Distinct entities they mention';
+COMMENT ON COLUMN graphrag.document_coverage.relationships IS 'Distinct relationships they state';
+COMMENT ON COLUMN graphrag.document_coverage.created_at IS 'Time of the INSERT';
+COMMENT ON COLUMN graphrag.document_coverage.updated_at IS 'Time of the last change by the application';
+COMMENT ON COLUMN graphrag.document_coverage.indexed_at IS 'Time the current content was indexed; null: it is not indexed yet';

@@ -1,0 +1,30 @@
+-- The graph's own rows, by relevance to a query.
+CREATE FUNCTION graphrag.search_entities(
+    query              text,
+    corpus             text DEFAULT 'default',
+    top_k              int DEFAULT 10,
+    filter             jsonb DEFAULT NULL,
+    low_level_keywords text[] DEFAULT NULL
+) RETURNS TABLE (rank int, entity_id bigint, name text, type text, description text, degree int, score double precision, explain jsonb)
+LANGUAGE plpython3u STABLE ROWS 10
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.items:entities", query, corpus, top_k, filter, low_level_keywords)
+$$;
+COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1) or with a near name (cosine)';
+
+CREATE FUNCTION graphrag.search_relationships(
+    query               text,
+    corpus              text DEFAULT 'default',
+    top_k               int DEFAULT 10,
+    filter              jsonb DEFAULT NULL,
+    high_level_keywords text[] DEFAULT NULL
+) RETURNS TABLE (rank int, relationship_id bigint, source text, target text, keywords text[], description text, weight numeric, score double precision, explain jsonb)
+LANGUAGE plpython3u STABLE ROWS 10
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.items:relationships", query, corpus, top_k, filter, high_level_keywords)
+$$;
+COMMENT ON FUNCTION graphrag.search_relationships(text, text, int, jsonb, text[]) IS 'Relationships that a query is about, best first; each scores as its best mention';

@@ -1,0 +1,28 @@
+-- What a language model is given: entities, relationships and chunks within token budgets, with numbered references.
+CREATE FUNCTION graphrag.context(
+    query               text,
+    corpus              text DEFAULT 'default',
+    mode                text DEFAULT 'hybrid',
+    max_tokens          int DEFAULT NULL,
+    filter              jsonb DEFAULT NULL,
+    low_level_keywords  text[] DEFAULT NULL,
+    high_level_keywords text[] DEFAULT NULL,
+    options             jsonb DEFAULT '{}'
+) RETURNS jsonb
+LANGUAGE plpython3u STABLE
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,
+            high_level_keywords, options)
+$$;
+COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, chunks, references, prompt, tokens}. max_tokens bounds the whole (default: option max_total_tokens, 30,000); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';
+
+-- The corpus' embedding model, for applications that compare vectors of their own.
+CREATE FUNCTION graphrag.embed(input text, corpus text DEFAULT 'default') RETURNS @extschema:vector@.vector
+LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.embed:embed", input, corpus)
+$$;
+COMMENT ON FUNCTION graphrag.embed(text, text) IS 'Vector of a text by the corpus'' embedding model, L2-normalised; null for null';

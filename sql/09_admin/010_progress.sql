@@ -1,0 +1,66 @@
+-- What a person or a monitor asks first.
+CREATE VIEW graphrag.progress WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       d.documents,
+       d.indexed,
+       d.pending,
+       d.failed,
+       (SELECT pg_catalog.count(*) FROM graphrag.chunks x WHERE x.corpus_id = c.id)        AS chunks,
+       (SELECT pg_catalog.count(*) FROM graphrag.entities x WHERE x.corpus_id = c.id)      AS entities,
+       (SELECT pg_catalog.count(*) FROM graphrag.relationships x WHERE x.corpus_id = c.id) AS relationships,
+       j.jobs,
+       j.leased,
+       j.oldest_pending,
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag
+  FROM graphrag.corpora c
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*)                                       AS documents,
+              pg_catalog.count(*) FILTER (WHERE x.status = 'indexed')   AS indexed,
+              pg_catalog.count(*) FILTER (WHERE x.status = 'pending')   AS pending,
+              pg_catalog.count(*) FILTER (WHERE x.status = 'failed')    AS failed
+         FROM graphrag.documents x
+        WHERE x.corpus_id = c.id) d
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*) FILTER (WHERE x.state <> 'failed')           AS jobs,
+              pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
+              pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
+         FROM graphrag.jobs x
+        WHERE x.corpus_id = c.id) j;
+
+COMMENT ON VIEW graphrag.progress IS 'One row per corpus: how far indexing is';
+COMMENT ON COLUMN graphrag.progress.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.progress.documents IS 'Documents in all';
+COMMENT ON COLUMN graphrag.progress.indexed IS 'Documents whose current content is indexed';
+COMMENT ON COLUMN graphrag.progress.pending IS 'Documents queued';
+COMMENT ON COLUMN graphrag.progress.failed IS 'Documents that failed (see failed_jobs)';
+COMMENT ON COLUMN graphrag.progress.chunks IS 'Chunks';
+COMMENT ON COLUMN graphrag.progress.entities IS 'Entities';
+COMMENT ON COLUMN graphrag.progress.relationships IS 'Relationships';
+COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
+COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
+COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
+COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
+
+CREATE VIEW graphrag.failed_jobs WITH (security_invoker = true) AS
+SELECT j.id AS job_id,
+       c.name AS corpus,
+       j.kind,
+       j.document_id,
+       d.source_key,
+       j.attempts,
+       j.last_error,
+       j.created_at
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+  LEFT JOIN graphrag.documents d ON d.id = j.document_id
+ WHERE j.state = 'failed';
+
+COMMENT ON VIEW graphrag.failed_jobs IS 'Dead letters: jobs that will not be tried again before retry_failed()';
+COMMENT ON COLUMN graphrag.failed_jobs.job_id IS 'Number of the job';
+COMMENT ON COLUMN graphrag.failed_jobs.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.failed_jobs.kind IS 'Kind of job';
+COMMENT ON COLUMN graphrag.failed_jobs.document_id IS 'Document, where the job is about one';
+COMMENT ON COLUMN graphrag.failed_jobs.source_key IS 'The application''s key of that document';
+COMMENT ON COLUMN graphrag.failed_jobs.attempts IS 'Attempts made';
+COMMENT ON COLUMN graphrag.failed_jobs.last_error IS 'Error of the last one';
+COMMENT ON COLUMN graphrag.failed_jobs.created_at IS 'Time the job was queued';

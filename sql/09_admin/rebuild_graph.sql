@@ -1,0 +1,48 @@
+-- Drop the AGE graph of a corpus and project the tables again: after a restore, or after the graph was changed by hand.
+CREATE FUNCTION graphrag.rebuild_graph(corpus text DEFAULT 'default') RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    this_corpus int;
+    ids         bigint[];
+    label       text;
+BEGIN
+    SELECT c.id INTO this_corpus FROM graphrag.corpora AS c WHERE c.name = corpus;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'corpus "%" does not exist', corpus
+            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+    END IF;
+    PERFORM graphrag._lock_corpus(this_corpus);
+    PERFORM graphrag._drop_graph(this_corpus);
+    PERFORM graphrag._ensure_graph(this_corpus);
+    -- In portions, so that memory does not grow with the corpus.
+    FOR ids IN
+        SELECT array_agg(e.id) FROM (SELECT e.id, row_number() OVER () / 10000 AS portion
+                                       FROM graphrag.entities AS e WHERE e.corpus_id = this_corpus) AS e GROUP BY e.portion
+    LOOP
+        PERFORM graphrag._project(this_corpus, '{}', ids, '{}');
+    END LOOP;
+    FOR ids IN
+        SELECT array_agg(r.id) FROM (SELECT r.id, row_number() OVER () / 10000 AS portion
+                                       FROM graphrag.relationships AS r WHERE r.corpus_id = this_corpus) AS r GROUP BY r.portion
+    LOOP
+        PERFORM graphrag._project(this_corpus, '{}', '{}', ids);
+    END LOOP;
+    -- Also documents that are deleted while what was made of them waits to be removed.
+    FOR ids IN
+        SELECT array_agg(d.id) FROM (SELECT d.id, row_number() OVER () / 1000 AS portion
+                                       FROM (SELECT x.id FROM graphrag.documents AS x WHERE x.corpus_id = this_corpus
+                                              UNION
+                                             SELECT c.document_id FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus) AS d) AS d
+         GROUP BY d.portion
+    LOOP
+        PERFORM graphrag._project(this_corpus, ids, '{}', '{}');
+    END LOOP;
+    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::text[] LOOP
+        EXECUTE format('ANALYZE %I.%I', 'graphrag_' || this_corpus, label);
+    END LOOP;
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag.rebuild_graph(text) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. What was added to the graph by Cypher is lost. Owner only; 42704 for an unknown corpus.';

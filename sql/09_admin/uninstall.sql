@@ -1,0 +1,41 @@
+-- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, partitions, triggers.
+-- With the caller's rights: a superuser or the extension's owner.
+CREATE FUNCTION graphrag.uninstall() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    corpus_id int;
+    item      record;
+BEGIN
+    IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag') THEN
+        RAISE EXCEPTION 'role "%" may not uninstall pg_graphrag', current_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Call it as the owner of the extension or as a superuser.';
+    END IF;
+    PERFORM graphrag._unschedule_workers();
+    FOR corpus_id IN SELECT c.id FROM graphrag.corpora AS c ORDER BY c.id LOOP
+        PERFORM graphrag._lock_corpus(corpus_id);
+        PERFORM graphrag._drop_graph(corpus_id);
+    END LOOP;
+    -- Triggers with our functions on tables that are not ours: attached tables.
+    FOR item IN
+        SELECT t.tgname AS trigger, t.tgrelid::regclass AS relation
+          FROM pg_trigger AS t
+          JOIN pg_proc AS p ON p.oid = t.tgfoid AND p.pronamespace = 'graphrag'::regnamespace
+          JOIN pg_class AS c ON c.oid = t.tgrelid AND c.relnamespace <> 'graphrag'::regnamespace
+         WHERE NOT t.tgisinternal AND t.tgparentid = 0
+         ORDER BY c.oid, t.tgname
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', item.trigger, item.relation);
+    END LOOP;
+    FOR item IN
+        SELECT i.inhrelid::regclass AS relation
+          FROM pg_inherits AS i
+          JOIN pg_class AS p ON p.oid = i.inhparent AND p.relkind = 'p' AND p.relnamespace = 'graphrag'::regnamespace
+         ORDER BY i.inhrelid
+    LOOP
+        EXECUTE format('DROP TABLE %s', item.relation);
+    END LOOP;
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag.uninstall() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time partitions (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The role graphrag_reader, which other databases may use, stays. Owner only.';

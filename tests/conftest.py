@@ -1,0 +1,91 @@
+"""Fixtures: throwaway clusters (one per worker, private ones on demand), fresh databases, and the shared data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Runtime:
+    """The server root of the tests, with this checkout's extension and package installed in it."""
+    runtime = Runtime()
+    remove_stale(runtime)
+    return runtime
+
+
+@pytest.fixture(scope="session")
+def server_root(runtime: Runtime) -> Path:
+    """The root file system of the server, for what Debian packages put there (manuals, man pages)."""
+    return runtime.root
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(runtime: Runtime) -> Iterator[Cluster]:
+    """This worker's cluster; its database ``template`` has the extension."""
+    cluster = Cluster(runtime)
+    try:
+        cluster.create_database("template")
+        with cluster.connect("template") as connection:
+            connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def db(shared_cluster: Cluster) -> Iterator[Database]:
+    """A fresh database with the extension, for one test: an autocommit connection with ``.url``."""
+    yield from _fresh_database(shared_cluster)
+
+
+@pytest.fixture(scope="module")
+def module_db(shared_cluster: Cluster) -> Iterator[Database]:
+    """As `db`, shared by the tests of a module."""
+    yield from _fresh_database(shared_cluster)
+
+
+@pytest.fixture
+def empty_db(shared_cluster: Cluster) -> Iterator[Database]:
+    """A fresh database without the extension."""
+    yield from _fresh_database(shared_cluster, template="template1")
+
+
+@pytest.fixture
+def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
+    """Make private clusters: ``cluster()``, ``cluster({"wal_level": "logical"})``; they are removed after the test."""
+    made: list[Cluster] = []
+
+    def make(settings: dict[str, str] | None = None) -> Cluster:
+        made.append(Cluster(runtime, settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data beside the project; tests skip where it is absent."""
+    folder = PROJECT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no real data here: ../shared/data is not beside the project")
+    return folder
+
+
+def _fresh_database(cluster: Cluster, template: str = "template") -> Iterator[Database]:
+    name = f"test{next(_numbers)}"
+    database = Database.open(cluster.create_database(name, template))
+    try:
+        yield database
+    finally:
+        database.close()
+        cluster.drop_database(name)

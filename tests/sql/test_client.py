@@ -1,0 +1,296 @@
+"""The Python client on a real server, blocking and on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary
+from pg_graphrag.errors import GraphRAGError
+
+from tests.runtime.cluster import Database
+
+LETTERS = [
+    Document(
+        "Ada Lovelace wrote to Charles Babbage about the Analytical Engine.", "letter", "A letter", {"year": 1843}
+    ),
+    Document("Charles Babbage designed the Difference Engine in London.", "design", "A design", {"year": 1822}),
+    Document("The Jacquard loom wove patterns from punched cards.", "loom", "A loom", {"year": 1804}),
+]
+
+
+@pytest.fixture
+def client(db: Database) -> Iterator[GraphRAG]:
+    with GraphRAG(db.url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def filled(module_db: Database) -> Iterator[GraphRAG]:
+    """A client whose documents are indexed; for tests that only read."""
+    with GraphRAG(module_db.url) as client:
+        client.insert(LETTERS)
+        client.process_jobs()
+        yield client
+
+
+def test_insert_says_what_is_new_changed_and_unchanged(db: Database, client: GraphRAG) -> None:
+    assert client.insert(LETTERS) == InsertSummary(3, 0, 0)
+    changed = [LETTERS[0], Document("New text.", "design"), Document("Another.", "other"), "A text alone."]
+    assert client.insert(changed) == InsertSummary(2, 1, 1)
+    assert client.insert({"content": "Another.", "source_key": "other", "metadata": {"k": 1}}) == InsertSummary(0, 1, 0)
+    assert client.insert([]) == InsertSummary(0, 0, 0)
+    rows = db.execute("SELECT source_key, content, metadata FROM graphrag.documents WHERE content ~ 'Another|New'")
+    assert sorted(rows) == [("design", "New text.", {}), ("other", "Another.", {"k": 1})]
+
+
+def test_unchanged_documents_queue_nothing_and_metadata_alone_is_not_indexed_anew(
+    db: Database, client: GraphRAG
+) -> None:
+    client.insert(LETTERS)
+    client.process_jobs()
+    assert client.insert(LETTERS) == InsertSummary(0, 0, 3)
+    assert client.insert(Document(LETTERS[0].content, "letter", "A letter", {"year": 1844})) == InsertSummary(0, 1, 0)
+    assert db.execute("SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'").fetchone() == (0,)
+    assert client.progress().indexed == 3
+
+
+def test_validity_and_odd_characters_are_kept(db: Database, client: GraphRAG) -> None:
+    since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    odd = 'quotes \' " back\\slash $$ {} {"a",NULL} \t\n 知識 😀 \u202e right to left'
+    client.insert(Document(odd, odd, odd, {odd: [odd, None]}, since, until))
+    row = db.execute(
+        "SELECT source_key, title, content, metadata, valid_from, valid_to FROM graphrag.documents"
+    ).fetchone()
+    assert row == (odd, odd, odd, {odd: [odd, None]}, since, until)
+
+
+def test_many_documents_are_one_transaction(db: Database, client: GraphRAG) -> None:
+    def documents() -> Iterator[Document]:
+        for number in range(1_200):
+            yield Document(f"text {number}", str(number))
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError):
+        client.insert(documents())
+    assert db.execute("SELECT count(*) FROM graphrag.documents").fetchone() == (0,)
+
+
+def test_delete_takes_one_key_or_many(client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    assert client.delete("loom") == 1
+    assert client.delete(["letter", "design", "none"]) == 2
+    assert client.progress().documents == 0
+
+
+def test_search_finds_the_letter_first(filled: GraphRAG) -> None:
+    for mode in ("naive", "bm25", "local", "global", "hybrid", "mix"):
+        results = filled.search("Who wrote about the Analytical Engine?", mode=mode, top_k=2)
+        assert 1 <= len(results) <= 2, mode
+        first = results[0]
+        assert (first.rank, first.source_key, first.title) == (1, "letter", "A letter"), mode
+        assert "Analytical Engine" in first.content
+        assert isinstance(first.score, float)
+        assert first.explain
+
+
+def test_search_takes_filter_keywords_and_options(filled: GraphRAG) -> None:
+    assert {found.source_key for found in filled.search("Babbage", filter={"year": 1822})} == {"design"}
+    assert filled.search("Babbage", top_k=0) == []
+    given = filled.search(
+        "?", mode="local", low_level_keywords=["Ada Lovelace"], high_level_keywords=["correspondence"]
+    )
+    assert given[0].source_key == "letter"
+    assert filled.search("engine", mode="mix", rrf_k=10)
+    with pytest.raises(psycopg.Error) as error:
+        filled.search("engine", no_such_option=1)
+    assert error.value.sqlstate == "22023"
+    assert error.value.diag.message_hint
+    with pytest.raises(psycopg.Error) as error:
+        filled.search("engine", mode="astral")
+    assert error.value.sqlstate == "22023"
+    assert "astral" in str(error.value)
+
+
+def test_entities_relationships_neighbors_and_context(filled: GraphRAG) -> None:
+    entity = filled.search_entities("Charles Babbage", top_k=1)[0]
+    assert (entity.rank, entity.name) == (1, "Charles Babbage")
+    assert entity.degree >= 1
+    edges = filled.search_relationships("Who wrote to Charles Babbage?", top_k=5)
+    assert any({edge.source, edge.target} == {"Ada Lovelace", "Charles Babbage"} for edge in edges)
+    assert all(edge.weight >= 1 for edge in edges)
+    names = {neighbor.name for neighbor in filled.neighbors("charles  BABBAGE")}
+    assert "Ada Lovelace" in names
+    assert all(neighbor.path[0] == "Charles Babbage" for neighbor in filled.neighbors("Charles Babbage", hops=2))
+    context = filled.context("Who wrote to Charles Babbage?", max_tokens=500)
+    assert "Ada Lovelace" in context["prompt"]
+    assert context["tokens"] <= 500
+
+
+def test_cypher_rows_are_dictionaries(filled: GraphRAG) -> None:
+    query = "MATCH (e:Entity) WHERE e.name = $name RETURN e.name AS name, 1 AS one"
+    assert filled.cypher(query, {"name": "Ada Lovelace"}) == [{"name": "Ada Lovelace", "one": 1}]
+
+
+def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_db: Database) -> None:
+    """The statements name the columns; this proves that none is missing here."""
+    calls = {
+        "search('x')": filled.search("engine", top_k=1),
+        "search_entities('x')": filled.search_entities("Charles Babbage", top_k=1),
+        "search_relationships('x')": filled.search_relationships("engine", top_k=1),
+        "neighbors('x')": filled.neighbors("Charles Babbage"),
+    }
+    for call, results in calls.items():
+        columns = [
+            column.name for column in module_db.execute(f"SELECT * FROM graphrag.{call} LIMIT 0").description or []
+        ]
+        assert [field.name for field in fields(results[0])] == columns
+    for view, result in (("progress", filled.progress()),):
+        columns = [
+            column.name for column in module_db.execute(f"SELECT * FROM graphrag.{view} LIMIT 0").description or []
+        ]
+        assert [field.name for field in fields(result)] == columns
+
+
+def test_a_handed_in_connection_keeps_everything_in_its_transaction(db: Database) -> None:
+    with psycopg.connect(db.url) as connection:
+        client = GraphRAG(connection)
+        client.insert(LETTERS)
+        assert client.progress().documents == 3
+        connection.rollback()
+        client.close()
+        assert not connection.closed
+        client.insert(LETTERS[0])
+    assert db.execute("SELECT source_key FROM graphrag.documents").fetchall() == [("letter",)]
+
+
+def test_process_jobs_inside_a_transaction_is_the_servers_error(db: Database) -> None:
+    with psycopg.connect(db.url) as connection, pytest.raises(psycopg.Error) as error:
+        connection.execute("SELECT 1")
+        GraphRAG(connection).process_jobs()
+    assert error.value.sqlstate == "2D000"
+
+
+class Pool:
+    """A pool of one that behaves as `psycopg_pool.ConnectionPool`: it commits or rolls back what comes back."""
+
+    def __init__(self, url: str):
+        self.member = psycopg.connect(url)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            yield self.member
+        except BaseException:
+            self.member.rollback()
+            raise
+        self.member.commit()
+
+
+def test_a_pool_lends_a_connection_for_each_call_and_gets_it_back_as_it_was(db: Database) -> None:
+    pool = Pool(db.url)
+    client = GraphRAG(pool)
+    client.insert(LETTERS)
+    assert db.execute("SELECT count(*) FROM graphrag.documents").fetchone() == (3,)
+    client.process_jobs()
+    assert not pool.member.autocommit
+    assert client.wait_until_indexed(timeout=1).indexed == 3
+    pool.member.close()
+
+
+def test_threads_share_a_client(client: GraphRAG) -> None:
+    def write(number: int) -> int:
+        client.insert([Document(f"text {number} {part}", f"{number}/{part}") for part in range(20)])
+        return client.progress().documents
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(16)))
+    assert client.progress().documents == 320
+
+
+def test_a_lost_connection_is_reopened_by_the_next_call(db: Database, client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pg_graphrag'")
+    with pytest.raises(psycopg.OperationalError):
+        client.progress()
+    assert client.progress().documents == 3
+
+
+def test_corpora_are_made_changed_and_dropped(db: Database) -> None:
+    with GraphRAG(db.url, corpus="letters") as client:
+        with pytest.raises(psycopg.errors.UndefinedObject, match="create_corpus"):
+            client.insert(LETTERS)
+        client.create_corpus(language="en")
+        client.alter_corpus(language=None)
+        client.insert(LETTERS)
+        client.drop_corpus()
+        with pytest.raises(GraphRAGError, match='corpus "letters" does not exist'):
+            client.progress()
+
+
+def test_waiting_ends_when_indexed_or_at_the_timeout(client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    with pytest.raises(TimeoutError, match="3 documents are still pending"):
+        client.wait_until_indexed(timeout=0.2)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(client.wait_until_indexed, 60)
+        client.process_jobs()
+        assert waiting.result().indexed == 3
+
+
+def test_failed_jobs_are_listed_and_retried(db: Database, client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    db.execute("UPDATE graphrag.jobs SET state = 'failed', last_error = 'why', lease = NULL")
+    (job, *_) = client.failed_jobs()
+    assert (job.corpus, job.kind, job.source_key, job.last_error) == ("default", "index", "letter", "why")
+    assert client.retry_failed() == 3
+    assert client.failed_jobs() == []
+    client.process_jobs()
+    assert client.progress().indexed == 3
+
+
+def test_the_async_client_does_the_same(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            assert await client.insert(LETTERS) == InsertSummary(3, 0, 0)
+            await client.process_jobs()
+            assert (await client.wait_until_indexed(timeout=5)).indexed == 3
+            results, entities, edges, near, context = await asyncio.gather(
+                client.search("Who wrote about the Analytical Engine?"),
+                client.search_entities("Charles Babbage"),
+                client.search_relationships("Charles Babbage"),
+                client.neighbors("Charles Babbage"),
+                client.context("Charles Babbage"),
+            )
+            assert results[0].source_key == "letter"
+            assert entities[0].name == "Charles Babbage"
+            assert edges
+            assert near
+            assert context["prompt"]
+            assert await client.cypher("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 3}]
+            assert await client.failed_jobs() == []
+            assert await client.retry_failed() == 0
+            assert await client.delete("loom") == 1
+            with pytest.raises(TimeoutError):
+                await client.insert("one more")
+                await client.wait_until_indexed(timeout=0.1)
+        async with await psycopg.AsyncConnection.connect(db.url) as connection:
+            client = AsyncGraphRAG(connection, corpus="other")
+            await client.create_corpus()
+            await client.alter_corpus(language="en")
+            await client.drop_corpus()
+            await connection.rollback()
+
+    # Nothing of the async client may be left untried here.
+    calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
+    tried = inspect.getsource(test_the_async_client_does_the_same)
+    assert {name for name in calls if f"client.{name}(" not in tried} == {"close", "progress"}
+    asyncio.run(use())

@@ -1,0 +1,90 @@
+"""graphrag.neighbors walks the relationships breadth first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.sql.graph_rows import corpus, entity, relationship
+
+
+@pytest.fixture
+def chain(db: Any) -> Any:
+    """a - b - c - d, and a heavier way from a to c over x."""
+    c = corpus(db)
+    ids = {name: entity(db, c, name) for name in ("Ada", "Bob", "Cleo", "Dan", "Xena")}
+    relationship(db, c, ids["Ada"], ids["Bob"], "1")
+    relationship(db, c, ids["Cleo"], ids["Bob"], "1")
+    relationship(db, c, ids["Ada"], ids["Xena"], "5", ["kin"])
+    relationship(db, c, ids["Xena"], ids["Cleo"], "5")
+    relationship(db, c, ids["Cleo"], ids["Dan"], "1")
+    return db
+
+
+def neighbors(db: Any, name: str, hops: int = 1) -> list[tuple[Any, ...]]:
+    return db.execute("SELECT hop, name, path FROM graphrag.neighbors(%s, 'c', %s)", [name, hops]).fetchall()  # type: ignore[no-any-return]
+
+
+def test_one_hop_gives_the_neighbours_strongest_first(chain: Any) -> None:
+    assert neighbors(chain, "Ada") == [(1, "Xena", ["Ada", "Xena"]), (1, "Bob", ["Ada", "Bob"])]
+
+
+def test_each_entity_comes_once_by_its_shortest_and_strongest_way(chain: Any) -> None:
+    assert neighbors(chain, "Ada", 10) == [
+        (1, "Xena", ["Ada", "Xena"]),
+        (1, "Bob", ["Ada", "Bob"]),
+        (2, "Cleo", ["Ada", "Xena", "Cleo"]),
+        (3, "Dan", ["Ada", "Xena", "Cleo", "Dan"]),
+    ]
+
+
+def test_the_relationship_that_led_there_is_given(chain: Any) -> None:
+    row = chain.execute("SELECT relationship, keywords, weight FROM graphrag.neighbors('Ada', 'c') LIMIT 1").fetchone()
+    assert row == ("they meet", ["kin"], 5)
+
+
+@pytest.mark.parametrize("spelling", ["ADA", "  ada ", '"Ada"', "Ａｄａ"])
+def test_the_entity_is_found_whatever_the_spelling(chain: Any, spelling: str) -> None:
+    assert len(neighbors(chain, spelling)) == 2
+
+
+@pytest.mark.parametrize("name", ["nobody", "", None])
+def test_an_unknown_entity_has_no_neighbours(chain: Any, name: str) -> None:
+    assert neighbors(chain, name) == []
+
+
+@pytest.mark.parametrize("hops", [0, -1, 11, None])
+def test_hops_out_of_range_are_refused(chain: Any, hops: int) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
+        neighbors(chain, "Ada", hops)
+    assert caught.value.diag.message_hint
+
+
+def test_an_unknown_corpus_is_an_error_with_a_hint(chain: Any) -> None:
+    with pytest.raises(psycopg.errors.UndefinedObject) as caught:
+        chain.execute("SELECT * FROM graphrag.neighbors('Ada', 'nope')")
+    assert caught.value.diag.message_hint
+
+
+def test_a_breadth_first_search_in_python_finds_the_same(db: Any) -> None:
+    c = corpus(db)
+    ids = [entity(db, c, f"n{i}") for i in range(30)]
+    edges = {(i, (i * i + 7) % 30) for i in range(30)} | {(i, (3 * i + 1) % 30) for i in range(0, 30, 2)}
+    pairs = {(min(a, b), max(a, b)) for a, b in edges if a != b}
+    for a, b in pairs:
+        relationship(db, c, ids[a], ids[b])
+    distance = {0: 0}
+    frontier = [0]
+    while frontier:
+        frontier = sorted({b if a == node else a for node in frontier for a, b in pairs if node in (a, b)} - distance.keys())
+        distance |= {node: 1 + max(distance.values()) for node in frontier}
+    found = {name: hop for hop, name, _ in neighbors(db, "n0", 10)}
+    assert found == {f"n{node}": hop for node, hop in distance.items() if 1 <= hop <= 10}
+
+
+def test_a_reader_may_use_it(chain: Any) -> None:
+    with chain.transaction():
+        chain.execute("SET LOCAL ROLE graphrag_reader")
+        assert len(neighbors(chain, "Ada")) == 2

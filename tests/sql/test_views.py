@@ -1,0 +1,86 @@
+"""The views for BI tools, read as such tools read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
+
+VIEWS = ("graph_nodes", "graph_edges", "document_coverage")
+
+
+@pytest.fixture
+def rows(db: Any) -> Any:
+    c = corpus(db)
+    d = document(db, "c", "a/1", "One")
+    chunks = [chunk(db, c, d, i) for i in range(4)]
+    document(db, "c", "a/2")
+    a, b = entity(db, c, "Alice", mentions=2), entity(db, c, "Bob", mentions=1)
+    mention(db, c, d, chunks[0], a)
+    mention(db, c, d, chunks[1], a)
+    mention(db, c, d, chunks[0], b)
+    relationship(db, c, a, b, "2.5", ["friends", "work"])
+    return db
+
+
+def test_nodes_edges_and_coverage_say_what_the_tables_hold(rows: Any) -> None:
+    assert rows.execute("SELECT corpus, name, key, mention_count FROM graphrag.graph_nodes ORDER BY name").fetchall() == [("c", "Alice", "alice", 2), ("c", "Bob", "bob", 1)]
+    assert rows.execute("SELECT source, target, keywords, keyword_list, weight FROM graphrag.graph_edges").fetchone() == ("Alice", "Bob", "friends, work", ["friends", "work"], 2.5)
+    assert rows.execute("SELECT source_key, chunks, entities, relationships FROM graphrag.document_coverage ORDER BY 1").fetchall() == [("a/1", 4, 2, 0), ("a/2", 0, 0, 0)]
+
+
+def test_pmi_is_that_of_the_chunks(rows: Any) -> None:
+    # Of 4 chunks, 1 says both, 2 say Alice, 1 says Bob.
+    assert rows.execute("SELECT pmi FROM graphrag.graph_edges").fetchone()[0] == pytest.approx(1 / 4 * math.log2((1 / 4) / (2 / 4 * 1 / 4)))
+
+
+def test_column_types_are_plain(rows: Any) -> None:
+    types = {row[0] for row in rows.execute("SELECT DISTINCT udt_name FROM information_schema.columns WHERE table_schema = 'graphrag' AND table_name = ANY (%s)", [list(VIEWS)])}
+    assert types <= {"text", "_text", "int4", "int8", "float8", "timestamptz"}
+
+
+def test_every_column_has_a_comment(rows: Any) -> None:
+    missing = rows.execute(
+        """SELECT c.relname, a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+            WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname = ANY (%s) AND col_description(c.oid, a.attnum) IS NULL""", [list(VIEWS)]
+    ).fetchall()
+    assert missing == []
+
+
+def test_readers_see_the_views_and_not_the_queue(rows: Any) -> None:
+    with rows.transaction():
+        rows.execute("SET LOCAL ROLE graphrag_reader")
+        assert all(rows.execute(f"SELECT count(*) FROM graphrag.{view}").fetchone()[0] > 0 for view in VIEWS)
+        for statement in ("SELECT * FROM graphrag.jobs", "INSERT INTO graphrag.corpora (name) VALUES ('x')", "DELETE FROM graphrag.entities", "SELECT graphrag.rebuild_graph('c')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), rows.transaction():
+                rows.execute(statement)
+
+
+def test_row_level_security_of_the_tables_holds_in_the_views(rows: Any) -> None:
+    rows.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+    rows.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (source_key = 'a/2')")
+    with rows.transaction():
+        rows.execute("SET LOCAL ROLE graphrag_reader")
+        assert rows.execute("SELECT source_key FROM graphrag.document_coverage").fetchall() == [("a/2",)]
+
+
+def test_pandas_and_sqlalchemy_read_them(rows: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(rows.url.replace("postgresql://", "postgresql+psycopg://", 1))
+    try:
+        with engine.connect() as connection:
+            frame = pandas.read_sql("SELECT * FROM graphrag.graph_edges", connection)
+            reflected = sqlalchemy.Table("graph_nodes", sqlalchemy.MetaData(), schema="graphrag", autoload_with=connection)
+            names = connection.execute(sqlalchemy.select(reflected.c.name).order_by(reflected.c.name)).scalars().all()
+            views = sqlalchemy.inspect(connection).get_view_names(schema="graphrag")
+    finally:
+        engine.dispose()
+    assert frame["weight"].dtype == "float64" and frame["pmi"].dtype == "float64"
+    assert frame.loc[0, "source"] == "Alice"
+    assert names == ["Alice", "Bob"]
+    assert set(VIEWS) <= set(views)

@@ -1,0 +1,78 @@
+"""The progress line."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from pg_graphrag.cli import progress as module
+from pg_graphrag.cli.progress import Display, line, total
+from pg_graphrag.client import Progress
+
+HALF = Progress(
+    corpus="c",
+    documents=1_000,
+    indexed=490,
+    pending=500,
+    failed=10,
+    chunks=2_000,
+    entities=30_000,
+    relationships=400_000,
+    jobs=500,
+    leased=64,
+    oldest_pending=datetime(2026, 1, 2, tzinfo=UTC),
+    replication_lag=None,
+)
+DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0)
+
+
+def test_a_line_says_done_counts_rate_and_time_left() -> None:
+    assert line(HALF, 2.0) == (
+        "50%, 500/1,000 documents, 10 failed, 2,000 chunks, 30,000 entities, 400,000 relationships, "
+        "2.0 documents/s, 4:10 left"
+    )
+    assert line(replace(HALF, pending=7_322, documents=10_000), 2.0).endswith("2.0 documents/s, 1:01:01 left")
+    assert line(HALF, None).endswith("waiting")
+    assert line(DONE, 2.0).endswith("400,000 relationships")
+    assert line(replace(DONE, jobs=1), None).endswith("finishing")
+
+
+def test_an_empty_database_is_done() -> None:
+    assert line(total([]), None).startswith("100%, 0/0 documents")
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 110, 140, 200])
+def test_a_line_fits_the_terminal(width: int) -> None:
+    assert len(line(HALF, 2.0, width)) < width
+
+
+def test_a_wide_terminal_has_a_bar_filled_by_the_share() -> None:
+    assert line(HALF, 2.0, 200).startswith("[" + "#" * 15 + "." * 15 + "] 50%, ")
+
+
+def test_corpora_add_up() -> None:
+    both = total([HALF, replace(DONE, oldest_pending=None)])
+    assert (both.documents, both.indexed, both.pending, both.failed) == (2_000, 1_490, 500, 10)
+    assert both.oldest_pending == HALF.oldest_pending
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_redrawn_and_a_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(float(second) for second in range(100))
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        display = Display(stream)
+        for done in range(25):
+            display.update(replace(HALF, indexed=done, pending=1_000 - done))
+        display.close()
+    assert terminal.getvalue().count("\r") == 25
+    assert terminal.getvalue().count("\n") == 1
+    assert len(file.getvalue().splitlines()) == 3 + 1  # at 0, 10 and 20 seconds, and at the end
+    assert "1.0 documents/s" in file.getvalue()

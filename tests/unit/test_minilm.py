@@ -1,0 +1,190 @@
+"""The local embedding model against sentence-transformers' vectors, and its edges."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pg_graphrag.embedding import Embedder, local_embedder
+from pg_graphrag.embedding.threads import load_numpy, signals_blocked
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.paths import MODELS
+
+pytest.importorskip("tokenizers")
+load_numpy()
+import numpy as np  # noqa: E402
+from pg_graphrag.embedding.head import TextHead  # noqa: E402
+from pg_graphrag.embedding.minilm import MiniLM  # noqa: E402
+from tokenizers import Tokenizer  # noqa: E402
+
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
+MODEL = MODELS / "all-MiniLM-L6-v2"
+WORDS = ["graph", "index", "vector", "server", "query", "the", "of", "chapel", "Florence", "1512", "über", "東京", "🎉"]
+needs_model = pytest.mark.skipif(not MODEL.is_dir(), reason=f"no model in {MODEL}: set PG_GRAPHRAG_HOME")
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    if not MODEL.is_dir():
+        pytest.skip(f"no model in {MODEL}: set PG_GRAPHRAG_HOME")
+    return local_embedder()
+
+
+def some_texts(count: int) -> list[str]:
+    choose = random.Random(count)
+    return [" ".join(choose.choices(WORDS, k=choose.randint(0, 300))) for _ in range(count)]
+
+
+def test_vectors_equal_sentence_transformers(embedder: Embedder) -> None:
+    if not REFERENCE.exists():
+        pytest.skip(f"no reference vectors in {REFERENCE}")
+    rows = [json.loads(line) for line in REFERENCE.read_text(encoding="utf-8").splitlines()]
+    expected = np.array([row["embedding"] for row in rows])
+    vectors = embedder.embed([row["text"] for row in rows])
+    cosines = (vectors * expected).sum(axis=1) / np.linalg.norm(expected, axis=1)
+    assert len(rows) == 40
+    assert cosines.min() >= 0.9999
+    assert np.abs(vectors - expected).max() < 1e-4
+
+
+def test_vectors_are_unit_float32_in_the_order_of_the_texts(embedder: Embedder) -> None:
+    texts = some_texts(40)
+    vectors = embedder.embed(texts)
+    assert vectors.shape == (40, embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    order = random.Random(1).sample(range(40), 40)
+    assert np.allclose(embedder.embed([texts[i] for i in order]), vectors[order], atol=1e-5)
+
+
+def test_batch_equals_one_by_one(embedder: Embedder) -> None:
+    texts = some_texts(20)
+    one_by_one = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.allclose(embedder.embed(texts), one_by_one, atol=1e-5)
+
+
+def test_batches_cover_every_text_once_in_short_steps(embedder: Embedder) -> None:
+    texts = [f"entity {number}" for number in range(600)] + ["long " * 300] * 10
+    steps = [indices.tolist() for indices, _ in embedder.embed_batches(texts)]
+    assert sorted(index for step in steps for index in step) == list(range(610))
+    assert max(sum(index >= 600 for index in step) for step in steps) == 2  # 512 tokens a step
+
+
+def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+    assert embedder.embed([]).shape == (0, 384)
+
+
+def test_empty_white_and_control_texts_share_a_unit_vector(embedder: Embedder) -> None:
+    empty, white, control = embedder.embed(["", " \n\t ", "\x01"])
+    assert np.linalg.norm(empty) == pytest.approx(1, abs=1e-6)
+    assert np.allclose(empty, white, atol=1e-6)
+    assert np.allclose(empty, control, atol=1e-6)
+
+
+def test_emoji_are_embedded_without_nan(embedder: Embedder) -> None:
+    assert np.isfinite(embedder.embed(["🎉", "👩‍👩‍👧" * 500, "🎉 party"])).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("hello world, " * 1_500_000, id="prose"),
+        pytest.param("🎉" * 20_000_000, id="emoji"),
+        pytest.param(" " * 20_000_000 + "end", id="white space"),
+        pytest.param("é" * 20_000_000, id="one word"),
+        pytest.param("東" * 20_000_000, id="one run of Chinese"),
+    ],
+)
+def test_twenty_million_characters_take_less_than_two_seconds(embedder: Embedder, text: str) -> None:
+    start = time.monotonic()
+    assert np.isfinite(embedder.embed([text])).all()
+    assert time.monotonic() - start < 2
+
+
+def test_only_the_first_256_tokens_count(embedder: Embedder) -> None:
+    head = "word " * 254
+    long, short = embedder.embed([head + "apple " * 5000, head + "pear"])
+    assert np.allclose(long, short, atol=1e-6)
+    apple, pear = embedder.embed(["word " * 253 + "apple", "word " * 253 + "pear"])
+    assert not np.allclose(apple, pear, atol=1e-4)
+
+
+@needs_model
+def test_the_cut_of_long_texts_keeps_every_token() -> None:
+    tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+
+    class ShortSlices(TextHead):
+        _SLICE = 23
+
+    head = ShortSlices(tokenizer, 256)
+    atoms = [
+        *(
+            "hello",
+            "Wörld",
+            "[SEP]",
+            "[MASK]",
+            "[cls]",
+            "[",
+            "[SE",
+            "P]",
+            " ",
+            "  ",
+            "\n",
+            "東京",
+            "の",
+            "한국어",
+            "🎉",
+        ),
+        *("é", "e\u0301", "\u0301" * 5, "\x00", "\x85", "\u200b", ".", "—", "don't", "a" * 30, "x" * 120, "ΑΣ", "İ"),
+        *("\x1f", "\u00a0", "\u3000", "\u302e", "ß", "ﬁ", "é" * 200, "🎉" * 150, "\u2028", "_", "\u1fef", "가" * 150),
+    ]
+    choose = random.Random(7)
+    for _ in range(800):
+        text = "".join(choose.choices(atoms, k=choose.choice((5, 30, 150, 600))))
+        assert tokenizer.encode(head(text)).ids == tokenizer.encode(text).ids, text
+
+
+def test_a_missing_model_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(GraphRAGError, match="all-MiniLM-L6-v2") as caught:
+        MiniLM(tmp_path)
+    assert caught.value.sqlstate == "58P01"
+    assert str(tmp_path) in str(caught.value.detail)
+    assert caught.value.hint
+
+
+@needs_model
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    for file in MODEL.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / name).unlink()
+    (tmp_path / name).write_bytes((MODEL / name).read_bytes()[:-1])
+    with pytest.raises(GraphRAGError, match=name) as caught:
+        MiniLM(tmp_path)
+    assert caught.value.sqlstate == "XX001"
+
+
+@needs_model
+def test_a_session_has_one_thread() -> None:
+    code = (
+        "from pg_graphrag.embedding import local_embedder; import os;"
+        "local_embedder().embed(['one', 'two words ' * 200] * 50); print(len(os.listdir('/proc/self/task')))"
+    )
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "4", "TOKENIZERS_PARALLELISM": "true"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
+
+
+def test_signals_are_blocked_inside_and_restored_after() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with signals_blocked():
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

@@ -25,22 +25,26 @@ FILL_ENTITIES = """
       FROM generate_series(1, %(entities)s) AS i"""
 FILL = (
     """
-    INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id, description, weight, mention_count)
+    INSERT INTO graphrag.relationships
+          (corpus_id, low_id, high_id, source_id, target_id, description, weight, mention_count)
     SELECT DISTINCT ON (low, high) %(corpus)s, low, high, low, high,
            'A sentence that says both entity ' || low || ' and entity ' || high || '.', 1 + low %% 5, 1
       FROM (SELECT %(base)s + least(a, b) AS low, %(base)s + greatest(a, b) AS high
-              FROM (SELECT 1 + floor(%(entities)s * power(random(), 3))::int AS a, 1 + floor(%(entities)s * random())::int AS b
+              FROM (SELECT 1 + floor(%(entities)s * power(random(), 3))::int AS a,
+                           1 + floor(%(entities)s * random())::int AS b
                       FROM generate_series(1, %(relationships)s)) AS p
              WHERE a <> b) AS p""",
     """
     INSERT INTO graphrag.documents (corpus, source_key, title, content)
     SELECT %(name)s, 'document/' || i, 'Title of document ' || i, '-' FROM generate_series(1, %(documents)s) AS i""",
     """
-    INSERT INTO graphrag.chunks (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv)
+    INSERT INTO graphrag.chunks
+          (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv)
     SELECT corpus_id, id, 0, 0, 0, 1, 'en', '-', 1, '' FROM graphrag.documents WHERE corpus_id = %(corpus)s""",
     """
     INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, description)
-    SELECT DISTINCT ON (chunk_id, n) %(corpus)s, document_id, chunk_id, %(base)s + n, 'entity number ' || n, 'Entity Number ' || n, 'CONCEPT', '-'
+    SELECT DISTINCT ON (chunk_id, n) %(corpus)s, document_id, chunk_id, %(base)s + n,
+           'entity number ' || n, 'Entity Number ' || n, 'CONCEPT', '-'
       FROM (SELECT c.id AS chunk_id, c.document_id, 1 + floor(%(entities)s * power(random(), 3))::int AS n
               FROM graphrag.chunks AS c, generate_series(1, %(mentions)s)
              WHERE c.corpus_id = %(corpus)s) AS drawn""",
@@ -66,19 +70,20 @@ def main() -> None:
 
 def _fill(connection: psycopg.Connection, options: argparse.Namespace) -> int:
     corpus = connection.execute(
-        "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint) VALUES (%s, '-', '-') RETURNING id", [CORPUS]
+        "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint) VALUES (%s, '-', '-') RETURNING id",
+        [CORPUS],
     ).fetchone()[0]
     values = vars(options) | {"corpus": corpus, "name": CORPUS, "mentions": MENTIONS}
     connection.execute(FILL_ENTITIES, values)
     values["base"] = _ids(connection, "entities", int(corpus))[0] - 1
     for statement in FILL:
         connection.execute(statement, values)
-    connection.execute("ANALYZE graphrag.entities, graphrag.relationships, graphrag.entity_mentions, graphrag.chunks, graphrag.documents")
+    connection.execute("ANALYZE graphrag.entities, graphrag.relationships, graphrag.entity_mentions, graphrag.chunks")
     return int(corpus)
 
 
 def _ingest(connection: psycopg.Connection, corpus: int) -> None:
-    """Project as a worker does: every batch its documents, the entities they mention, and a share of the relationships."""
+    """Project as a worker does: per batch its documents, the entities they mention, a share of the relationships."""
     documents = _ids(connection, "documents", corpus)
     relationships = _ids(connection, "relationships", corpus)
     share = len(relationships) * BATCH // len(documents) + 1
@@ -86,20 +91,33 @@ def _ingest(connection: psycopg.Connection, corpus: int) -> None:
     for number, start in enumerate(range(0, len(documents), BATCH)):
         batch = documents[start : start + BATCH]
         # Sorted out beforehand: the write step knows what it touched.
-        entities = [row[0] for row in connection.execute(
-            "SELECT DISTINCT entity_id FROM graphrag.entity_mentions JOIN graphrag.chunks c ON c.id = chunk_id WHERE c.document_id = ANY (%s)", [batch]
-        )]
+        entities = [
+            row[0]
+            for row in connection.execute(
+                """SELECT DISTINCT m.entity_id FROM graphrag.entity_mentions AS m
+                     JOIN graphrag.chunks AS c ON c.id = m.chunk_id
+                    WHERE c.document_id = ANY (%s)""",
+                [batch],
+            )
+        ]
         touched = relationships[number * share : (number + 1) * share]
         times.append(_time(connection, "SELECT graphrag._project(%s, %s, %s, %s)", [corpus, batch, entities, touched]))
     tenth = max(1, len(times) // 10)
     edges = connection.execute(
-        f'SELECT (SELECT count(*) FROM graphrag_{corpus}."MENTIONED_IN"), (SELECT count(*) FROM graphrag_{corpus}."RELATED")'
+        f"""SELECT (SELECT count(*) FROM graphrag_{corpus}."MENTIONED_IN"),
+                   (SELECT count(*) FROM graphrag_{corpus}."RELATED")"""
     ).fetchone()
     seconds = sum(times) / 1000
     print(f"projection: {len(documents)} documents, {edges[0]} MENTIONED_IN, {edges[1]} RELATED in {seconds:.1f} s")
-    print(f"  {len(documents) / seconds:.0f} documents/s, {sum(edges) / seconds:.0f} edges/s; batch of {BATCH}: "
-          f"median {statistics.median(times):.1f}, first tenth {statistics.mean(times[:tenth]):.1f}, last tenth {statistics.mean(times[-tenth:]):.1f}")
-    unchanged = [_time(connection, "SELECT graphrag._project(%s, %s, '{}', '{}')", [corpus, documents[i : i + BATCH]]) for i in range(0, 600, BATCH)]
+    print(
+        f"  {len(documents) / seconds:.0f} documents/s, {sum(edges) / seconds:.0f} edges/s; batch of {BATCH}: "
+        f"median {statistics.median(times):.1f}, first tenth {statistics.mean(times[:tenth]):.1f}, "
+        f"last tenth {statistics.mean(times[-tenth:]):.1f}"
+    )
+    unchanged = [
+        _time(connection, "SELECT graphrag._project(%s, %s, '{}', '{}')", [corpus, documents[i : i + BATCH]])
+        for i in range(0, 600, BATCH)
+    ]
     print(f"  the same again, nothing changed: batch median {statistics.median(unchanged):.1f}")
 
 
@@ -110,17 +128,38 @@ def _rebuild(connection: psycopg.Connection) -> None:
 def _read(connection: psycopg.Connection, corpus: int, entities: int) -> None:
     keys = [f"entity number {random.Random(i).randrange(1000, entities)}" for i in range(200)]
     hub = connection.execute(
-        """SELECT e.name, count(*) FROM graphrag.entities AS e JOIN graphrag.relationships AS r ON e.id IN (r.low_id, r.high_id)
-            WHERE e.corpus_id = %s AND e.key IN ('entity number 1', 'entity number 2') GROUP BY e.id ORDER BY 2 DESC LIMIT 1""", [corpus]
+        """SELECT e.name, count(*)
+             FROM graphrag.entities AS e JOIN graphrag.relationships AS r ON e.id IN (r.low_id, r.high_id)
+            WHERE e.corpus_id = %s AND e.key IN ('entity number 1', 'entity number 2')
+            GROUP BY e.id ORDER BY 2 DESC LIMIT 1""",
+        [corpus],
     ).fetchone()
     for hops in (1, 2):
-        _report(f"neighbors, hops {hops}", [_time(connection, "SELECT * FROM graphrag.neighbors(%s, %s, %s)", [key, CORPUS, hops]) for key in keys])
+        _report(
+            f"neighbors, hops {hops}",
+            [_time(connection, "SELECT * FROM graphrag.neighbors(%s, %s, %s)", [key, CORPUS, hops]) for key in keys],
+        )
     for hops in (1, 2):
-        _report(f"neighbors of a hub ({hub[1]} relationships), hops {hops}",
-                [_time(connection, "SELECT * FROM graphrag.neighbors(%s, %s, %s)", [hub[0], CORPUS, hops]) for _ in range(3)])
-    _report("cypher, directed, 1 hop", [
-        _time(connection, "SELECT graphrag.cypher(%s, 'MATCH (e:Entity {key: $key})-[r:RELATED]->(f:Entity) RETURN f.name AS name, r.weight AS weight', jsonb_build_object('key', %s::text))",
-              [CORPUS, key]) for key in keys])
+        _report(
+            f"neighbors of a hub ({hub[1]} relationships), hops {hops}",
+            [
+                _time(connection, "SELECT * FROM graphrag.neighbors(%s, %s, %s)", [hub[0], CORPUS, hops])
+                for _ in range(3)
+            ],
+        )
+    _report(
+        "cypher, directed, 1 hop",
+        [
+            _time(
+                connection,
+                """SELECT graphrag.cypher(%s, 'MATCH (e:Entity {key: $key})-[r:RELATED]->(f:Entity)
+                                              RETURN f.name AS name, r.weight AS weight',
+                                          jsonb_build_object('key', %s::text))""",
+                [CORPUS, key],
+            )
+            for key in keys
+        ],
+    )
 
 
 def _report(what: str, times: list[float]) -> None:
@@ -129,7 +168,10 @@ def _report(what: str, times: list[float]) -> None:
 
 
 def _ids(connection: psycopg.Connection, table: str, corpus: int) -> list[int]:
-    return [row[0] for row in connection.execute(f"SELECT id FROM graphrag.{table} WHERE corpus_id = %s ORDER BY id", [corpus])]
+    return [
+        row[0]
+        for row in connection.execute(f"SELECT id FROM graphrag.{table} WHERE corpus_id = %s ORDER BY id", [corpus])
+    ]
 
 
 def _time(connection: psycopg.Connection, statement: str, values: list[object]) -> float:

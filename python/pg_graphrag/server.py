@@ -117,5 +117,8 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
 
 
 def _raise(plpy: Any, error: GraphRAGError) -> None:
-    fields = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
-    plpy.error(error.message, **{name: value for name, value in fields.items() if value is not None})
+    # PL/Python puts the name of the exception's class before the message: "graphrag: …" reads better than "plpy.Error: …".
+    kind = type("graphrag", (plpy.Error,), {"__module__": "builtins"})
+    raised = kind(error.message)
+    raised.sqlstate, raised.detail, raised.hint = error.sqlstate, error.detail, error.hint
+    raise raised from None

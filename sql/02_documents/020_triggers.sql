@@ -56,6 +56,18 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._default_corpus() FROM PUBLIC;
 
+-- A hint for workers that LISTEN graphrag_jobs. Off unless ALTER DATABASE … SET graphrag.notify = on: a NOTIFY breaks the
+-- application's PREPARE TRANSACTION, and workers poll anyway.
+CREATE FUNCTION graphrag._hint_workers() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('graphrag.notify', true) = 'on' THEN
+        PERFORM pg_notify('graphrag_jobs', '');
+    END IF;
+END
+$$;
+
 -- After each statement: queue what is due. New content supersedes whatever was queued, leased or failed for the document.
 -- SECURITY DEFINER: the queue is not the application's to write.
 CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
@@ -66,6 +78,7 @@ BEGIN
     SELECT d.corpus_id, 'index', d.id FROM inserted d WHERE d.indexed_at IS NULL ORDER BY d.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
         DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
 $$;
@@ -84,6 +97,7 @@ BEGIN
      ORDER BY n.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
         DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
 $$;
@@ -97,6 +111,7 @@ BEGIN
     SELECT d.corpus_id, 'remove', d.id FROM deleted d ORDER BY d.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
         DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+    PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
 $$;
@@ -110,6 +125,7 @@ BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
     SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c;
+    PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
 $$;

@@ -38,15 +38,16 @@ COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number in attached_tables o
 -- The table of an attachment: the relation that carries its triggers, by oid or, after a restore, by name. So a rename
 -- works, and a trigger of somebody's own making cannot feed the corpus. Null when the table is gone.
 CREATE FUNCTION graphrag._attached_relation(attached graphrag.attached_tables) RETURNS oid
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT t.tgrelid
-      FROM pg_catalog.pg_trigger t
-     WHERE t.tgrelid IN (attached.relation,
-                         pg_catalog.to_regclass(pg_catalog.format('%I.%I', attached.schema_name, attached.table_name))::oid)
-       AND t.tgfoid = pg_catalog.to_regprocedure('graphrag._attached_changed()')
-       AND t.tgargs = pg_catalog.convert_to(attached.id::text, 'UTF8') || '\x00'::bytea
-     ORDER BY t.tgrelid <> attached.relation
-     LIMIT 1;
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT t.tgrelid
+              FROM pg_trigger t
+             WHERE t.tgrelid IN (attached.relation, to_regclass(format('%I.%I', attached.schema_name, attached.table_name)))
+               AND t.tgfoid = 'graphrag._attached_changed()'::regprocedure
+               AND t.tgargs = convert_to(attached.id::text, 'UTF8') || '\x00'::bytea
+             ORDER BY t.tgrelid <> attached.relation
+             LIMIT 1);
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._attached_relation(graphrag.attached_tables) FROM PUBLIC;

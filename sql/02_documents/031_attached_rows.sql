@@ -1,60 +1,68 @@
 -- Type of a column, domains looked through. `trusted`: made by a superuser, so that nobody else can have put code of his
 -- own into its casts and operators; what reads attached tables runs with the rights of the extension's owner.
+-- (PL/pgSQL throughout: it keeps plans, and every statement on an attached table comes here.)
 CREATE FUNCTION graphrag._attached_type(relation oid, column_name name, OUT base oid, OUT is_domain boolean, OUT trusted boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    WITH RECURSIVE types (oid, depth) AS (
-        SELECT a.atttypid, 0
-          FROM pg_catalog.pg_attribute a
-         WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped
-        UNION ALL
-        SELECT t.typbasetype, s.depth + 1 FROM types s JOIN pg_catalog.pg_type t ON t.oid = s.oid WHERE t.typtype = 'd'
-    )
-    SELECT t.oid, s.depth > 0,
-           t.typtype <> 'c' AND o.rolsuper
-           AND (t.typcategory <> 'A' OR e.typtype NOT IN ('c', 'd') AND eo.rolsuper)
-      FROM types s
-      JOIN pg_catalog.pg_type t ON t.oid = s.oid
-      JOIN pg_catalog.pg_roles o ON o.oid = t.typowner
-      LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
-      LEFT JOIN pg_catalog.pg_roles eo ON eo.oid = e.typowner
-     ORDER BY s.depth DESC
-     LIMIT 1;
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record;
+BEGIN
+    SELECT a.atttypid INTO base
+      FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped;
+    is_domain := false;
+    LOOP
+        SELECT y.typtype, y.typcategory, y.typelem, y.typbasetype, o.rolsuper INTO t
+          FROM pg_type y JOIN pg_authid o ON o.oid = y.typowner WHERE y.oid = base;
+        EXIT WHEN t.typtype IS DISTINCT FROM 'd';
+        base := t.typbasetype;
+        is_domain := true;
+    END LOOP;
+    trusted := t.typtype <> 'c' AND t.rolsuper;
+    IF trusted AND t.typcategory = 'A' THEN
+        SELECT y.typtype NOT IN ('c', 'd') AND o.rolsuper INTO trusted
+          FROM pg_type y JOIN pg_authid o ON o.oid = y.typowner WHERE y.oid = t.typelem;
+    END IF;
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._attached_type(oid, name) FROM PUBLIC;
 
 -- SQL for the value of a column of row r without its domain, and for its text. Casts of untrusted types are never called:
 -- concat() calls the type's output function only.
 CREATE FUNCTION graphrag._attached_value(relation oid, column_name name, OUT value text, OUT as_text text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT CASE WHEN NOT t.trusted THEN x.plain ELSE v.value END,
-           CASE WHEN NOT t.trusted THEN x.plain ELSE v.value || '::text COLLATE "C"' END
-      FROM graphrag._attached_type(relation, column_name) t
-     CROSS JOIN LATERAL (
-           SELECT pg_catalog.format(CASE WHEN t.is_domain THEN 'r.%I::%s' ELSE 'r.%I' END,
-                                    column_name, pg_catalog.format_type(t.base, -1))) v (value)
-     CROSS JOIN LATERAL (
-           SELECT pg_catalog.format('CASE WHEN NOT r.%1$I IS NULL THEN concat(r.%1$I) COLLATE "C" END', column_name)) x (plain);
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record := graphrag._attached_type(relation, column_name);
+BEGIN
+    IF NOT t.trusted THEN
+        value := format('CASE WHEN NOT r.%1$I IS NULL THEN concat(r.%1$I) COLLATE "C" END', column_name);
+        as_text := value;
+    ELSE
+        value := format(CASE WHEN t.is_domain THEN 'r.%I::%s' ELSE 'r.%I' END, column_name, format_type(t.base, -1));
+        as_text := value || '::text COLLATE "C"';
+    END IF;
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._attached_value(oid, name) FROM PUBLIC;
 
 -- The unique index that makes a column a key: of this column alone or, on a partitioned table, led by it and completed by
 -- columns of the partition key, without which no index there can be unique. Null when there is none.
 CREATE FUNCTION graphrag._attached_key_index(relation oid, column_name name) RETURNS oid
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT i.indexrelid
-      FROM pg_catalog.pg_index i
-      JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-      LEFT JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.indrelid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT i.indexrelid
+      FROM pg_index i
+      JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+      LEFT JOIN pg_partitioned_table p ON p.partrelid = i.indrelid
      WHERE i.indrelid = relation AND a.attname = column_name AND a.attnotnull
        AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
-       AND NOT EXISTS (SELECT FROM pg_catalog.generate_series(1, i.indnkeyatts - 1) n
+       AND NOT EXISTS (SELECT FROM generate_series(1, i.indnkeyatts - 1) n
                         WHERE (i.indkey[n] = ANY (p.partattrs::int2[])) IS NOT TRUE)
      ORDER BY i.indnkeyatts, i.indisprimary DESC, i.indexrelid
-     LIMIT 1;
-END;
+     LIMIT 1);
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._attached_key_index(oid, name) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._refuse_source_key(key text, source text) RETURNS text
@@ -91,6 +99,7 @@ AS $$
 DECLARE
     a graphrag.attached_tables;
     missing text;
+    key_index oid;
 BEGIN
     SELECT t.* INTO a FROM graphrag.attached_tables t WHERE t.id = attached_id;
     relation := graphrag._attached_relation(a);
@@ -109,6 +118,7 @@ BEGIN
                   HINT = format('SELECT graphrag.detach_table(%L, %L); then attach it again with the columns it has. Unchanged documents are not indexed anew.',
                                 source, corpus);
     END IF;
+    key_index := graphrag._attached_key_index(relation, a.key_column);
     SELECT min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 1),
            min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 3),
            min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 5)
@@ -118,7 +128,7 @@ BEGIN
       JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
       JOIN pg_operator o ON o.oid = m.amopopr
       JOIN pg_namespace n ON n.oid = o.oprnamespace
-     WHERE i.indexrelid = graphrag._attached_key_index(relation, a.key_column);
+     WHERE i.indexrelid = key_index;
     IF equals IS NULL OR NOT (graphrag._attached_type(relation, a.key_column)).trusted THEN
         RAISE EXCEPTION 'column "%" is no longer a key of table %, by which it is attached to corpus "%"', a.key_column, source, corpus
             USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -66,7 +66,8 @@ BEGIN
             '                        WHERE l.key %5$s o.key AND l.source_key = o.source_key) %6$s'
             '), removed AS ('
             '    DELETE FROM graphrag.documents d USING gone g'
-            '     WHERE d.corpus = $1 AND d.source_key = g.source_key COLLATE "default" AND d.attached_id = $2 RETURNING d.id'
+            -- Not "=": the only index to use here is that of the key, whatever old statistics say.
+            '     WHERE d.corpus = $1 AND d.source_key = g.source_key COLLATE "default" AND d.attached_id IS NOT DISTINCT FROM $2 RETURNING d.id'
             ') SELECT (SELECT count(*) FROM gone) > (SELECT count(*) FROM removed)',
             s.key_column, s.key_text, CASE TG_OP WHEN 'DELETE' THEN 'deleted' ELSE 'updated_old' END, s.source, s.equals,
             CASE TG_OP WHEN 'UPDATE' THEN format('AND o.source_key NOT IN (SELECT %s FROM updated_new r)', s.key_text) ELSE '' END)

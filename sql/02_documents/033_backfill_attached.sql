@@ -56,7 +56,8 @@ BEGIN
             'SELECT array_agg(p.key) FROM ('
             '    SELECT %1$s AS key FROM %2$s r'
             '     WHERE %3$s NOT EXISTS (SELECT FROM graphrag.documents d'
-            '                             WHERE d.corpus = $1 AND d.source_key = (%1$s) COLLATE "default" AND d.attached_id = $2)'
+            -- Not "=": the only index to use here is that of the key, whatever old statistics say.
+            '                             WHERE d.corpus = $1 AND d.source_key = (%1$s) COLLATE "default" AND d.attached_id IS NOT DISTINCT FROM $2)'
             '     ORDER BY r.%4$s USING %5$s LIMIT $3 FOR SHARE OF r SKIP LOCKED) p',
             s.key_text, s.source,
             CASE WHEN after IS NOT NULL THEN format('r.%s %s $4::%s AND', s.key_column, s.greater, s.key_type) ELSE '' END,
@@ -76,10 +77,12 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._backfill_attached(int, text, int) FROM PUBLIC;
 
 -- Deletes the documents whose row is gone. True when another round is needed: something was locked meanwhile.
+-- No nested loops: both tables have just grown, and what the statistics say of them would make the planner choose those.
 CREATE FUNCTION graphrag._sweep_attached(attached_id int) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+SET enable_nestloop = off
 AS $$
 DECLARE
     held boolean := graphrag._hold_attached(attached_id);

@@ -14,13 +14,13 @@ BEGIN
         RAISE EXCEPTION 'there is no corpus with id %', corpus_id
             USING ERRCODE = 'undefined_object', HINT = 'SELECT id, name FROM graphrag.corpora lists them.';
     END IF;
-    -- to_regclass sees what others have committed, whatever our snapshot.
     IF pg_catalog.to_regclass(pg_catalog.format('%I."PART_OF"', graph)) IS NOT NULL THEN
         RETURN;
     END IF;
-    -- Two sessions may come here at once: the second waits, then finds the graph.
+    -- Two sessions may come here at once: the second waits, then finds the graph. By a query: to_regclass may still remember that it was not there.
     PERFORM graphrag._lock_corpus(corpus_id);
-    IF pg_catalog.to_regclass(pg_catalog.format('%I."PART_OF"', graph)) IS NOT NULL THEN
+    PERFORM FROM ag_catalog.ag_graph AS g WHERE g.name = graph;
+    IF FOUND THEN
         RETURN;
     END IF;
     IF pg_catalog.to_regnamespace(pg_catalog.quote_ident(graph)) IS NOT NULL THEN

@@ -29,7 +29,7 @@ SETTINGS = {
     "max_wal_size": "1GB",
     "scram_iterations": "1",
     "dynamic_shared_memory_type": "mmap",
-    "shared_preload_libraries": "pg_cron,age",
+    "shared_preload_libraries": "pg_cron",
     "cron.database_name": "postgres",
     "cron.use_background_workers": "on",
     "max_worker_processes": "16",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -10,7 +11,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def corpus(db: Connection, name: str = "c") -> int:
-    return _id(db, "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint) VALUES (%s, '-', '-') RETURNING id", name)
+    return _id(
+        db,
+        "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint) VALUES (%s, '-', '-') RETURNING id",
+        name,
+    )
 
 
 def document(db: Connection, corpus_name: str, source_key: str, title: str | None = None) -> int:
@@ -24,13 +29,17 @@ def document(db: Connection, corpus_name: str, source_key: str, title: str | Non
 def chunk(db: Connection, corpus_id: int, document_id: int, ordinal: int = 0) -> int:
     return _id(
         db,
-        """INSERT INTO graphrag.chunks (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv)
+        """INSERT INTO graphrag.chunks
+               (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content,
+                token_count, tsv)
            VALUES (%s, %s, %s, 0, 0, 4, 'en', 'text', 1, '') RETURNING id""",
         corpus_id, document_id, ordinal,
     )  # fmt: skip
 
 
-def entity(db: Connection, corpus_id: int, name: str, type: str = "NAME", description: str = "", mentions: int = 1) -> int:
+def entity(
+    db: Connection, corpus_id: int, name: str, type: str = "NAME", description: str = "", mentions: int = 1
+) -> int:
     return _id(
         db,
         """INSERT INTO graphrag.entities (corpus_id, key, name, type, description, mention_count)
@@ -42,25 +51,43 @@ def entity(db: Connection, corpus_id: int, name: str, type: str = "NAME", descri
 def mention(db: Connection, corpus_id: int, document_id: int, chunk_id: int, entity_id: int, tf: int = 1) -> int:
     return _id(
         db,
-        """INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, description, tf)
+        """INSERT INTO graphrag.entity_mentions
+               (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, description, tf)
            VALUES (%s, %s, %s, %s, %s, 'n', 't', 'd', %s) RETURNING id""",
         corpus_id, document_id, chunk_id, entity_id, f"key {entity_id}", tf,
     )  # fmt: skip
 
 
 def relationship(
-    db: Connection, corpus_id: int, source: int, target: int, weight: str = "1", keywords: list[str] | None = None, mentions: int = 1
+    db: Connection,
+    corpus_id: int,
+    source: int,
+    target: int,
+    weight: str = "1",
+    keywords: list[str] | None = None,
+    mentions: int = 1,
 ) -> int:
     return _id(
         db,
-        """INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id, weight, keywords, description, mention_count)
-           VALUES (%s, least(%s, %s::bigint), greatest(%s, %s::bigint), %s, %s, %s::numeric, %s, 'they meet', %s) RETURNING id""",
+        """INSERT INTO graphrag.relationships
+               (corpus_id, low_id, high_id, source_id, target_id, weight, keywords, description, mention_count)
+           VALUES (%s, least(%s, %s::bigint), greatest(%s, %s::bigint), %s, %s, %s::numeric, %s, 'they meet', %s)
+           RETURNING id""",
         corpus_id, source, target, source, target, source, target, weight, keywords or [], mentions,
     )  # fmt: skip
 
 
-def project(db: Connection, corpus_id: int, documents: list[int] = [], entities: list[int] = [], relationships: list[int] = []) -> None:  # noqa: B006
-    db.execute("SELECT graphrag._project(%s, %s::bigint[], %s::bigint[], %s::bigint[])", [corpus_id, documents, entities, relationships])
+def project(
+    db: Connection,
+    corpus_id: int,
+    documents: Sequence[int] = (),
+    entities: Sequence[int] = (),
+    relationships: Sequence[int] = (),
+) -> None:
+    db.execute(
+        "SELECT graphrag._project(%s, %s::bigint[], %s::bigint[], %s::bigint[])",
+        [corpus_id, list(documents), list(entities), list(relationships)],
+    )
 
 
 def project_all(db: Connection, corpus_id: int) -> None:

@@ -57,7 +57,9 @@ def documents(db: Database) -> dict[str, str]:
 def queued(db: Database) -> list[tuple[str, str]]:
     """Kind and key of the jobs of documents."""
     return db.execute(
-        "SELECT j.kind, coalesce(d.source_key," " '') FROM graphrag.jobs j" " LEFT JOIN graphrag.documents d ON d.id = j.document_id"
+        "SELECT j.kind, coalesce(d.source_key,"
+        " '') FROM graphrag.jobs j"
+        " LEFT JOIN graphrag.documents d ON d.id = j.document_id"
         " WHERE j.document_id IS NOT NULL ORDER BY 1, 2"
     ).fetchall()
 
@@ -71,7 +73,9 @@ def indexed(db: Database) -> None:
 def backfill(db: Database) -> int:
     """Do the jobs of kind attach that are due, and no others; return how many steps they took."""
     due = "SELECT 1 FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND next_attempt_at <= now()"
-    others = "UPDATE graphrag.jobs SET next_attempt_at = 'infinity' WHERE kind <> 'attach'"
+    others = (
+        "UPDATE graphrag.jobs SET next_attempt_at = 'infinity' WHERE kind <> 'attach' AND next_attempt_at <> 'infinity'"
+    )
     for step in range(1000):
         db.execute(others)
         if not db.execute(due).fetchall():
@@ -94,9 +98,17 @@ def isolated(app: Database, level: str) -> None:
 
 def test_rows_become_documents_with_title_content_and_metadata(db: Database, app: Database) -> None:
     app.execute("SET timezone = 'Asia/Tokyo'; SET datestyle = 'German'")
-    app.execute("CREATE TABLE articles (id int PRIMARY" " KEY, headline text, lead" " text, body text, n numeric, at timestamptz, ok bool)")
+    app.execute(
+        "CREATE TABLE articles (id int PRIMARY"
+        " KEY, headline text, lead"
+        " text, body text, n numeric, at timestamptz, ok bool)"
+    )
     attach(app, content=["lead", "body"], title="headline", metadata=["n", "at", "ok"])
-    app.execute("INSERT INTO articles VALUES (1, 'Hi'," " 'One.', 'Two.', 1.5, '2024-02-03" " 00:00+09', true), (2, NULL, NULL, 'x', NULL, NULL, NULL)")
+    app.execute(
+        "INSERT INTO articles VALUES (1, 'Hi',"
+        " 'One.', 'Two.', 1.5, '2024-02-03"
+        " 00:00+09', true), (2, NULL, NULL, 'x', NULL, NULL, NULL)"
+    )
     rows = db.execute("SELECT source_key, title, content, metadata FROM graphrag.documents ORDER BY 1").fetchall()
     assert rows == [
         ("1", "Hi", "One.\n\nTwo.", {"n": 1.5, "at": "2024-02-02T15:00:00+00:00", "ok": True}),
@@ -119,7 +131,9 @@ def test_upsert_copy_and_merge_follow(db: Database, app: Database) -> None:
     with app.cursor().copy("COPY articles (id, body) FROM STDIN") as copy:
         copy.write("1\tone\n2\ttwo\n3\tthree\n")
     app.execute(
-        "INSERT INTO articles (id, body) VALUES" " (1, 'ONE'), (4, 'four') ON" " CONFLICT (id) DO UPDATE SET body = excluded.body"
+        "INSERT INTO articles (id, body) VALUES"
+        " (1, 'ONE'), (4, 'four') ON"
+        " CONFLICT (id) DO UPDATE SET body = excluded.body"
     )
     app.execute(
         "MERGE INTO articles a USING (VALUES (2, 'TWO'), (3, NULL), (5, 'five')) v (id, body) ON a.id = v.id"
@@ -149,7 +163,9 @@ def test_truncate_removes_the_documents_of_this_table_only(db: Database, app: Da
 
 def test_cascading_delete_follows(db: Database, app: Database) -> None:
     app.execute("CREATE TABLE authors (id int PRIMARY KEY)")
-    app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text," " author int REFERENCES authors ON DELETE CASCADE)")
+    app.execute(
+        "CREATE TABLE articles (id int PRIMARY KEY, body text, author int REFERENCES authors ON DELETE CASCADE)"
+    )
     attach(app)
     app.execute("INSERT INTO authors VALUES (1), (2); INSERT INTO articles VALUES (1, 'a', 1), (2, 'b', 2)")
     app.execute("DELETE FROM authors WHERE id = 1")
@@ -213,7 +229,7 @@ def test_partitioned_table_follows_moves_and_refuses_its_partitions(db: Database
     [
         ("bigint", ["-5", "9223372036854775807"]),
         ("uuid", ["00000000-0000-0000-0000-000000000001", "ffffffff-0000-0000-0000-000000000001"]),
-        ("text", ["", "it's \\ \"$$\" {x}", "日本 語"]),
+        ("text", ["", 'it\'s \\ "$$" {x}', "日本 語"]),
         ("varchar(5)", ["a", "é"]),
         ("char(4)", ["a", "bcde"]),
         ("numeric", ["1.50", "2"]),
@@ -227,8 +243,17 @@ def test_partitioned_table_follows_moves_and_refuses_its_partitions(db: Database
     ],
 )
 def test_any_key_type_is_backfilled_and_followed(db: Database, app: Database, type_name: str, keys: list[str]) -> None:
-    db.execute("CREATE EXTENSION IF NOT EXISTS citext SCHEMA" " public; SET ROLE attach_app;" " CREATE DOMAIN app.positive AS int CHECK" " (VALUE > 0); RESET ROLE")
-    app.execute("SET search_path = app, public; SET" " timezone = 'America/New_York';" " SET datestyle = 'German'; SET extra_float_digits = 0")
+    db.execute(
+        "CREATE EXTENSION IF NOT EXISTS citext SCHEMA"
+        " public; SET ROLE attach_app;"
+        " CREATE DOMAIN app.positive AS int CHECK"
+        " (VALUE > 0); RESET ROLE"
+    )
+    app.execute(
+        "SET search_path = app, public; SET"
+        " timezone = 'America/New_York';"
+        " SET datestyle = 'German'; SET extra_float_digits = 0"
+    )
     app.execute(f"CREATE TABLE articles (key {type_name} PRIMARY KEY, body text)".encode())
     usable = [key for key in keys if key]
     attached = iter(usable)
@@ -259,7 +284,10 @@ def test_keys_equal_to_their_collation_only_are_two_documents(db: Database, app:
 
 def test_more_than_fifty_columns_are_taken(db: Database, app: Database) -> None:
     names = [f"c{n}" for n in range(130)]
-    app.execute(f"CREATE TABLE articles (id int PRIMARY KEY," f" {', '.join(f'{name} text DEFAULT {name!r}' for name in names)})".encode())
+    app.execute(
+        f"CREATE TABLE articles (id int PRIMARY KEY,"
+        f" {', '.join(f'{name} text DEFAULT {name!r}' for name in names)})".encode()
+    )
     attach(app, content=names, metadata=names)
     app.execute("INSERT INTO articles VALUES (1)")
     content, metadata = db.execute("SELECT content, metadata FROM graphrag.documents").fetchall()[0]
@@ -269,7 +297,9 @@ def test_more_than_fifty_columns_are_taken(db: Database, app: Database) -> None:
 
 def test_names_that_need_quotes_work(db: Database, app: Database) -> None:
     app.execute('CREATE TABLE "Bad ""r."" % name" ("r.id" int PRIMARY KEY, "The \'Body\'; --" text, "$1" text)')
-    attach(app, table='"Bad ""r."" % name"', key="r.id", content=["The 'Body'; --"], title="$1", metadata=["$1", "r.id"])
+    attach(
+        app, table='"Bad ""r."" % name"', key="r.id", content=["The 'Body'; --"], title="$1", metadata=["$1", "r.id"]
+    )
     app.execute("""INSERT INTO "Bad ""r."" % name" VALUES (1, 'b', 't')""")
     app.execute("""UPDATE "Bad ""r."" % name" SET "r.id" = 2""")
     rows = db.execute("SELECT source_key, title, content, metadata FROM graphrag.documents").fetchall()
@@ -329,15 +359,14 @@ def test_backfill_resumes_where_a_worker_ended(db: Database, app: Database) -> N
 
 def test_rows_locked_by_the_application_are_done_later_and_as_they_are_then(db: Database, app: Database) -> None:
     articles(app, rows=6)
-    with session(db) as other:
-        with other.transaction():
-            other.execute("UPDATE articles SET hits = 1 WHERE id = 1")
-            other.execute("UPDATE articles SET body = 'changed' WHERE id = 2")
-            other.execute("DELETE FROM articles WHERE id = 3")
-            other.execute("UPDATE articles SET id = 40 WHERE id = 4")
-            other.execute("INSERT INTO articles VALUES (7, 't', 'Body 7')")
-            backfill(db)
-            assert documents(db) == {"5": "Body 5", "6": "Body 6"}
+    with session(db) as other, other.transaction():
+        other.execute("UPDATE articles SET hits = 1 WHERE id = 1")
+        other.execute("UPDATE articles SET body = 'changed' WHERE id = 2")
+        other.execute("DELETE FROM articles WHERE id = 3")
+        other.execute("UPDATE articles SET id = 40 WHERE id = 4")
+        other.execute("INSERT INTO articles VALUES (7, 't', 'Body 7')")
+        backfill(db)
+        assert documents(db) == {"5": "Body 5", "6": "Body 6"}
     assert backfill(db) == 0, "the rest is to be looked at later"
     assert backfill_later(db) == 1
     assert documents(db) == {"1": "Body 1", "2": "changed", "40": "Body 4", "5": "Body 5", "6": "Body 6", "7": "Body 7"}
@@ -355,9 +384,13 @@ def test_worker_does_not_wait_for_a_locked_table(db: Database, app: Database) ->
     assert len(documents(db)) == 3
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM articles WHERE id = 2", "UPDATE articles SET id = 20 WHERE id = 2", "TRUNCATE articles"])
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM articles WHERE id = 2", "UPDATE articles SET id = 20 WHERE id = 2", "TRUNCATE articles"]
+)
 @pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
-def test_backfill_between_snapshot_and_delete_leaves_no_orphan(db: Database, app: Database, level: str, statement: str) -> None:
+def test_backfill_between_snapshot_and_delete_leaves_no_orphan(
+    db: Database, app: Database, level: str, statement: str
+) -> None:
     articles(app, rows=3)
     isolated(app, level)
     with app.transaction():
@@ -395,7 +428,11 @@ def test_attach_waits_for_open_writers_so_no_row_is_lost(db: Database, app: Data
 
 
 def test_documents_written_by_hand_are_taken_over_by_their_key(db: Database, app: Database) -> None:
-    db.execute("INSERT INTO graphrag.documents" " (source_key, title, content)" " VALUES ('1', 'Title 1', 'Body 1'), ('2', 'x', 'stale')")
+    db.execute(
+        "INSERT INTO graphrag.documents"
+        " (source_key, title, content)"
+        " VALUES ('1', 'Title 1', 'Body 1'), ('2', 'x', 'stale')"
+    )
     indexed(db)
     articles(app, rows=2)
     backfill(db)
@@ -446,7 +483,9 @@ def test_caller_cannot_be_forged_and_execute_is_needed(db: Database, app: Databa
         attach(app)
     with pytest.raises(errors.InsufficientPrivilege, match="may not call"):
         app.execute(
-            "INSERT INTO graphrag._attach_requests" " (action, source, corpus," " key_column, content_columns, metadata_columns)"
+            "INSERT INTO graphrag._attach_requests"
+            " (action, source, corpus,"
+            " key_column, content_columns, metadata_columns)"
             " VALUES ('attach', 'articles'::regclass, 'default', 'id', '{body}', '{}')"
         )
 
@@ -454,9 +493,15 @@ def test_caller_cannot_be_forged_and_execute_is_needed(db: Database, app: Databa
 def test_casts_of_the_owner_never_run_with_our_rights(db: Database, app: Database) -> None:
     app.execute(
         "CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE TYPE pair AS (a mood, b int);"
-        "CREATE FUNCTION evil(mood) RETURNS text" " LANGUAGE plpgsql AS $$" " BEGIN RAISE 'evil ran as %', current_user; END $$;"
-        "CREATE FUNCTION evil(pair) RETURNS json" " LANGUAGE plpgsql AS $$" " BEGIN RAISE 'evil ran as %', current_user; END $$;"
-        "CREATE CAST (mood AS text) WITH FUNCTION" " evil(mood) AS IMPLICIT;" " CREATE CAST (pair AS json) WITH FUNCTION evil(pair);"
+        "CREATE FUNCTION evil(mood) RETURNS text"
+        " LANGUAGE plpgsql AS $$"
+        " BEGIN RAISE 'evil ran as %', current_user; END $$;"
+        "CREATE FUNCTION evil(pair) RETURNS json"
+        " LANGUAGE plpgsql AS $$"
+        " BEGIN RAISE 'evil ran as %', current_user; END $$;"
+        "CREATE CAST (mood AS text) WITH FUNCTION"
+        " evil(mood) AS IMPLICIT;"
+        " CREATE CAST (pair AS json) WITH FUNCTION evil(pair);"
         "CREATE TABLE articles (id int PRIMARY KEY, body mood, all_of mood[], both_of pair)"
     )
     attach(app, content=["body", "both_of"], title="all_of", metadata=["body", "all_of", "both_of"])
@@ -526,7 +571,9 @@ def test_foreign_and_system_tables_are_refused(db: Database) -> None:
 )
 def test_what_is_not_a_key_is_refused_with_a_way_out(app: Database, definition: str) -> None:
     app.execute(f"CREATE TABLE articles ({definition})".encode())
-    with pytest.raises(errors.InvalidParameterValue, match=r'column "id" is not a key of table app\.articles\') as refused:
+    with pytest.raises(
+        errors.InvalidParameterValue, match=r'column "id" is not a key of table app\.articles'
+    ) as refused:
         attach(app)
     assert "GENERATED ALWAYS AS" in str(refused.value.diag.message_hint)
 
@@ -543,7 +590,11 @@ def test_composite_key_works_as_the_hint_says(db: Database, app: Database) -> No
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ("'articles', 'default', 'id'," " '{body,nope}', 'none', '{nay}'", errors.UndefinedColumn, '"nay", "none", "nope"'),
+        (
+            "'articles', 'default', 'id', '{body,nope}', 'none', '{nay}'",
+            errors.UndefinedColumn,
+            '"nay", "none", "nope"',
+        ),
         ("'articles', 'default', 'id', '{ctid}'", errors.UndefinedColumn, '"ctid"'),
         ("'articles', 'default', 'id', '{}'", errors.NullValueNotAllowed, "content column"),
         ("'articles', 'default', 'id', '{body,NULL}'", errors.NullValueNotAllowed, "null"),
@@ -554,11 +605,15 @@ def test_composite_key_works_as_the_hint_says(db: Database, app: Database) -> No
         ("'missing', 'default', 'id', '{body}'", errors.UndefinedTable, "missing"),
     ],
 )
-def test_wrong_arguments_are_named(db: Database, app: Database, arguments: str, error: type[psycopg.Error], says: str) -> None:
+def test_wrong_arguments_are_named(
+    db: Database, app: Database, arguments: str, error: type[psycopg.Error], says: str
+) -> None:
     app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text, raw bytea)")
     with pytest.raises(error, match=says):
         app.execute(f"SELECT graphrag.attach_table({arguments})".encode())
-    assert db.execute("SELECT (SELECT count(*) FROM" " graphrag.attached_tables), (SELECT" " count(*) FROM graphrag.jobs)").fetchall() == [(0, 0)]
+    assert db.execute(
+        "SELECT (SELECT count(*) FROM graphrag.attached_tables), (SELECT count(*) FROM graphrag.jobs)"
+    ).fetchall() == [(0, 0)]
 
 
 def test_attaching_twice_is_refused_but_two_corpora_may_take_one_table(db: Database, app: Database) -> None:
@@ -569,7 +624,10 @@ def test_attaching_twice_is_refused_but_two_corpora_may_take_one_table(db: Datab
     attach(app, corpus="second")
     backfill(db)
     app.execute("UPDATE articles SET body = 'new'")
-    assert db.execute("SELECT corpus, content FROM graphrag.documents ORDER BY 1").fetchall() == [("default", "new"), ("second", "new")]
+    assert db.execute("SELECT corpus, content FROM graphrag.documents ORDER BY 1").fetchall() == [
+        ("default", "new"),
+        ("second", "new"),
+    ]
     app.execute("SELECT graphrag.detach_table('articles', 'second', keep_documents => false)")
     app.execute("UPDATE articles SET body = 'newer'")
     assert db.execute("SELECT corpus, content FROM graphrag.documents").fetchall() == [("default", "newer")]
@@ -593,7 +651,9 @@ def test_two_tables_in_a_corpus_never_take_each_others_documents(db: Database, a
 def test_backfill_that_meets_anothers_key_is_a_dead_letter_that_says_so(db: Database, app: Database) -> None:
     articles(app, rows=1)
     backfill(db)
-    app.execute("CREATE TABLE comments (slug text PRIMARY KEY, body text);" " INSERT INTO comments VALUES ('1', 'x'), ('2', 'y')")
+    app.execute(
+        "CREATE TABLE comments (slug text PRIMARY KEY, body text); INSERT INTO comments VALUES ('1', 'x'), ('2', 'y')"
+    )
     attach(app, table="comments", key="slug")
     for _ in range(3):
         backfill_later(db)
@@ -666,7 +726,9 @@ def test_dropped_table_is_detached_by_its_number(db: Database, app: Database) ->
     with pytest.raises(errors.InsufficientPrivilege):
         db.execute("GRANT SELECT ON graphrag.attached_tables TO attach_app")
         app.execute("SELECT graphrag.detach_table(relation::regclass) FROM graphrag.attached_tables")
-    db.execute("SELECT graphrag.detach_table(relation::regclass," " keep_documents => false) FROM graphrag.attached_tables")
+    db.execute(
+        "SELECT graphrag.detach_table(relation::regclass, keep_documents => false) FROM graphrag.attached_tables"
+    )
     assert documents(db) == {}
 
 
@@ -683,14 +745,18 @@ def test_dump_and_restore_keep_the_attachment(db: Database, app: Database, share
         shared_cluster.restore(copy, dump)
         with shared_cluster.connect(copy) as restored:
             assert restored.execute("SELECT 1 FROM graphrag.jobs").fetchall() == []
-            relation, stored = restored.execute("SELECT 'app.articles'::regclass::oid, relation" " FROM graphrag.attached_tables").fetchall()[0]
+            relation, stored = restored.execute(
+                "SELECT 'app.articles'::regclass::oid, relation FROM graphrag.attached_tables"
+            ).fetchall()[0]
             assert relation != stored
             restored.execute("UPDATE app.articles SET body = 'new' WHERE id = 1; DELETE FROM app.articles WHERE id = 2")
             assert documents(restored) == {"1": "new"}
             assert restored.execute("SELECT relation FROM graphrag.attached_tables").fetchall() == [(relation,)]
             restored.execute("SELECT graphrag.create_corpus('second')")
             restored.execute("SELECT graphrag.attach_table('app.articles', 'second', 'id', '{body}')")
-            assert restored.execute("SELECT array_agg(id ORDER BY id) FROM" " graphrag.attached_tables").fetchall() == [([1, 2],)]
+            assert restored.execute("SELECT array_agg(id ORDER BY id) FROM graphrag.attached_tables").fetchall() == [
+                ([1, 2],)
+            ]
     finally:
         shared_cluster.drop_database(copy)
 

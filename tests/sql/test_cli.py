@@ -285,14 +285,14 @@ def test_a_second_signal_ends_a_worker_whose_server_does_not_answer(db: Database
 
 
 def test_a_killed_worker_loses_nothing_and_another_finishes(db: Database, worker) -> None:
-    fill(db, 80, 20)
+    fill(db, 64, 10)
     process = worker(db.url, "--concurrency", "2")
     eventually(lambda: leased(db) > 0)
     process.kill()
     process.wait()
     eventually(lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^CALL'") == 0)
     cli(db.url, "worker", "--once", "--concurrency", "2")
-    assert count(db, "graphrag.documents WHERE indexed_at IS NOT NULL") == 80
+    assert count(db, "graphrag.documents WHERE indexed_at IS NOT NULL") == 64
     assert count(db, "graphrag.jobs") == 0
 
 

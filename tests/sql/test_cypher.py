@@ -23,24 +23,46 @@ def graph(db: Any) -> Any:
 
 
 def test_rows_are_objects_keyed_by_alias(graph: Any) -> None:
-    assert cypher(graph, "MATCH (e:Entity)-[r:RELATED]->(f) RETURN e.name AS from_name, r.weight, f.name AS to ORDER BY e.name, f.name LIMIT 2") == [
+    assert cypher(
+        graph,
+        "MATCH (e:Entity)-[r:RELATED]->(f) RETURN e.name AS from_name, r.weight, f.name AS to "
+        "ORDER BY e.name, f.name LIMIT 2",
+    ) == [
         {"from_name": "Alice", "r.weight": 1, "to": "Bob"},
         {"from_name": "Bob", "r.weight": 1, "to": "Alice"},
     ]
 
 
 def test_values_of_every_kind_become_json(graph: Any) -> None:
-    row = cypher(graph, r"""RETURN 1 AS i, 1.5 AS f, 2.50::numeric AS n, true AS b, null AS z, [1, 'a', null] AS l, {k: {x: 1}} AS m, 'q"\' \\ 😀' AS s""")[0]
-    assert row == {"i": 1, "f": 1.5, "n": 2.5, "b": True, "z": None, "l": [1, "a", None], "m": {"k": {"x": 1}}, "s": "q\"' \\ 😀"}
+    row = cypher(
+        graph,
+        r"""RETURN 1 AS i, 1.5 AS f, 2.50::numeric AS n, true AS b, null AS z,
+            [1, 'a', null] AS l, {k: {x: 1}} AS m, 'q"\' \\ 😀' AS s""",
+    )[0]
+    assert row == {
+        "i": 1,
+        "f": 1.5,
+        "n": 2.5,
+        "b": True,
+        "z": None,
+        "l": [1, "a", None],
+        "m": {"k": {"x": 1}},
+        "s": "q\"' \\ 😀",
+    }
     assert cypher(graph, "RETURN toFloat('NaN') AS a, toFloat('-Infinity') AS b") == [{"a": "NaN", "b": "-Infinity"}]
 
 
 def test_a_path_is_a_list_of_vertices_and_edges(graph: Any) -> None:
-    path = cypher(graph, "MATCH p = (:Entity {key: 'alice'})-[:RELATED*2..2]->(:Entity {key: 'carol'}) RETURN p")[0]["p"]
+    path = cypher(graph, "MATCH p = (:Entity {key: 'alice'})-[:RELATED*2..2]->(:Entity {key: 'carol'}) RETURN p")[0][
+        "p"
+    ]
     assert [item["label"] for item in path] == ["Entity", "RELATED", "Entity", "RELATED", "Entity"]
 
 
-@pytest.mark.parametrize("value", ["it's", '"', "\\", "$$", "$cypher$", "'}) RETURN 1 //", "😀", 7, 1.5, True, None, [1, "a"], {"a": {"b": 1}}])
+@pytest.mark.parametrize(
+    "value",
+    ["it's", '"', "\\", "$$", "$cypher$", "'}) RETURN 1 //", "😀", 7, 1.5, True, None, [1, "a"], {"a": {"b": 1}}],
+)
 def test_parameters_are_values_never_text(graph: Any, value: object) -> None:
     assert cypher(graph, "RETURN $v AS v", json.dumps({"v": value})) == [{"v": value}]
 
@@ -58,7 +80,15 @@ def test_a_missing_parameter_is_named(graph: Any) -> None:
         cypher(graph, "MATCH (e {key: $key}) RETURN e")
 
 
-@pytest.mark.parametrize("query", ["CREATE (n:Entity)", "MATCH (e:Entity) SET e.name = 'x' RETURN e", "MATCH (e:Entity) DETACH DELETE e", "MERGE (n:Entity {key: 'x'}) RETURN n"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE (n:Entity)",
+        "MATCH (e:Entity) SET e.name = 'x' RETURN e",
+        "MATCH (e:Entity) DETACH DELETE e",
+        "MERGE (n:Entity {key: 'x'}) RETURN n",
+    ],
+)
 def test_writing_is_refused_and_changes_nothing(graph: Any, query: str) -> None:
     before = cypher(graph, "MATCH (e) RETURN e")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -96,7 +126,9 @@ def test_any_search_path_and_a_read_only_transaction_will_do(graph: Any) -> None
     graph.execute("SET search_path = ''")
     with graph.transaction():
         graph.execute("SET TRANSACTION READ ONLY")
-        assert cypher(graph, "MATCH (e:Entity {key: 'bob'}) WHERE e.degree >= 0 RETURN e.name AS name") == [{"name": "Bob"}]
+        assert cypher(graph, "MATCH (e:Entity {key: 'bob'}) WHERE e.degree >= 0 RETURN e.name AS name") == [
+            {"name": "Bob"}
+        ]
 
 
 def test_a_reader_is_told_what_to_use_instead(graph: Any) -> None:

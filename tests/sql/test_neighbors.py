@@ -78,7 +78,9 @@ def test_a_breadth_first_search_in_python_finds_the_same(db: Any) -> None:
     distance = {0: 0}
     frontier = [0]
     while frontier:
-        frontier = sorted({b if a == node else a for node in frontier for a, b in pairs if node in (a, b)} - distance.keys())
+        frontier = sorted(
+            {b if a == node else a for node in frontier for a, b in pairs if node in (a, b)} - distance.keys()
+        )
         distance |= {node: 1 + max(distance.values()) for node in frontier}
     found = {name: hop for hop, name, _ in neighbors(db, "n0", 10)}
     assert found == {f"n{node}": hop for node, hop in distance.items() if 1 <= hop <= 10}

@@ -16,7 +16,9 @@ LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
 def dump(db: Any, corpus_id: int) -> dict[str, list[Any]]:
     """Every row of every label, as text."""
     return {
-        label: sorted(db.execute(f'SELECT to_jsonb(ARRAY(SELECT v::text FROM graphrag_{corpus_id}."{label}" AS v))').fetchone()[0])
+        label: sorted(
+            db.execute(f'SELECT to_jsonb(ARRAY(SELECT v::text FROM graphrag_{corpus_id}."{label}" AS v))').fetchone()[0]
+        )
         for label in LABELS
     }
 
@@ -26,7 +28,10 @@ def small_graph(db: Any) -> tuple[int, dict[str, int]]:
     ids = {"d": document(db, "c", "a/1", "One")}
     ids["k"] = chunk(db, c, ids["d"])
     ids["a"], ids["b"] = entity(db, c, "Alice"), entity(db, c, "Bob")
-    ids["ma"], ids["mb"] = mention(db, c, ids["d"], ids["k"], ids["a"], tf=3), mention(db, c, ids["d"], ids["k"], ids["b"])
+    ids["ma"], ids["mb"] = (
+        mention(db, c, ids["d"], ids["k"], ids["a"], tf=3),
+        mention(db, c, ids["d"], ids["k"], ids["b"]),
+    )
     ids["r"] = relationship(db, c, ids["b"], ids["a"], "2.50", ["friends", "work"])
     project_all(db, c)
     return c, ids
@@ -34,14 +39,33 @@ def small_graph(db: Any) -> tuple[int, dict[str, int]]:
 
 def test_every_row_has_its_vertex_or_edge_with_its_properties(db: Any) -> None:
     _, ids = small_graph(db)
-    assert cypher(db, "MATCH (d:Document)<-[:PART_OF]-(k:Chunk)<-[m:MENTIONED_IN]-(e:Entity {key: 'alice'}) RETURN d, k, m.tf AS tf, e")[0] == {
-        "d": {"id": 5 << 48 | ids["d"], "label": "Document", "properties": {"document_id": ids["d"], "source_key": "a/1", "title": "One"}},
-        "k": {"id": 4 << 48 | ids["k"], "label": "Chunk", "properties": {"chunk_id": ids["k"], "document_id": ids["d"], "ordinal": 0}},
+    assert cypher(
+        db,
+        "MATCH (d:Document)<-[:PART_OF]-(k:Chunk)<-[m:MENTIONED_IN]-(e:Entity {key: 'alice'}) "
+        "RETURN d, k, m.tf AS tf, e",
+    )[0] == {
+        "d": {
+            "id": 5 << 48 | ids["d"],
+            "label": "Document",
+            "properties": {"document_id": ids["d"], "source_key": "a/1", "title": "One"},
+        },
+        "k": {
+            "id": 4 << 48 | ids["k"],
+            "label": "Chunk",
+            "properties": {"chunk_id": ids["k"], "document_id": ids["d"], "ordinal": 0},
+        },
         "tf": 3,
         "e": {
             "id": 3 << 48 | ids["a"],
             "label": "Entity",
-            "properties": {"entity_id": ids["a"], "key": "alice", "name": "Alice", "type": "NAME", "description": "", "degree": 0},
+            "properties": {
+                "entity_id": ids["a"],
+                "key": "alice",
+                "name": "Alice",
+                "type": "NAME",
+                "description": "",
+                "degree": 0,
+            },
         },
     }
 
@@ -49,7 +73,9 @@ def test_every_row_has_its_vertex_or_edge_with_its_properties(db: Any) -> None:
 def test_a_relationship_is_seen_from_both_ends(db: Any) -> None:
     _, ids = small_graph(db)
     for one, other in (("Alice", "Bob"), ("Bob", "Alice")):
-        rows = cypher(db, "MATCH (a:Entity {name: $name})-[r:RELATED]->(b) RETURN b.name AS b, r", f'{{"name": "{one}"}}')
+        rows = cypher(
+            db, "MATCH (a:Entity {name: $name})-[r:RELATED]->(b) RETURN b.name AS b, r", f'{{"name": "{one}"}}'
+        )
         assert [row["b"] for row in rows] == [other]
         assert rows[0]["r"]["properties"] == {
             "relationship_id": ids["r"], "weight": 2.5, "keywords": ["friends", "work"], "description": "they meet"
@@ -58,7 +84,15 @@ def test_a_relationship_is_seen_from_both_ends(db: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["it's \"quoted\"", "back\\slash \\u0041 \\n", "$$ $cypher$ {} [] :: ::vertex", "'; DROP TABLE x; --", "\x01\t\n\r\x1f\x7f", "😀 日本語 עברית", "`"],
+    [
+        'it\'s "quoted"',
+        "back\\slash \\u0041 \\n",
+        "$$ $cypher$ {} [] :: ::vertex",
+        "'; DROP TABLE x; --",
+        "\x01\t\n\r\x1f\x7f",
+        "😀 日本語 עברית",
+        "`",
+    ],
 )
 def test_hard_names_survive_exactly(db: Any, name: str) -> None:
     c = corpus(db)
@@ -70,9 +104,15 @@ def test_hard_names_survive_exactly(db: Any, name: str) -> None:
 
 def test_projecting_again_writes_nothing(db: Any) -> None:
     c, _ = small_graph(db)
-    before = {label: db.execute(f'SELECT array_agg(ctid ORDER BY ctid) FROM graphrag_{c}."{label}"').fetchone() for label in LABELS}
+    before = {
+        label: db.execute(f'SELECT array_agg(ctid ORDER BY ctid) FROM graphrag_{c}."{label}"').fetchone()
+        for label in LABELS
+    }
     project_all(db, c)
-    assert before == {label: db.execute(f'SELECT array_agg(ctid ORDER BY ctid) FROM graphrag_{c}."{label}"').fetchone() for label in LABELS}
+    assert before == {
+        label: db.execute(f'SELECT array_agg(ctid ORDER BY ctid) FROM graphrag_{c}."{label}"').fetchone()
+        for label in LABELS
+    }
 
 
 def test_change_and_removal_leave_what_a_rebuild_makes(db: Any) -> None:
@@ -119,7 +159,10 @@ def test_a_mention_that_moves_to_another_entity_moves_its_edge(db: Any) -> None:
 def test_what_cypher_creates_never_meets_the_projection(db: Any) -> None:
     c, _ = small_graph(db)
     db.execute("SELECT '1'::ag_catalog.agtype")
-    db.execute(f"SELECT * FROM ag_catalog.cypher('graphrag_{c}', $$ CREATE (e:Entity {{key: 'mine'}}) $$) AS (x ag_catalog.agtype)")
+    db.execute(
+        f"SELECT * FROM ag_catalog.cypher('graphrag_{c}', $$ CREATE (e:Entity {{key: 'mine'}}) $$) "
+        "AS (x ag_catalog.agtype)"
+    )
     for i in range(5):
         entity(db, c, f"later {i}")
     project_all(db, c)
@@ -161,14 +204,20 @@ def test_two_sessions_make_one_graph(db: Any) -> None:
 
 def test_the_graph_has_its_indexes_and_is_nobody_elses(db: Any) -> None:
     c, _ = small_graph(db)
-    definitions = " ".join(row[0] for row in db.execute("SELECT indexdef FROM pg_indexes WHERE schemaname = %s", [f"graphrag_{c}"]))
+    definitions = " ".join(
+        row[0] for row in db.execute("SELECT indexdef FROM pg_indexes WHERE schemaname = %s", [f"graphrag_{c}"])
+    )
     for label in LABELS:
         assert f'"{label}_id_idx"' in definitions
     for label in LABELS[3:]:
         assert f'"{label}_start_id_idx"' in definitions and f'"{label}_end_id_idx"' in definitions
     assert "gin (properties)" in definitions
     assert db.execute("SELECT nspacl FROM pg_namespace WHERE nspname = %s", [f"graphrag_{c}"]).fetchone() == (None,)
-    assert db.execute("SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = objid WHERE deptype = 'e' AND relnamespace = %s::regnamespace", [f"graphrag_{c}"]).fetchone() == (0,)
+    assert db.execute(
+        "SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = objid "
+        "WHERE deptype = 'e' AND relnamespace = %s::regnamespace",
+        [f"graphrag_{c}"],
+    ).fetchone() == (0,)
 
 
 def test_an_unknown_corpus_is_an_error_with_a_hint(db: Any) -> None:

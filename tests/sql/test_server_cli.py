@@ -140,6 +140,12 @@ def test_background_jobs_are_available(checkout: Checkout) -> None:
         assert connection.execute("SHOW cron.use_background_workers").fetchone() == ("on",)
 
 
+def test_databases_without_the_extension_are_as_in_any_server(checkout: Checkout) -> None:
+    with checkout.connect() as connection:
+        connection.execute("CREATE TABLE ordinary (id int)")
+        connection.execute("DROP TABLE ordinary")
+
+
 def test_up_installs_changed_sources_without_a_restart(checkout: Checkout) -> None:
     pid = checkout.postmaster()
     (checkout.folder / "python/pg_graphrag/new_module.py").write_text('ANSWER = "new"\n')

@@ -17,7 +17,10 @@ def test_uninstall_then_drop_extension_leaves_only_an_empty_schema(db: Any) -> N
         project_all(db, c)
     db.execute("CREATE TABLE graphrag.entity_vectors_77 PARTITION OF graphrag.entity_vectors FOR VALUES IN (77)")
     db.execute("CREATE TABLE public.notes (id int)")
-    db.execute("CREATE TRIGGER t AFTER INSERT ON public.notes FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_truncated()")
+    db.execute(
+        "CREATE TRIGGER t AFTER INSERT ON public.notes FOR EACH STATEMENT "
+        "EXECUTE FUNCTION graphrag._documents_truncated()"
+    )
     db.execute("SELECT graphrag.uninstall()")
     assert db.execute("SELECT count(*) FROM ag_catalog.ag_graph").fetchone() == (0,)
     assert db.execute("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'public.notes'::regclass").fetchone() == (0,)

@@ -28,25 +28,42 @@ def rows(db: Any) -> Any:
 
 
 def test_nodes_edges_and_coverage_say_what_the_tables_hold(rows: Any) -> None:
-    assert rows.execute("SELECT corpus, name, key, mention_count FROM graphrag.graph_nodes ORDER BY name").fetchall() == [("c", "Alice", "alice", 2), ("c", "Bob", "bob", 1)]
-    assert rows.execute("SELECT source, target, keywords, keyword_list, weight FROM graphrag.graph_edges").fetchone() == ("Alice", "Bob", "friends, work", ["friends", "work"], 2.5)
-    assert rows.execute("SELECT source_key, chunks, entities, relationships FROM graphrag.document_coverage ORDER BY 1").fetchall() == [("a/1", 4, 2, 0), ("a/2", 0, 0, 0)]
+    assert rows.execute(
+        "SELECT corpus, name, key, mention_count FROM graphrag.graph_nodes ORDER BY name"
+    ).fetchall() == [("c", "Alice", "alice", 2), ("c", "Bob", "bob", 1)]
+    assert rows.execute(
+        "SELECT source, target, keywords, keyword_list, weight FROM graphrag.graph_edges"
+    ).fetchone() == ("Alice", "Bob", "friends, work", ["friends", "work"], 2.5)
+    assert rows.execute(
+        "SELECT source_key, chunks, entities, relationships FROM graphrag.document_coverage ORDER BY 1"
+    ).fetchall() == [("a/1", 4, 2, 0), ("a/2", 0, 0, 0)]
 
 
 def test_pmi_is_that_of_the_chunks(rows: Any) -> None:
     # Of 4 chunks, 1 says both, 2 say Alice, 1 says Bob.
-    assert rows.execute("SELECT pmi FROM graphrag.graph_edges").fetchone()[0] == pytest.approx(1 / 4 * math.log2((1 / 4) / (2 / 4 * 1 / 4)))
+    assert rows.execute("SELECT pmi FROM graphrag.graph_edges").fetchone()[0] == pytest.approx(
+        1 / 4 * math.log2((1 / 4) / (2 / 4 * 1 / 4))
+    )
 
 
 def test_column_types_are_plain(rows: Any) -> None:
-    types = {row[0] for row in rows.execute("SELECT DISTINCT udt_name FROM information_schema.columns WHERE table_schema = 'graphrag' AND table_name = ANY (%s)", [list(VIEWS)])}
+    types = {
+        row[0]
+        for row in rows.execute(
+            "SELECT DISTINCT udt_name FROM information_schema.columns "
+            "WHERE table_schema = 'graphrag' AND table_name = ANY (%s)",
+            [list(VIEWS)],
+        )
+    }
     assert types <= {"text", "_text", "int4", "int8", "float8", "timestamptz"}
 
 
 def test_every_column_has_a_comment(rows: Any) -> None:
     missing = rows.execute(
         """SELECT c.relname, a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
-            WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname = ANY (%s) AND col_description(c.oid, a.attnum) IS NULL""", [list(VIEWS)]
+            WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname = ANY (%s)
+              AND col_description(c.oid, a.attnum) IS NULL""",
+        [list(VIEWS)],
     ).fetchall()
     assert missing == []
 
@@ -55,7 +72,12 @@ def test_readers_see_the_views_and_not_the_queue(rows: Any) -> None:
     with rows.transaction():
         rows.execute("SET LOCAL ROLE graphrag_reader")
         assert all(rows.execute(f"SELECT count(*) FROM graphrag.{view}").fetchone()[0] > 0 for view in VIEWS)
-        for statement in ("SELECT * FROM graphrag.jobs", "INSERT INTO graphrag.corpora (name) VALUES ('x')", "DELETE FROM graphrag.entities", "SELECT graphrag.rebuild_graph('c')"):
+        for statement in (
+            "SELECT * FROM graphrag.jobs",
+            "INSERT INTO graphrag.corpora (name) VALUES ('x')",
+            "DELETE FROM graphrag.entities",
+            "SELECT graphrag.rebuild_graph('c')",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), rows.transaction():
                 rows.execute(statement)
 
@@ -75,7 +97,9 @@ def test_pandas_and_sqlalchemy_read_them(rows: Any) -> None:
     try:
         with engine.connect() as connection:
             frame = pandas.read_sql("SELECT * FROM graphrag.graph_edges", connection)
-            reflected = sqlalchemy.Table("graph_nodes", sqlalchemy.MetaData(), schema="graphrag", autoload_with=connection)
+            reflected = sqlalchemy.Table(
+                "graph_nodes", sqlalchemy.MetaData(), schema="graphrag", autoload_with=connection
+            )
             names = connection.execute(sqlalchemy.select(reflected.c.name).order_by(reflected.c.name)).scalars().all()
             views = sqlalchemy.inspect(connection).get_view_names(schema="graphrag")
     finally:

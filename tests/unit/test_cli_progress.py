@@ -34,7 +34,8 @@ def test_a_line_says_done_counts_rate_and_time_left() -> None:
         "2.0 documents/s, 4:10 left"
     )
     assert line(replace(HALF, pending=7_322, documents=10_000), 2.0).endswith("2.0 documents/s, 1:01:01 left")
-    assert line(HALF, None).endswith("waiting")
+    assert line(HALF, None).endswith("64 at work")
+    assert line(replace(HALF, leased=0), None).endswith("waiting for a worker")
     assert line(DONE, 2.0).endswith("400,000 relationships")
     assert line(replace(DONE, jobs=1), None).endswith("finishing")
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.cypher_text import json_of, read
 
@@ -127,7 +126,10 @@ def test_parameters_are_found_outside_literals() -> None:
     ("agtype", "value"),
     [
         (None, None),
-        ('{"id": 1, "properties": {"w": 1.50::numeric, "s": "x::vertex"}}::vertex', {"id": 1, "properties": {"w": 1.5, "s": "x::vertex"}}),
+        (
+            '{"id": 1, "properties": {"w": 1.50::numeric, "s": "x::vertex"}}::vertex',
+            {"id": 1, "properties": {"w": 1.5, "s": "x::vertex"}},
+        ),
         ('[{"id": 1}::vertex, {"id": 2}::edge]::path', [{"id": 1}, {"id": 2}]),
         ("[NaN, Infinity, -Infinity, null, true]", ["NaN", "Infinity", "-Infinity", None, True]),
         (r'"NaN \" Infinity ::edge"', 'NaN " Infinity ::edge'),

@@ -96,7 +96,10 @@ def line(progress: Progress, rate: float | None, width: int | None = None) -> st
     parts += [f"{progress.chunks:,} chunks", f"{progress.entities:,} entities"]
     parts += [f"{progress.relationships:,} relationships"]
     if progress.pending:
-        parts += [f"{rate:.1f} documents/s", f"{_clock(progress.pending / rate)} left"] if rate else ["waiting"]
+        if rate:
+            parts += [f"{rate:.1f} documents/s", f"{_clock(progress.pending / rate)} left"]
+        else:
+            parts += [f"{progress.leased:,} at work" if progress.leased else "waiting for a worker"]
     elif progress.jobs:
         parts += ["finishing"]
     text = ", ".join(parts)

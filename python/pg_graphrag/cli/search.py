@@ -55,17 +55,23 @@ def _print(result: SearchResult, query: str, explain: bool) -> None:
 
 
 def snippet(content: str, query: str) -> str:
-    """Return the stretch of `content`, about `_SNIPPET` characters on one line, that says most words of the query."""
+    """Return the stretch of `content`, about `_SNIPPET` characters on one line, that says most of the query."""
     text = " ".join(content.split())
     if len(text) <= _SNIPPET:
         return text
-    words = {word for word in re.findall(r"\w+", query.casefold()) if len(word) > 2}
+    folded = text.casefold()
+    # A word counts the more the rarer it is in this text, so that "the" decides nothing.
+    weights = {
+        word: 1 / folded.count(word)
+        for word in re.findall(r"\w+", query.casefold())
+        if len(word) > 2 and word in folded
+    }
 
-    def words_said(start: int) -> int:
-        stretch = text[start : start + _SNIPPET].casefold()
-        return sum(word in stretch for word in words)
+    def weight_said(start: int) -> float:
+        stretch = folded[start : start + _SNIPPET]
+        return sum(weight for word, weight in weights.items() if word in stretch)
 
-    start = max(range(0, len(text) - _SNIPPET + _STEP, _STEP), key=words_said)
+    start = max(range(0, len(text) - _SNIPPET + _STEP, _STEP), key=weight_said)
     # Begin and end between words, where there are any.
     begin = text.rfind(" ", max(0, start - 20), start) + 1 if start else 0
     begin = begin or start

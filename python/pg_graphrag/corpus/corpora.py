@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
-from pg_graphrag.text.tokenizers import tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +55,30 @@ def _corpus(row: dict[str, object]) -> Corpus:
     return Corpus(**fields)  # type: ignore[arg-type]
 
 
-def create(db: Database, name: str | None, options: str) -> int:
+def create(db: Database, name: str | None, options: str | None) -> int:
     """Make a corpus and pin its tokenizer; return its number."""
     if not name:
         raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
     parsed = parse(_object(options))
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
     ranks = tokenizer(parsed.tokenizer)
     row = db.query(
-        "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint) VALUES ($1, $2, $3, $4) RETURNING id",
+        "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint)"
+        " VALUES ($1, $2, $3, $4) RETURNING id",
         ["text", "jsonb", "text", "text"],
         [name, options, ranks.name, ranks.fingerprint],
     )
     return int(row[0]["id"])
 
 
-def alter(db: Database, name: str, options: str) -> None:
+def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
     given = _object(options)
-    stored = json.loads(str(db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]))
+    stored = json.loads(
+        str(db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"])
+    )
     merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
     new = parse(merged)
     pinned = changed(corpus.options, new, PINNED)
@@ -84,6 +88,8 @@ def alter(db: Database, name: str, options: str) -> None:
             sqlstate="55000",
             hint="Create a new corpus with that option and insert the documents there.",
         )
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
     ranks = tokenizer(new.tokenizer)
     db.query(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
@@ -92,16 +98,27 @@ def alter(db: Database, name: str, options: str) -> None:
     )
     if changed(corpus.options, new, INDEXING):
         db.query(
-            "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending' WHERE corpus_id = $1",
+            "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
+            " WHERE corpus_id = $1",
+            ["int4"],
+            [corpus.id],
+        )
+        # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
+        db.query(
+            "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
+            " next_attempt_at = pg_catalog.now(), last_error = NULL WHERE corpus_id = $1 AND kind = 'index'",
             ["int4"],
             [corpus.id],
         )
 
 
-def drop(db: Database, name: str) -> None:
+def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
+    # Rows before locks, as the worker's write step has it; the other order would deadlock with it.
+    db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_spaces($1)", ["int4"], [corpus.id])
     for statement in _DROP:
@@ -124,8 +141,10 @@ _DROP = (
 )
 
 
-def _object(options: str) -> dict[str, object]:
-    value = json.loads(options)
+def _object(options: str | None) -> dict[str, object]:
+    value = None if options is None else json.loads(options)
     if not isinstance(value, dict):
-        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"language": "ja"}.')
+        raise GraphRAGError(
+            f"options must be a JSON object, not {options or 'NULL'}", hint='For example {"language": "ja"}.'
+        )
     return value

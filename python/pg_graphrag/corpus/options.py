@@ -36,8 +36,8 @@ INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Fixed once there are documents.
 PINNED = ("tokenizer", "embedding")
 
-_KNOWN = {name for name in Options.__dataclass_fields__}
-_KNOWN_EMBEDDING = {name for name in Embedding.__dataclass_fields__}
+_KNOWN = set(Options.__dataclass_fields__)
+_KNOWN_EMBEDDING = set(Embedding.__dataclass_fields__)
 
 
 def parse(options: dict[str, Any]) -> Options:
@@ -63,7 +63,7 @@ def parse(options: dict[str, Any]) -> Options:
         raise _bad("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _choice("embedding.provider", parsed.embedding.provider, {"local"})
     _choice("embedding.model", parsed.embedding.model, {LOCAL_MODEL})
-    if parsed.embedding.dimensions != LOCAL_DIMENSIONS:
+    if not isinstance(parsed.embedding.dimensions, int) or parsed.embedding.dimensions != LOCAL_DIMENSIONS:
         raise _bad("embedding.dimensions", parsed.embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
     return parsed
 

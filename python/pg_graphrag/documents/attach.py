@@ -58,6 +58,8 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     # A null says that somebody holds the whole table: a worker has other things to do than to wait.
     if taken is None or db.query("SELECT graphrag._sweep_attached($1) AS rest", ["int4"], [attached])[0]["rest"]:
         db.query(
-            "SELECT graphrag._queue_attached($1, $2)", ["int4", "interval"], [attached, f"{LOCKED_RETRY_SECONDS} seconds"]
+            "SELECT graphrag._queue_attached($1, $2)",
+            ["int4", "interval"],
+            [attached, f"{LOCKED_RETRY_SECONDS} seconds"],
         )
     return True

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pg_graphrag.errors import GraphRAGError
 
@@ -92,14 +93,18 @@ def read(text: str) -> Query:
     _refuse_writing(tokens)
     branches = [_columns(text, branch) for branch in _branches(tokens)]
     if len({len(columns) for columns in branches}) > 1:
-        raise _syntax("the parts of a UNION return different numbers of columns", "Let each RETURN have the same columns.")
+        raise _syntax(
+            "the parts of a UNION return different numbers of columns", "Let each RETURN have the same columns."
+        )
     columns = branches[0]
     doubled = {name for name in columns if columns.count(name) > 1}
     if doubled:
         raise GraphRAGError(
             f'RETURN gives two columns the name "{min(doubled)}"', sqlstate="42701", hint="Name one otherwise with AS."
         )
-    functions = {name.word or name.text[1:-1].upper() for name, after in _adjacent(tokens) if name.is_name and after.text == "("}
+    functions = {
+        name.word or name.text[1:-1].upper() for name, after in _adjacent(tokens) if name.is_name and after.text == "("
+    }
     return Query(
         text=text,
         columns=columns,
@@ -113,7 +118,9 @@ def _scan(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
         if kind == "unclosed":
-            raise _syntax(f"a {_NAMES[match.group()]} in the query is not closed", f"It begins at character {match.start() + 1}.")
+            raise _syntax(
+                f"a {_NAMES[match.group()]} in the query is not closed", f"It begins at character {match.start() + 1}."
+            )
         if kind != "space":
             yield Token(kind, match.group(), match.start(), match.end())
 
@@ -133,7 +140,8 @@ def _refuse_writing(tokens: list[Token]) -> None:
             )
     if tokens[0].word not in _FIRST:
         raise _syntax(
-            f'a query cannot begin with "{tokens[0].text[:40]}"', "Begin with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN."
+            f'a query cannot begin with "{tokens[0].text[:40]}"',
+            "Begin with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN.",
         )
     for (schema, dot), (name, parenthesis) in zip(_adjacent(tokens), _adjacent(tokens[2:]), strict=False):
         if schema.is_name and dot.text == "." and name.is_name and parenthesis.text == "(":
@@ -145,7 +153,7 @@ def _refuse_writing(tokens: list[Token]) -> None:
 
 
 def _adjacent(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    return zip(tokens, tokens[1:], strict=False)
+    return pairwise(tokens)
 
 
 def _branches(tokens: list[Token]) -> Iterator[list[Token]]:
@@ -165,15 +173,21 @@ def _branches(tokens: list[Token]) -> Iterator[list[Token]]:
             collecting = False
             if keyword == "UNION":
                 if not clause:
-                    raise _syntax("the query returns nothing", "End it with RETURN and what you want, for example RETURN e.name AS name.")
+                    raise _syntax(
+                        "the query returns nothing",
+                        "End it with RETURN and what you want, for example RETURN e.name AS name.",
+                    )
                 yield clause
                 clause = None
             continue
         if token.kind == "symbol" and token.text in _OPENING:
             closing.append(_OPENING[token.text])
-        elif token.kind == "symbol" and token.text in _OPENING.values():
-            if not closing or closing.pop() != token.text:
-                raise _syntax(f'"{token.text}" at character {token.start + 1} closes nothing', "Check brackets and parentheses.")
+        elif (
+            token.kind == "symbol" and token.text in _OPENING.values() and (not closing or closing.pop() != token.text)
+        ):
+            raise _syntax(
+                f'"{token.text}" at character {token.start + 1} closes nothing', "Check brackets and parentheses."
+            )
         if collecting and clause is not None:
             clause.append(token)
     if closing:

@@ -90,7 +90,9 @@ def merge(db: Database, change: Change, document_ids: list[int]) -> dict[str, in
         [list(change.entities)],
     )
     if gone:
-        db.query("DELETE FROM graphrag.entity_vectors WHERE entity_id = ANY ($1)", ["int8[]"], [[r["id"] for r in gone]])
+        db.query(
+            "DELETE FROM graphrag.entity_vectors WHERE entity_id = ANY ($1)", ["int8[]"], [[r["id"] for r in gone]]
+        )
     db.query(
         "SELECT graphrag._project($1, $2, $3, $4)",
         ["int4", "int8[]", "int8[]", "int8[]"],
@@ -110,7 +112,7 @@ def _resolve_entities(db: Database, change: Change) -> tuple[dict[str, int], dic
     ids = {
         row["key"]: row["id"]
         for row in db.query(
-            "SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE \"C\")",
+            'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
             ["int4", "text[]"],
             [change.corpus_id, sorted(first)],
         )
@@ -171,7 +173,18 @@ SELECT $1, u.document_id, u.chunk_id, u.entity_id, u.raw_key, u.name, u.type, u.
   FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
        AS u (document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank, start_offset, end_offset, windows)
 """
-_ENTITY_MENTION_TYPES = ["int4", "int8[]", "int8[]", "int8[]", "text[]", "text[]", "text[]", "int4[]", "int8[]", "int4[]"]
+_ENTITY_MENTION_TYPES = [
+    "int4",
+    "int8[]",
+    "int8[]",
+    "int8[]",
+    "text[]",
+    "text[]",
+    "text[]",
+    "int4[]",
+    "int8[]",
+    "int4[]",
+]
 _ENTITY_MENTION_TYPES += ["int4[]", "text[]"]
 
 
@@ -215,9 +228,7 @@ def _insert_relationship_mentions(
             pair = _pair(ids, keys)
             relationship_id, forward, evidence = related[pair], ids[source] == pair[0], relationship.evidence
             place = (evidence.rank, evidence.start, evidence.end, _array(relationship.windows))
-            rows.append(
-                (document_id, chunk_id, relationship_id, source, target, relationship.weight, forward, *place)
-            )
+            rows.append((document_id, chunk_id, relationship_id, source, target, relationship.weight, forward, *place))
             delta = change.relationships.setdefault(relationship_id, _Delta())
             delta.mentions += 1
             delta.weight += relationship.weight

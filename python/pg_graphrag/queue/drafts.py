@@ -59,7 +59,10 @@ class ChunkDraft:
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, of the version with `content_hash`. `vectors`: (windows of all chunks in order, dimensions) float32."""
+    """One document, of the version with `content_hash`.
+
+    `vectors`: (windows of all chunks in order, dimensions) float32.
+    """
 
     id: int
     content_hash: str

@@ -1,4 +1,4 @@
-"""Upkeep of a corpus: pack BM25 postings, build vector indexes."""
+"""Upkeep of a corpus: build vector indexes, pack BM25 postings."""
 
 import json
 from typing import Any
@@ -7,22 +7,23 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.retrieval import bm25
 from pg_graphrag.server import Database, Row
 
-# From this many vectors on, an HNSW index answers faster than a scan (bench/vectors.py).
+# From this many vectors on, an HNSW index answers faster than a scan.
 HNSW_ROWS = 5000
 
 
-def optimize(db: Database, corpus: Corpus, job: Row | None = None) -> bool:
-    """Do the upkeep of `corpus`; True: nothing is left to do."""
+def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind optimize; True: nothing is left to do."""
     _optimize(db, corpus.id)
     return True
 
 
-def optimize_named(db: Database, name: str) -> str:
-    """Do the upkeep of the corpus called `name`; return what was done, as JSON."""
+def optimize_named(db: Database, name: str | None) -> str:
+    """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return what was done, as JSON."""
     return json.dumps(_optimize(db, find(db, name).id))
 
 
 def _optimize(db: Database, corpus_id: int) -> dict[str, Any]:
-    packed = bm25.optimize(db, corpus_id)
-    indexes = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus_id, HNSW_ROWS])
-    return {"bm25": packed, "vector_indexes": indexes[0]["built"]}
+    # A small corpus needs no index: pgvector scans it faster, and exactly.
+    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus_id, HNSW_ROWS])
+    # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.
+    return bm25.optimize(db, corpus_id) | {"vector_indexes": built[0]["built"]}

@@ -20,7 +20,9 @@ BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
 # Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.
 MAX_ERRORS = 3
-MAX_ATTEMPTS = 30
+MAX_ATTEMPTS = 10
+# What a worker died over this often is tried alone: the others of its batch are not to blame.
+ALONE_FROM = 2
 BACK_OFF_SECONDS = 10
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
@@ -49,12 +51,50 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
     Must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error goes on.
     """
     if max_jobs is not None and max_jobs < 0:
-        raise GraphRAGError(f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due.")
+        raise GraphRAGError(
+            f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due."
+        )
     worker = _enlist(db)
     try:
-        _drain(db, worker, max_jobs)
+        settings = _pin_settings(db, _SETTINGS)
+        _check_may_commit(db)
+        try:
+            _drain(db, worker, max_jobs)
+        finally:
+            _pin_settings(db, settings)
+            # An error that goes on would take the settings back.
+            db.commit()
     finally:
         db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+
+
+# A SET clause would forbid the commits. The path keeps a user's operators out; merges must see what was committed
+# before they got the corpus lock.
+_SETTINGS = {"search_path": "pg_catalog, pg_temp", "default_transaction_isolation": "read committed"}
+
+
+def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
+    """Set settings for the session, from the next transaction on; return what they were."""
+    rows = db.query(
+        "SELECT u.name, pg_catalog.current_setting(u.name) AS old, pg_catalog.set_config(u.name, u.value, false)"
+        "  FROM unnest($1, $2) AS u (name, value)",
+        ["text[]", "text[]"],
+        [list(settings), list(settings.values())],
+    )
+    return {row["name"]: row["old"] for row in rows}
+
+
+def _check_may_commit(db: Database) -> None:
+    try:
+        db.commit()
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != "2D000":
+            raise
+        raise GraphRAGError(
+            "process_jobs() commits its work, which is not possible inside a transaction block or a function",
+            sqlstate="2D000",
+            hint="Send CALL graphrag.process_jobs() as a statement of its own, with autocommit on.",
+        ) from None
 
 
 def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
@@ -78,12 +118,13 @@ def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
 
 
 def _enlist(db: Database) -> int:
-    """Return a new worker number, locked for the session: when the session ends, however it ends, its leases are void."""
-    worker = int(db.query("SELECT nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
+    """Return a new worker number, locked for the session: however the session ends, its leases are void then."""
+    worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
     return worker
 
 
+# The claim sets next_attempt_at, so that what a worker died over comes back behind the others.
 _CLAIM = """
 WITH alive AS MATERIALIZED (
     SELECT pg_catalog.array_agg(l.objid::bigint) AS workers
@@ -91,7 +132,7 @@ WITH alive AS MATERIALIZED (
      WHERE l.locktype = 'advisory' AND l.classid = $1::oid AND l.objsubid = 2 AND l.granted
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 ), due AS (
-    SELECT j.id, j.corpus_id, j.kind, j.document_id
+    SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts
       FROM graphrag.jobs j
      WHERE j.state <> 'failed'
        AND j.next_attempt_at <= pg_catalog.now()
@@ -102,7 +143,9 @@ WITH alive AS MATERIALIZED (
 ), sized AS (
     SELECT d.id, d.corpus_id, d.kind,
            pg_catalog.row_number() OVER same AS place,
-           coalesce(pg_catalog.sum(pg_catalog.octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0) AS bytes,
+           pg_catalog.max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
+           coalesce(pg_catalog.sum(pg_catalog.octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
+               AS bytes,
            pg_catalog.first_value(d.corpus_id) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_corpus,
            pg_catalog.first_value(d.kind) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_kind
       FROM due d
@@ -110,18 +153,20 @@ WITH alive AS MATERIALIZED (
     WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id)
 )
 UPDATE graphrag.jobs j
-   SET state = 'leased', lease = $2, attempts = j.attempts + 1
+   SET state = 'leased', lease = $2, attempts = j.attempts + 1, next_attempt_at = pg_catalog.now()
   FROM sized s
  WHERE j.id = s.id
    AND s.corpus_id = s.first_corpus
    AND s.kind = s.first_kind
-   AND (s.place = 1 OR (s.bytes <= $4 AND s.kind IN ('index', 'remove')))
+   AND (s.place = 1 OR (s.bytes <= $4 AND s.attempts < $5 AND s.kind IN ('index', 'remove')))
 RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
 """
 
 
 def _claim(db: Database, worker: int, limit: int) -> Batch | None:
-    rows = db.query(_CLAIM, ["int4", "int4", "int4", "int8"], [WORKER_LOCK, worker, limit, BATCH_BYTES])
+    rows = db.query(
+        _CLAIM, ["int4", "int4", "int4", "int8", "int4"], [WORKER_LOCK, worker, limit, BATCH_BYTES, ALONE_FROM]
+    )
     if not rows:
         return None
     rows.sort(key=lambda row: int(row["id"]))
@@ -129,9 +174,15 @@ def _claim(db: Database, worker: int, limit: int) -> Batch | None:
 
 
 def _release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
+    """Let go of jobs; the attempt does not count.
+
+    One that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
+    """
     db.query(
-        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
-        " WHERE id = ANY ($1) AND lease = $2",
+        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
+        " next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
+        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = ANY ($1) AND j.lease = $2"
+        "               ORDER BY j.id FOR UPDATE SKIP LOCKED)",
         ["int8[]", "int4", "float8"],
         [job_ids, worker, delay_seconds],
     )
@@ -146,6 +197,9 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
     if corpus is None:  # dropped meanwhile
         _finish(db, worker, [job["id"] for job in batch.jobs])
+        return
+    if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
+        _fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
     if batch.kind in ("index", "remove"):
         _work_documents(db, worker, corpus, batch)
@@ -234,7 +288,7 @@ def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> 
         return []
     rows = db.query(
         "SELECT k.key FROM pg_catalog.unnest($2) AS k (key) WHERE NOT EXISTS"
-        " (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE \"C\")",
+        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE "C")',
         ["int4", "text[]"],
         [corpus.id, keys],
     )
@@ -269,10 +323,12 @@ def _is_interrupt(error: Exception) -> bool:
 def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     dead = job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    text = f"{type(error).__name__}: {error}"[:2000].replace("\0", "")
+    hint = getattr(error, "hint", None)
+    text = f"{type(error).__name__}: {error}"[:2000] + (f"\nHINT:  {hint}" if hint else "")
+    text = text.replace("\0", "")
     rows = db.query(
-        "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL, errors = errors + 1,"
-        " last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second'"
+        "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
+        " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second'"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
         ["int8", "int4", "bool", "text", "float8"],
         [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"])],

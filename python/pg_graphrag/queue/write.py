@@ -1,5 +1,6 @@
 """The write step: one transaction per batch of documents. Nothing is half written, and readers see a document whole."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from pg_graphrag.text.languages import REGCONFIG
 VECTOR_SLICE = 1000
 # A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
 MAX_POSITIONS = 255
+# Between the cells of a table without spaces and their like; never part of a number, name, path or compound.
+_PARTS = re.compile(r"[^\w.:/@+-]+")
 
 
 def write_documents(
@@ -57,7 +60,9 @@ def write_documents(
 def queue_optimize(db: Database, corpus_id: int) -> None:
     """Queue the upkeep of a corpus, once."""
     db.query(
-        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'optimize') ON CONFLICT DO NOTHING", ["int4"], [corpus_id]
+        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'optimize') ON CONFLICT DO NOTHING",
+        ["int4"],
+        [corpus_id],
     )
 
 
@@ -90,8 +95,7 @@ def _lock_documents(
         )
     }
     existing = {
-        row["id"]
-        for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
+        row["id"] for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
     }
     current = [made for made in drafts if locked.get(made.id) == made.content_hash]
     gone = [document for document in ids if document not in existing and document not in locked]
@@ -114,41 +118,55 @@ def reserve(db: Database, sequence: str, count: int) -> list[int]:
     if not count:
         return []
     rows = db.query(
-        f"SELECT pg_catalog.nextval('graphrag.{sequence}') AS id FROM pg_catalog.generate_series(1, $1)", ["int4"], [count]
+        f"SELECT pg_catalog.nextval('graphrag.{sequence}') AS id FROM pg_catalog.generate_series(1, $1)",
+        ["int4"],
+        [count],
     )
     return [row["id"] for row in rows]
 
 
 _INSERT_CHUNKS = """
-INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content,
-                             token_count, tsv)
+INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
+                             content, token_count, tsv)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
        u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
   FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-       AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config, lexical)
+       AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
+             lexical)
 """
-_CHUNK_TYPES = (
-    ["int4", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "text[]", "int4[]", "text[]", "text[]"]
-)
+_CHUNK_TYPES = [
+    "int4",
+    "int8[]",
+    "int8[]",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "text[]",
+    "text[]",
+    "int4[]",
+    "text[]",
+    "text[]",
+]
 
 
 def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
     flat = [(made.id, piece) for made in drafts for piece in made.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
-    for place in range(0, len(flat), 500):
-        part, part_ids = flat[place : place + 500], ids[place : place + 500]
-        rows = [
-            (i, document, p.ordinal, p.start, p.own_start, p.end, p.language, p.content, p.token_count, _config(p), p.lexical)
-            for i, (document, p) in zip(part_ids, part, strict=True)
-        ]
+    for at in range(0, len(flat), 500):
+        part, part_ids = flat[at : at + 500], ids[at : at + 500]
+        rows = []
+        for chunk_id, (document, p) in zip(part_ids, part, strict=True):
+            place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
+            rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
     if flat:
+        _keep_overflow(db, dict(zip(ids, (piece for _, piece in flat), strict=True)))
         db.query(
             "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
             ["int4", "int8[]", "int8[]"],
             [corpus.id, ids, [document for document, _ in flat]],
         )
-        _keep_overflow(db, dict(zip(ids, (piece for _, piece in flat), strict=True)))
     taken = iter(ids)
     return [[next(taken) for _ in made.chunks] for made in drafts]
 
@@ -173,8 +191,6 @@ def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
     )
     for row in rows:
         piece = pieces[row["id"]]
-        words = piece.lexical.split()
-        stretches = [" ".join(words[at : at + 20]) for at in range(0, len(words), 20)]
         db.query(
             "WITH counted AS (SELECT t.lexeme, pg_catalog.sum(pg_catalog.cardinality(t.positions)) AS tf"
             "                   FROM pg_catalog.unnest($3) s (stretch),"
@@ -182,8 +198,22 @@ def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
             " UPDATE graphrag.chunks SET tf_overflow ="
             " (SELECT pg_catalog.jsonb_object_agg(x.lexeme, x.tf) FROM counted x WHERE x.tf >= $4) WHERE id = $1",
             ["int8", "text", "text[]", "int4"],
-            [row["id"], _config(piece), stretches, MAX_POSITIONS],
+            [row["id"], _config(piece), list(_stretches(piece.lexical)), MAX_POSITIONS],
         )
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Cut where no lexeme goes through, so short that none occurs MAX_POSITIONS times: each takes two characters."""
+    length = 0
+    words: list[str] = []
+    for word in text.split():
+        for part in [word] if len(word) < MAX_POSITIONS else _PARTS.split(word):
+            if length + len(part) > MAX_POSITIONS:
+                yield " ".join(words)
+                length, words = 0, []
+            words.append(part)
+            length += len(part) + 1
+    yield " ".join(words)
 
 
 def _insert_windows(
@@ -201,7 +231,8 @@ def _insert_windows(
         part = rows[place : place + VECTOR_SLICE]
         part_ids = ids[place : place + VECTOR_SLICE]
         db.query(
-            "INSERT INTO graphrag.chunk_windows (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
+            "INSERT INTO graphrag.chunk_windows"
+            " (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
             " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7) u",
             ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
             [corpus.id, part_ids, *columns(part)],
@@ -221,7 +252,7 @@ def _texts(vectors: Iterator[Any], count: int) -> Iterator[str]:
 
 
 def _insert_entity_vectors(db: Database, space: int, created: dict[str, int], known: dict[str, Any]) -> None:
-    """Store the name vectors of new entities. One that vanished and came back between prepare and write is embedded here."""
+    """Store the name vectors of new entities. One that vanished and came back since prepare is embedded here."""
     missing = [name for name in created if name not in known]
     if missing:
         known = known | dict(zip(missing, local_embedder().embed(missing), strict=True))

@@ -44,28 +44,24 @@ def context(
     found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
     relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
     entities = [_entity(row) for row in entity_rows(asked, found.entities)]
-    entities, used = _fit(entities, _entity_line, min(asked.options.max_entity_tokens, total), ranks.count)
+    # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
+    share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
+    entities, used = _fit(entities, _entity_line, int(share * asked.options.max_entity_tokens), ranks.count)
     relationships, more = _fit(
-        relationships, _relationship_line, min(asked.options.max_relation_tokens, total - used), ranks.count
+        relationships, _relationship_line, int(share * asked.options.max_relation_tokens), ranks.count
     )
-    used += more
-    chunks: list[Row] = []
-    references: list[dict[str, Any]] = []
-    if asked.options.include_chunks:
-        for row in run(asked, mode_name, asked.options.chunk_top_k):
-            number = _reference(references, row)
-            entry = {"chunk_id": row["chunk_id"], "document_id": row["document_id"], "reference": number}
-            entry |= {"content": row["content"], "score": row["score"], "explain": row["explain"]}
-            cost = row["token_count"] + 8
-            if used + cost > total:
-                if not any(chunk["reference"] == number for chunk in chunks):
-                    references.pop()
-                break
-            chunks.append(entry)
-            used += cost
-    prompt = _prompt(entities, relationships, chunks, references)
-    whole = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
-    return json.dumps(whole | {"references": references, "prompt": prompt, "tokens": ranks.count(prompt)}, ensure_ascii=False)
+    chunks = _chunks(asked, mode_name, total - used - more) if asked.options.include_chunks else []
+    prompt = _prompt(entities, relationships, chunks)
+    # Costs add up only nearly: headings and references count too. The last entries go first.
+    while prompt and ranks.count(prompt) > total:
+        (chunks or relationships or entities).pop()
+        prompt = _prompt(entities, relationships, chunks)
+    references = _references(chunks)
+    for chunk in chunks:
+        del chunk["source"]
+    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
+    whole |= {"references": references, "prompt": prompt, "tokens": ranks.count(prompt)}
+    return json.dumps(whole, ensure_ascii=False)
 
 
 def _graph_part(query: Query, mode_name: str) -> graph.Evidence:
@@ -112,19 +108,30 @@ def _fit(
     return kept, used
 
 
-def _reference(references: list[dict[str, Any]], row: Row) -> int:
-    for reference in references:
-        if reference["document_id"] == row["document_id"]:
-            return int(reference["number"])
-    number = len(references) + 1
-    fields = {name: row[name] for name in ("document_id", "source_key", "title")}
-    references.append({"number": number} | fields)
-    return number
+def _chunks(query: Query, mode_name: str | None, budget: int) -> list[Row]:
+    """Return the best chunks that fit, whole; each with the number of its document."""
+    numbers: dict[int, int] = {}
+    kept: list[Row] = []
+    for row in run(query, mode_name, query.options.chunk_top_k):
+        budget -= row["token_count"]
+        if budget < 0:
+            break
+        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
+        entry = {name: row[name] for name in ("chunk_id", "document_id", "content", "score", "explain")}
+        kept.append(entry | {"reference": number, "source": {name: row[name] for name in ("source_key", "title")}})
+    return kept
 
 
-def _prompt(
-    entities: list[dict[str, Any]], relationships: list[dict[str, Any]], chunks: list[Row], references: list[dict[str, Any]]
-) -> str:
+def _references(chunks: list[Row]) -> list[dict[str, Any]]:
+    """Return one numbered reference per document."""
+    found = {
+        chunk["reference"]: {"number": chunk["reference"], "document_id": chunk["document_id"]} | chunk["source"]
+        for chunk in chunks
+    }
+    return [found[number] for number in sorted(found)]
+
+
+def _prompt(entities: list[dict[str, Any]], relationships: list[dict[str, Any]], chunks: list[Row]) -> str:
     parts = []
     if entities:
         parts.append("Entities:\n" + "\n".join(map(_entity_line, entities)))
@@ -132,7 +139,6 @@ def _prompt(
         parts.append("Relationships:\n" + "\n".join(map(_relationship_line, relationships)))
     if chunks:
         parts.append("Text:\n" + "\n\n".join(f"[{chunk['reference']}] {chunk['content']}" for chunk in chunks))
-    if references:
-        names = (f"[{r['number']}] {r['title'] or r['source_key']}" for r in references)
+        names = (f"[{r['number']}] {r['title'] or r['source_key']}" for r in _references(chunks))
         parts.append("References:\n" + "\n".join(names))
     return "\n\n".join(parts)

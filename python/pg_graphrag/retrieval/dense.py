@@ -20,7 +20,8 @@ def windows(query: Query, limit: int) -> Ranking:
         return Ranking.empty("windows")
     wanted = 2 * limit
     while True:
-        rows = _nearest(query, f"window_vectors_{space}", "window_id, v.chunk_id", query.vector, wanted, query.visible)
+        seen = "v.document_id = ANY ({visible})"
+        rows = _nearest(query, f"window_vectors_{space}", "window_id, v.chunk_id", query.vector, wanted, seen)
         scores: dict[int, float] = {}
         why: dict[int, dict[str, Any]] = {}
         for row in rows:
@@ -38,20 +39,27 @@ def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
     space = query.corpus.space
     if space is None or limit <= 0:
         return []
-    rows = _nearest(query, f"entity_vectors_{space}", "entity_id", vector, limit, None)
+    seen = (
+        "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
+    )
+    seen += " WHERE c.document_id = ANY ({visible}))"
+    rows = _nearest(query, f"entity_vectors_{space}", "entity_id", vector, limit, seen)
     return [(row["entity_id"], 1.0 - row["distance"]) for row in rows]
 
 
-def _nearest(query: Query, table: str, column: str, vector: Any, limit: int, visible: Any) -> list[dict[str, Any]]:
-    """Nearest rows of one partition. The literal, not a parameter, lets the planner see the index (DESIGN.md 6)."""
+def _nearest(query: Query, table: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
+    """Nearest rows of one partition; `seen` is the condition for rows that the caller may see.
+
+    The literal, not a parameter, lets the planner see the index (DESIGN.md 6).
+    """
     db = query.db
     dimensions = query.corpus.options.embedding.dimensions
     kind = f"{db.vector_type}({dimensions})"
     distance = f"(v.embedding::{kind} {db.cosine_distance} '{vector_text(vector)}'::{kind})"
     where = ""
-    if visible is not None:
-        where = f"WHERE v.document_id = ANY ('{{{','.join(map(str, visible.tolist()))}}}'::int8[])"
-    indexed = limit <= EF_SEARCH and _is_indexed(query, table) and _mostly_visible(query, visible)
+    if query.visible_ids is not None:
+        where = "WHERE " + seen.format(visible=f"'{{{','.join(map(str, query.visible_ids))}}}'::int8[]")
+    indexed = limit <= EF_SEARCH and _is_indexed(query, table) and _mostly_visible(query)
     select = f"SELECT v.{column}, {distance} AS distance FROM graphrag.{table} v {where}"
     if indexed:
         rows = db.literal_query(f"{select} ORDER BY {distance} LIMIT {limit}")
@@ -68,15 +76,15 @@ def _is_indexed(query: Query, table: str) -> bool:
     return bool(rows[0]["yes"])
 
 
-def _mostly_visible(query: Query, visible: Any) -> bool:
-    if visible is None:
+def _mostly_visible(query: Query) -> bool:
+    if query.visible_ids is None:
         return True
     rows = query.db.query(
         "SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 LIMIT $2) d",
         ["int4", "int8"],
-        [query.corpus.id, int(len(visible) / INDEX_SHARE) + 1],
+        [query.corpus.id, int(len(query.visible_ids) / INDEX_SHARE) + 1],
     )
-    return bool(len(visible) >= INDEX_SHARE * rows[0]["n"])
+    return bool(len(query.visible_ids) >= INDEX_SHARE * rows[0]["n"])
 
 
 def score_chunks(query: Query, chunk_ids: Any) -> dict[int, float]:

@@ -28,6 +28,9 @@ class Evidence:
     why: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
+EvidenceSource = Callable[[Query], Evidence]
+
+
 def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """Entities that the low-level keywords name: {entity id: (score, reason)}, best first.
 
@@ -35,10 +38,12 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """
     found: dict[int, tuple[float, str]] = {}
     for row in query.db.query(
-        "SELECT e.id, e.name, e.degree FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE \"C\")"
+        'SELECT e.id, e.name FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
+        " AND ($4 IS NULL OR EXISTS"
+        "      (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($4)))"
         " ORDER BY pg_catalog.length(e.key) DESC, e.key LIMIT $3",
-        ["int4", "text[]", "int4"],
-        [query.corpus.id, query.phrase_keys, limit],
+        ["int4", "text[]", "int4", "int8[]"],
+        [query.corpus.id, query.phrase_keys, limit, query.visible_ids],
     ):
         found[row["id"]] = (1.0, f"named: {row['name']}")
     if query.dense_works and query.low_level:
@@ -56,9 +61,7 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
 # Scores that differ by less are equal.
 _BY_SCORE = "ORDER BY pg_catalog.round(u.score::numeric, 9) DESC, "
 _ENTITY_ORDER = (
-    "SELECT u.id FROM unnest($1, $2) AS u (id, score) JOIN graphrag.entities e ON e.id = u.id "
-    + _BY_SCORE
-    + "e.key"
+    "SELECT u.id FROM unnest($1, $2) AS u (id, score) JOIN graphrag.entities e ON e.id = u.id " + _BY_SCORE + "e.key"
 )
 _RELATIONSHIP_ORDER = (
     "SELECT u.id FROM unnest($1, $2) AS u (id, score) JOIN graphrag.relationships r ON r.id = u.id"
@@ -113,6 +116,23 @@ SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
 
 def local_evidence(query: Query) -> Evidence:
     """LightRAG local: entities by the low-level keywords, and their relationships by (degree sum, weight)."""
+    return _once(query, "local", _local_evidence)
+
+
+def global_evidence(query: Query) -> Evidence:
+    """LightRAG global: relationships by the high-level keywords, and their endpoints."""
+    return _once(query, "global", _global_evidence)
+
+
+def _once(query: Query, name: str, source: EvidenceSource) -> Evidence:
+    """Context and chunks of one query share their evidence."""
+    if name not in query.memo:
+        query.memo[name] = source(query)
+    evidence: Evidence = query.memo[name]
+    return evidence
+
+
+def _local_evidence(query: Query) -> Evidence:
     limit = query.options.graph_top_k
     entities = match_entities(query, limit)
     found = Evidence({entity: score for entity, (score, _) in entities.items()})
@@ -145,8 +165,7 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
 """
 
 
-def global_evidence(query: Query) -> Evidence:
-    """LightRAG global: relationships by the high-level keywords, and their endpoints."""
+def _global_evidence(query: Query) -> Evidence:
     relationships = match_relationships(query, query.options.graph_top_k)
     found = Evidence(relationships={key: score for key, (score, _) in relationships.items()})
     found.why = {("relationship", key): reason for key, (_, reason) in relationships.items()}
@@ -177,7 +196,9 @@ def chunks(query: Query, name: str, evidence: Evidence, limit: int) -> Ranking:
         decay = {item: items[item] * (1 - place / (len(order) + 1)) for place, item in enumerate(order)}
         for chunk, item in _mentions(query, kind, order):
             weights[chunk] = weights.get(chunk, 0.0) + decay[item]
-            through = why.setdefault(chunk, {}).setdefault(kind, {"id": item, "because": evidence.why.get((kind, item))})
+            through = why.setdefault(chunk, {}).setdefault(
+                kind, {"id": item, "because": evidence.why.get((kind, item))}
+            )
             if decay[item] > decay[through["id"]]:
                 why[chunk][kind] = {"id": item, "because": evidence.why.get((kind, item))}
     if not weights:
@@ -195,16 +216,15 @@ def _mentions(query: Query, kind: str, items: list[int]) -> list[tuple[int, int]
     tf = "m.tf DESC" if kind == "entity" else "m.weight DESC"
     row = query.db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(m.document_id), ''::bytea) AS documents,"
         "       pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea) AS items"
         "  FROM pg_catalog.unnest($1) AS u (id)"
-        f" CROSS JOIN LATERAL (SELECT m.chunk_id, m.document_id FROM graphrag.{kind}_mentions m WHERE m.{kind}_id = u.id"
+        f" CROSS JOIN LATERAL (SELECT m.chunk_id FROM graphrag.{kind}_mentions m WHERE m.{kind}_id = u.id"
+        f"                        AND ($3 IS NULL OR m.document_id = ANY ($3))"
         f"                      ORDER BY {tf}, m.chunk_id LIMIT $2) m",
-        ["int8[]", "int4"],
-        [items, MAX_CHUNKS_EACH],
+        ["int8[]", "int4", "int8[]"],
+        [items, MAX_CHUNKS_EACH, query.visible_ids],
     )[0]
-    mask = query.may_see(int64s(row["documents"]))
-    return list(zip(int64s(row["chunks"])[mask].tolist(), int64s(row["items"])[mask].tolist(), strict=True))
+    return list(zip(int64s(row["chunks"]).tolist(), int64s(row["items"]).tolist(), strict=True))
 
 
 def _nearness(query: Query, chunk_ids: list[int]) -> dict[int, float]:
@@ -213,6 +233,3 @@ def _nearness(query: Query, chunk_ids: list[int]) -> dict[int, float]:
     found = bm25(query, len(chunk_ids))
     highest = float(found.scores.max()) if len(found.scores) else 1.0
     return dict(zip(found.ids.tolist(), (found.scores / highest).tolist(), strict=True))
-
-
-EvidenceSource = Callable[[Query], Evidence]

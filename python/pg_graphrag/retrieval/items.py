@@ -9,11 +9,26 @@ from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import DIGITS, check_top_k, prepare
 from pg_graphrag.server import Database, Row
 
+# What was merged from all documents is shown to who may see them all; others get it from what they may see ($2).
 _ENTITIES = """
 SELECT e.id, e.key, e.name, e.type, e.description, e.degree
   FROM graphrag.entities e
- WHERE e.id = ANY ($1)
-   AND ($2 IS NULL OR EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($2)))
+ WHERE e.id = ANY ($1) AND $2 IS NULL
+UNION ALL
+SELECT e.id, e.key, v.name, v.type, v.description,
+       (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
+          FROM (SELECT r.id FROM graphrag.relationships r WHERE r.low_id = e.id
+                UNION ALL SELECT r.id FROM graphrag.relationships r WHERE r.high_id = e.id) r
+          JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2))
+  FROM graphrag.entities e
+ CROSS JOIN LATERAL (
+       SELECT m.name, m.type, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+         FROM graphrag.entity_mentions m
+         JOIN graphrag.chunks c ON c.id = m.chunk_id
+        WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
+        ORDER BY m.evidence_rank
+        LIMIT 1) v
+ WHERE e.id = ANY ($1) AND $2 IS NOT NULL
 """
 
 _RELATIONSHIPS = """
@@ -22,8 +37,24 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   FROM graphrag.relationships r
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
- WHERE r.id = ANY ($1)
-   AND ($2 IS NULL OR EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)))
+ WHERE r.id = ANY ($1) AND $2 IS NULL
+UNION ALL
+SELECT r.id, s.key, t.key, v.keywords, v.description, w.weight, r.source_id, r.target_id, s.key, t.key
+  FROM graphrag.relationships r
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+ CROSS JOIN LATERAL (
+       SELECT m.keywords, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+         FROM graphrag.relationship_mentions m
+         JOIN graphrag.chunks c ON c.id = m.chunk_id
+        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)
+        ORDER BY m.evidence_rank
+        LIMIT 1) v
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.sum(m.weight)::float8 AS weight
+         FROM graphrag.relationship_mentions m
+        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
+ WHERE r.id = ANY ($1) AND $2 IS NOT NULL
 """
 
 
@@ -61,10 +92,10 @@ def relationships(
 
 def ranked(query: Query, sql: str, scores: dict[int, float], tie: Any) -> list[Row]:
     """Fetch the rows of `scores` that the caller may see, best first, ties by key."""
-    visible = None if query.visible is None else query.visible.tolist()
-    rows = query.db.query(sql, ["int8[]", "int8[]"], [list(scores), visible])
+    rows = query.db.query(sql, ["int8[]", "int8[]"], [list(scores), query.visible_ids])
     for row in rows:
         row["score"] = round(scores[row["id"]], DIGITS)
+        row["description"] = " ".join(row["description"].split())
     rows.sort(key=lambda row: (-row["score"], *(part.encode() for part in tie(row))))
     return rows
 

@@ -58,12 +58,15 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
     for name, value in given.items():
         if name not in SearchOptions.__dataclass_fields__:
             raise GraphRAGError(
-                f'unknown search option "{name}"', hint=f"Known: {', '.join(sorted(SearchOptions.__dataclass_fields__))}."
+                f'unknown search option "{name}"',
+                hint=f"Known: {', '.join(sorted(SearchOptions.__dataclass_fields__))}.",
             )
         if name in _CONTEXT_ONLY and not context:
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
         if name in _MODES and mode not in _MODES[name]:
-            raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=f"Modes that do: {', '.join(_MODES[name])}.")
+            raise GraphRAGError(
+                f'mode "{mode}" has no option "{name}"', hint=f"Modes that do: {', '.join(_MODES[name])}."
+            )
         _check(name, value)
     return SearchOptions(**given)
 

@@ -20,7 +20,9 @@ SEED_CHUNKS = 3
 ITERATIONS = 30
 
 
-def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, seeds: dict[int, float] | None = None) -> Ranking:
+def pagerank(
+    query: Query, direct: Sequence[tuple[int, float]], limit: int, seeds: dict[int, float] | None = None
+) -> Ranking:
     """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
 
     Parameters
@@ -31,7 +33,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, seed
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
     named = query.db.query(
-        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE \"C\")"
+        'SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
         " AND e.mention_count <= $3",
         ["int4", "text[]", "float8"],
         [corpus_id, query.phrase_keys, hub],
@@ -95,7 +97,12 @@ def _neighbourhood(
 
 
 def walk(
-    entities: Any, chunks: Any, weights: Any, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
+    entities: Any,
+    chunks: Any,
+    weights: Any,
+    entity_seeds: dict[int, float],
+    chunk_seeds: dict[int, float],
+    damping: float,
 ) -> tuple[Any, Any]:
     """Personalised PageRank on a bipartite graph; return (chunk ids, mass).
 

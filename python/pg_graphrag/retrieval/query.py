@@ -37,6 +37,7 @@ class Query:
     high: list[str] | None = None
     existing_only: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def languages(self) -> list[str]:
@@ -123,6 +124,11 @@ class Query:
             [self.corpus.id, self.filter],
         )
         return int64s(rows[0]["ids"])
+
+    @cached_property
+    def visible_ids(self) -> list[int] | None:
+        """`visible` as a SQL parameter."""
+        return None if self.visible is None else self.visible.tolist()
 
     def may_see(self, document_ids: Any) -> Any:
         """Return a mask over document ids."""

@@ -105,6 +105,4 @@ def _fused(rankings: Sequence[Ranking], scores: dict[int, float]) -> Fused:
 def ranking(retriever: str, scores: dict[int, float], why: dict[int, dict[str, Any]] | None = None) -> Ranking:
     """Return chunks by score, best first."""
     order = sorted(scores, key=lambda chunk: -scores[chunk])
-    return Ranking(
-        retriever, np.array(order, np.int64), np.array([scores[chunk] for chunk in order], float), why or {}
-    )
+    return Ranking(retriever, np.array(order, np.int64), np.array([scores[chunk] for chunk in order], float), why or {})

@@ -60,8 +60,11 @@ def prepare(
         raise GraphRAGError(
             f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
         )
-    keywords = [None if words is None else [word for word in words if word and word.strip()] for words in (low, high)]
-    return Query(db, found, (query or "").strip(), parsed, filter_, *keywords)
+    return Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+
+
+def _words(keywords: list[str] | None) -> list[str] | None:
+    return None if keywords is None else [word for word in keywords if word and word.strip()]
 
 
 def check_top_k(top_k: int | None) -> int:
@@ -82,6 +85,8 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query.existing_only = True
         del query.visible
+        query.__dict__.pop("visible_ids", None)
+        query.memo.clear()
         rows = _rows(query, MODES[str(mode_name)](query, depth), top_k)
     return rows
 

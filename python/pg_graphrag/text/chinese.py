@@ -1,15 +1,15 @@
 """Chinese words, search terms and noun phrases, by jieba."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.text.compounds import Morpheme, compounds, latin, stretches
+from pg_graphrag.text import compounds
+from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
 from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS
 
-_LETTERS = {"vn": "N", "b": "J", "a": "J", "ad": "x", "an": "N", "h": "a", "k": "s", "m": "D", "j": "N", "l": "N", "g": "N"}
+_LETTERS = {"a": "J", "b": "J", "an": "N", "vn": "N", "g": "N", "j": "N", "l": "N", "h": "a", "k": "s", "m": "D"}
 _NAMES = ("nr", "ns", "nt", "nz")
 
 
@@ -39,36 +39,22 @@ def terms(run: str) -> tuple[str, ...]:
 
 def concepts(text: str) -> list[Concept]:
     """Return names and compound nouns of `text` in order of appearance."""
-    return compounds(text, _classified(text))
-
-
-def _classified(text: str) -> Iterator[Morpheme]:
-    for kind, start, end in stretches(text):
-        if kind == "latin":
-            yield from latin(text, start, end)
-        elif kind == "other":
-            if not text[start:end].isspace() or text[start] == "\n":
-                yield Morpheme(start, end, "x", 1)
-        else:
-            for a, b, letter, units in _letters(text[start:end]):
-                yield Morpheme(start + a, start + b, letter, units)
+    return compounds.concepts(text, _analyse)
 
 
 @lru_cache(maxsize=50_000)
-def _letters(run: str) -> tuple[tuple[int, int, str, int], ...]:
-    found = []
+def _analyse(run: str) -> tuple[Morpheme, ...]:
+    found: list[Morpheme] = []
     at = 0
     for word, flag in _tagger().cut(run):
         # Four characters are two words of two: a compound noun by itself.
-        found.append((at, at + len(word), _letter(word, flag), 2 if len(word) > 3 else 1))
+        found.append(Morpheme(at, at + len(word), _letter(word, flag), 2 if len(word) > 3 else 1))
         at += len(word)
     return tuple(found)
 
 
 def _letter(word: str, flag: str) -> str:
-    if word in CHINESE_HEADS:
-        return "h"
-    if word in CHINESE_STOP_WORDS:
+    if word in CHINESE_HEADS or word in CHINESE_STOP_WORDS:
         return "x"
     if flag.startswith(_NAMES) and len(word) > 1:
         return "P"

@@ -1,14 +1,19 @@
 """Documents into chunks of at most so many tokens, cut where a reader would cut."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
+from collections import deque
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
 from pg_graphrag.text.sentences import PARAGRAPH, SENTENCE, ends
-from pg_graphrag.text.tokenizers import Positions, Tokenizer
+
+if TYPE_CHECKING:
+    from pg_graphrag.text.tokenizers import Positions, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +84,13 @@ class _Tokens:
         return max(0, int(np.searchsorted(self._starts, end) - np.searchsorted(self._ends, start, "right")))
 
     def furthest(self, start: int, count: int) -> int:
-        """Return the largest end such that at most `count` tokens, and not too many characters, lie in ``[start, end)``."""
+        """Return the largest end with at most `count` tokens, and not too many characters, in ``[start, end)``."""
         beyond = int(np.searchsorted(self._ends, start, "right")) + count
         end = int(self._starts[beyond]) if beyond < len(self._starts) else self._length
         return min(end, start + self._longest)
 
     def back(self, end: int, count: int) -> int:
-        """Return the smallest start such that at most `count` tokens, and not too many characters, lie in ``[start, end)``."""
+        """Return the smallest start with at most `count` tokens, and not too many characters, in ``[start, end)``."""
         before = int(np.searchsorted(self._starts, end)) - count - 1
         start = int(self._ends[before]) if before >= 0 else 0
         return max(start, end - self._longest // 2)
@@ -110,10 +115,8 @@ def _cut(text: str, own_start: int, limit: int) -> int:
 def _word_end(text: str, own_start: int, limit: int) -> int:
     if limit < len(text) and text[limit - 1].isspace():
         return limit
-    last = None
-    for last in _SPACE.finditer(text, max(own_start, limit - (limit - own_start) // 2), limit):
-        pass
-    return last.end() if last is not None and own_start < last.end() else _character_end(text, own_start, limit)
+    spaces = deque(_SPACE.finditer(text, own_start + (limit - own_start) // 2, limit), maxlen=1)
+    return spaces[0].end() if spaces else _character_end(text, own_start, limit)
 
 
 def _character_end(text: str, own_start: int, limit: int) -> int:

@@ -2,20 +2,21 @@
 
 A morpheme's class is one letter, a text a string of classes, a compound a regular expression:
   P name   N noun   J modifier   a prefix   s suffix   D number   L capitalised Latin word or identifier
-  l Latin word   h noun that says nothing by itself   x anything else
+  l Latin word   x anything else
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from pg_graphrag.text import english
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_UNITS
 
 
 class Morpheme(NamedTuple):
-    """A morpheme's span in the text, its class, and how many shortest units it consists of."""
+    """A morpheme's span, its class, and how many shortest units it consists of."""
 
     start: int
     end: int
@@ -25,61 +26,83 @@ class Morpheme(NamedTuple):
 
 _COMPOUND = re.compile(r"[aJ]*[NPLl](?:[aJNPLlDs]*[NPLls])?")
 _CJK = f"{HAN}{KANA}"
-_STRETCH = re.compile(rf"(?P<cjk>[{_CJK}]+)|(?P<latin>[^\W_{_CJK}][^\n{_CJK}、。「」『』（）！？，：；]*)|(?P<other>[^\n]|\n)")
-_LATIN_WORD = re.compile(r"[A-Z][\w.+#-]*(?: [A-Z][\w.+#-]*)*|[A-Za-z][\w.+#-]*|\d[\d.,]*|\S")
+_STRETCH = re.compile(
+    rf"(?P<cjk>[{_CJK}]+)|(?P<latin>[^\W_{_CJK}][^\n{_CJK}、。「」『』（）！？，：；]*)|(?P<other>\S|\n)"
+)
+_CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?"
+_LATIN_WORD = re.compile(rf"{_CAPITALISED}(?: {_CAPITALISED})*|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d[\d.,]*|\S")
+_IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
+_LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _LONGEST_PHRASE, _LONGEST_NAME = 6, 40
-# A Latin stretch of more words than this is English text or code inside the page, not a term in a sentence.
-_LATIN_TERM = 2
+# A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
+_LATIN_TERM = 4
 
 
-def stretches(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield (kind, start, end) of runs of Han and kana (``cjk``), of Latin words (``latin``), and of the rest (``other``)."""
-    for match in _STRETCH.finditer(text):
-        yield str(match.lastgroup), match.start(), match.end()
+def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
+    """Return names and compound nouns in order of appearance; a name inside a compound is given beside it.
 
-
-def latin(text: str, start: int, end: int) -> Iterator[Morpheme]:
-    """Yield the words of a Latin stretch."""
-    words = list(_LATIN_WORD.finditer(text, start, end))
-    embedded = sum(word.group()[0].isalpha() for word in words) <= _LATIN_TERM
-    for word in words:
-        name = word.group().rstrip(".-+")
-        stop = word.start() + len(name)
-        if name[:1].isdigit():
-            letter = "D"
-        elif not name or not name[0].isalpha() or name.lower() in ENGLISH_FUNCTION_WORDS or len(name) > _LONGEST_NAME:
-            letter = "x"
-        elif name[0].isupper() or re.search(r"[_\d]|[a-z][A-Z]", name):
-            letter = "x" if name.lower() in ENGLISH_UNITS else "L"
-        else:
-            letter = "l" if embedded else "x"
-        yield Morpheme(word.start(), max(stop, word.start() + 1), letter, 1)
-
-
-def compounds(text: str, morphemes: Iterable[Morpheme]) -> list[Concept]:
-    """Return names and compound nouns in order of appearance; a name inside a compound is given beside it."""
-    items = list(morphemes)
-    # White space between two words ends a compound in neither language, a line end does.
-    classes = "".join(item.letter for item in items)
+    Parameters
+    ----------
+    analyse : callable
+        Cuts a run of Han and kana into morphemes; spans are within the run.
+    """
     found: list[Concept] = []
-    for match in _COMPOUND.finditer(classes):
-        part = items[match.start() : match.end()]
-        while part and part[0].letter in "sD":
-            part = part[1:]
-        part = part[-_LONGEST_PHRASE:]
-        if not part:
-            continue
-        inner = [item for item in part if item.letter in "PL" and item.end - item.start > 1]
-        found.extend(_concept(text, item, item, "NAME") for item in inner if len(part) > 1)
-        units = sum(item.units for item in part if item.letter not in "as")
-        if part[-1].end - part[0].start > _LONGEST_NAME or part[-1].end - part[0].start < 2:
-            continue
-        if len(part) == 1 and inner:
-            found.append(_concept(text, part[0], part[0], "NAME"))
-        elif units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter == "l"):
-            found.append(_concept(text, part[0], part[-1], "NAME" if part[-1].letter in "PL" else "CONCEPT"))
+    items: list[Morpheme] = []
+    for match in _STRETCH.finditer(text):
+        start, end = match.span()
+        if match.lastgroup == "cjk":
+            items.extend(
+                Morpheme(start + a, start + b, letter, units) for a, b, letter, units in analyse(match.group())
+            )
+        elif match.lastgroup == "other":
+            items.append(Morpheme(start, end, "x", 1))
+        elif len(_LETTER_WORD.findall(match.group())) <= _LATIN_TERM:
+            items.extend(_latin(text, start, end))
+        else:
+            items.append(Morpheme(start, end, "x", 1))
+            found.extend(
+                Concept(inner.name, start + inner.start, start + inner.end, inner.type)
+                for inner in english.concepts(match.group())
+            )
+    for match in _COMPOUND.finditer("".join(item.letter for item in items)):
+        found.extend(_compound(text, items[match.start() : match.end()]))
     found.sort(key=lambda concept: (concept.start, -concept.end))
     return found
+
+
+def _latin(text: str, start: int, end: int) -> Iterator[Morpheme]:
+    """Yield the words of a Latin stretch; a plain word is a term only beside Han or kana, not in a line of its own."""
+    line_start = text.rfind("\n", 0, start) + 1
+    embedded = bool(text[line_start:start].strip()) or text[end : end + 1] not in ("", "\n")
+    for word in _LATIN_WORD.finditer(text, start, end):
+        name = word.group()
+        lower = name.lower()
+        if name[0].isdigit():
+            letter = "D"
+        elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
+            letter = "x"
+        elif name[0].isupper() or _IDENTIFIER.search(name):
+            letter = "x" if lower in ENGLISH_UNITS else "L"
+        else:
+            letter = "l" if embedded else "x"
+        yield Morpheme(word.start(), word.end(), letter, 1)
+
+
+def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
+    part = part[-_LONGEST_PHRASE:]
+    while part and part[0].letter in "sD":
+        part = part[1:]
+    if not part:
+        return
+    if len(part) > 1:
+        for item in part:
+            if item.letter in "PL" and item.end - item.start > 1:
+                yield _concept(text, item, item, "NAME")
+    if not 1 < part[-1].end - part[0].start <= _LONGEST_NAME:
+        return
+    units = sum(item.units for item in part if item.letter not in "as")
+    if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
+        yield _concept(text, part[0], part[-1], "NAME" if part[-1].letter in "PLl" else "CONCEPT")
 
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str) -> Concept:

@@ -64,8 +64,8 @@ def key(name: str) -> str:
     return folded
 
 
-# A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names the
-# near ones, so that the number of pairs grows with the length of the sentence and not with its square.
+# A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names
+# the near ones, so that the number of pairs grows with the length of the sentence and not with its square.
 _REACH = 6
 
 
@@ -79,7 +79,7 @@ def pairs(concepts_in_sentence: Sequence[Concept]) -> list[tuple[int, int]]:
     for position, concept in enumerate(concepts_in_sentence):
         firsts.setdefault(key(concept.name), position)
     positions = list(firsts.values())
-    found = []
+    found: list[tuple[int, int]] = []
     for index, a in enumerate(positions):
         after = (b for b in positions[index + 1 :] if not _nested(concepts_in_sentence[a], concepts_in_sentence[b]))
         found.extend((a, b) for b in islice(after, _REACH))

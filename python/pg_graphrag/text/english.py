@@ -1,12 +1,13 @@
 """English noun phrases: word classes from the HanTa lexicon, phrases by rules over a string of classes.
 
 A word's class does not depend on its neighbours (a few rules for words that are noun and verb alike apart), so that a
-phrase gets the same key in a document and in a question, and each distinct word is tagged only once: what makes it fast.
+phrase gets the same key in a document and in a question, and each distinct word is tagged only once, which is fast.
 HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
 """
 
 import re
 from functools import lru_cache
+from importlib import import_module
 from math import exp
 from typing import Any
 
@@ -16,28 +17,31 @@ from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_HEADS, ENGLISH_MODIFIERS, ENGLISH_UNITS
 
 _TOKEN = re.compile(
-    r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft)\.(?=\s[A-Z]))"
+    r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft)\.(?=\s[A-Z])"
+    # PL/pgSQL, TCP/IP, I/O; but "read/write" is two words.
+    r"|(?<!\w)[A-Z]{1,4}/(?=\w*[A-Z])\w+)"
     r"|(?P<word>\w+(?:[-.&'’]\w+)*+)"
     r"|(?P<other>[^\w\s]+)"
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:
 #   P name or identifier   N noun   J adjective   B noun or verb   E participle in -ed   I word in -ing   D number
 #   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have, do   p preposition   s possessive 's
-#   & "and"   x anything else   . end of a sentence or line
+#   & the sign   X word of a title that is no noun   x anything else   . end of a sentence or line
 _PHRASE = re.compile(r"[PNJBEID]*[PNB]")
-_NAME = re.compile(r"P[PD]*(?:(?:od?|&|s)P[PD]*)*")
+_NAME = re.compile(r"X*P[PDX]*(?:(?:od?|Xd|&|s)X*P[PDX]*)*")
 _VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPB])B(?=[dt])")
 _PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPBIEbt])E|(?<![dJ])I")
 _CLASS = {
-    "AT0": "d", "DPS": "d", "DT0": "d", "DTQ": "d", "PRF": "o", "PRP": "p", "TO0": "t", "VM0": "t", "PNP": "t", "PNQ": "t",
-    "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J", "AJC": "J", "AJS": "J",
-    "VVN": "E", "VVG": "I", "VVB": "v", "VVD": "v", "VVI": "v", "VVZ": "v",
+    "AT0": "d", "DPS": "d", "DT0": "d", "DTQ": "d", "PRF": "o", "PRP": "p", "TO0": "t", "VM0": "t", "PNP": "t",
+    "PNQ": "t", "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J",
+    "AJC": "J", "AJS": "J", "VVN": "E", "VVG": "I", "VVB": "v", "VVD": "v", "VVI": "v", "VVZ": "v",
 }  # fmt: skip
 # Shares of a word's uses from which it counts as a noun whatever surrounds it, and from which it can be one at all.
 _SURELY_NOUN, _POSSIBLY_NOUN = 0.8, 0.1
 
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
+_LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
 _LONGEST_WORD, _LONGEST_PHRASE = 40, 5
 
@@ -78,7 +82,7 @@ def _classify(text: str) -> tuple[list[Token], str]:
             tokens.append((start, end))
             classes.append("&" if text[start:end] == "&" else "x")
             # A quotation or a list item begins like a sentence.
-            first = first or text[start] in "\"“‘«([*•-:"
+            first = first or text[start] in '"“‘«([*•-:'
             continue
         if match.lastgroup == "acronym":
             tokens.append((start, end))
@@ -89,12 +93,14 @@ def _classify(text: str) -> tuple[list[Token], str]:
         suffix = _SUFFIX.search(word)
         if suffix:
             word = word[: suffix.start()]
+        letter = _word_class(word, first)
         tokens.append((start, start + len(word)))
-        classes.append(_word_class(word, first))
+        classes.append(letter)
         if suffix:
             tokens.append((start + len(word), end))
             classes.append("s" if suffix.group()[1:] in "sS" else "t")
-        first = False
+        # "2.1. Creating a Table": the sentence begins after its number.
+        first = first and letter == "D"
     return tokens, "".join(classes)
 
 
@@ -110,8 +116,8 @@ def _word_class(word: str, first: bool) -> str:
         return "P"
     known = ENGLISH_FUNCTION_WORDS.get(lower)
     if known or len(word) == 1:
-        # "Hello Love" is a song and "May" a month; "The" and "In" within a title are taken as in lower case.
-        return known or "x"
+        # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
+        return "X" if len(word) > 1 and word.istitle() and not first and known in "xtpb" else known or "x"
     if word[0].isupper() and (not first or _is_name(word)):
         return "P"
     return _lexical_class(lower)
@@ -135,7 +141,7 @@ def _lexical_class(word: str) -> str:
         tags = _guess(word)
     by_class: dict[str, float] = {}
     for tag, share in tags.items():
-        letter = _CLASS.get(tag, tag[1:2] == "B" and "b" or "x")
+        letter = _CLASS.get(tag, "b" if tag[:2] in ("VB", "VD", "VH") else "x")
         by_class[letter] = by_class.get(letter, 0.0) + share
     noun = by_class.get("N", 0.0)
     if noun >= _SURELY_NOUN:
@@ -152,6 +158,8 @@ def _best(shares: dict[str, float]) -> str:
 
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
+    # HanTa imports numpy; inside a server numpy must come in our way first.
+    import_module("pg_graphrag.numeric")
     return load("HanTa.HanoverTagger", "server").HanoverTagger("morphmodel_en.pgz")
 
 
@@ -178,11 +186,14 @@ def _shares(tagger: Any, word: str) -> dict[str, float]:
 
 
 def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
-    while classes and classes[-1] == "D" and not _kept_number(text, tokens):
+    while classes[-1] == "X" or (classes[-1] == "D" and not _kept_number(text, tokens)):
         tokens, classes = tokens[:-1], classes[:-1]
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
-    if len(tokens) == 1 and (name.lower() in ENGLISH_UNITS or len(name.strip(".")) < 2):
+    if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
+        # "March 2024", "Section 19.2", "Note".
+        return []
+    if len(tokens) == 1 and not _LETTERS.search(name):
         return []
     return [Concept(" ".join(name.split()), start, end, "NAME")]
 

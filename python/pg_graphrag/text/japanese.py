@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.text.compounds import Morpheme, compounds, latin, stretches
+from pg_graphrag.text import compounds
+from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
 from pg_graphrag.text.stopwords import JAPANESE_HEADS
@@ -16,6 +17,7 @@ from pg_graphrag.text.stopwords import JAPANESE_HEADS
 # Sudachi takes 49,149 bytes at a time; Han and kana are three or four bytes a character.
 _PIECE = 8_000
 _STOP_CLASSES = frozenset(("助詞", "助動詞", "補助記号", "記号", "空白", "代名詞", "連体詞", "接続詞", "感動詞"))
+_SHORT_KANA = re.compile("[ぁ-ゖー]{1,2}")
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
 
@@ -56,27 +58,15 @@ def terms(run: str) -> tuple[str, ...]:
 
 def concepts(text: str) -> list[Concept]:
     """Return names and compound nouns of `text` in order of appearance."""
-    return compounds(text, _classified(text))
-
-
-def _classified(text: str) -> Iterator[Morpheme]:
-    for kind, start, end in stretches(text):
-        if kind == "latin":
-            yield from latin(text, start, end)
-        elif kind == "other":
-            if not text[start:end].isspace() or text[start] == "\n":
-                yield Morpheme(start, end, "x", 1)
-        else:
-            for a, b, letter, units in _letters(text[start:end]):
-                yield Morpheme(start + a, start + b, letter, units)
+    return compounds.concepts(text, _analyse)
 
 
 @lru_cache(maxsize=50_000)
-def _letters(run: str) -> tuple[tuple[int, int, str, int], ...]:
+def _analyse(run: str) -> tuple[Morpheme, ...]:
     _, short = _sudachi()
     return tuple(
-        (offset + morpheme.begin(), offset + morpheme.end(), _letter(morpheme), len(morpheme.split(short)) or 1)
-        for offset, morpheme in _morphemes(run)
+        Morpheme(at + found.begin(), at + found.end(), _letter(found), len(found.split(short)) or 1)
+        for at, found in _morphemes(run)
     )
 
 
@@ -84,17 +74,20 @@ def _letter(morpheme: Any) -> str:
     speech, surface = morpheme.part_of_speech(), morpheme.surface()
     if speech[0] != "名詞":
         return _LETTERS.get(speech[0], "x")
-    if speech[1] == "固有名詞":
-        return "P"
     if speech[1] == "数詞":
         return "D"
-    if surface in JAPANESE_HEADS or speech[2] in ("副詞可能", "助数詞可能"):
-        return "h"
-    return "N"
+    # Two hiragana alone are a particle or a formal noun, whatever the analysis of a short run says.
+    if surface in JAPANESE_HEADS or speech[2] in ("副詞可能", "助数詞可能") or _SHORT_KANA.fullmatch(surface):
+        return "x"
+    return "P" if speech[1] == "固有名詞" else "N"
 
 
 def _is_content(morpheme: Any) -> bool:
     speech = morpheme.part_of_speech()
-    if speech[0] in _STOP_CLASSES or (speech[0] == "動詞" and speech[1] == "非自立可能"):
+    if (
+        speech[0] in _STOP_CLASSES
+        or _SHORT_KANA.fullmatch(morpheme.surface())
+        or (speech[0] == "動詞" and speech[1] == "非自立可能")
+    ):
         return False
     return morpheme.normalized_form() not in JAPANESE_HEADS and morpheme.surface() not in JAPANESE_HEADS

@@ -1,13 +1,13 @@
 """The language of a text, by its script, and the text search configuration that goes with it.
 
 Scripts tell Japanese, Chinese, Korean, Russian and their like apart without a model; Latin script counts as English
-unless the corpus says otherwise, because a wrong guess between two Latin languages would stem the same word in two ways.
+unless the corpus says otherwise: a wrong guess between two Latin languages would stem the same word in two ways.
 """
 
 import re
 
-# ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as morphemes
-# separated by spaces (lexical.py); of scripts without a stemmer too, English stemming meets only the Latin words.
+# ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as
+# morphemes separated by spaces (lexical.py); of scripts without a stemmer too, English stemming meets only Latin words.
 REGCONFIG: dict[str, str] = {
     "ar": "arabic",
     "ca": "catalan",

@@ -1,12 +1,14 @@
 """Sentence, line and paragraph ends of any text, without a model."""
 
 import re
+from itertools import pairwise
 
 from pg_graphrag.text.languages import HAN, KANA
 
 # Words before a full stop that do not end a sentence, without the stop, in lower case.
 _TITLES = {
-    "en": "adm capt cmdr col dr e.g fr gen gov hon i.e lt ltd maj messrs mr mrs ms mt prof rep rev sen sgt st u.k u.s viz vs cf ca",
+    "en": "adm capt cmdr col dr e.g fr gen gov hon i.e lt ltd maj messrs mr mrs ms mt prof rep rev sen sgt st "
+    "u.k u.s viz vs cf ca",
     "de": "bzw ca d.h dr evtl ggf hr inkl prof s.o st u.a vgl z.b z.t",
     "fr": "cf dr m mgr mlle mm mme p.ex st ste",
     "es": "d dr dra p.ej sr sra srta ud uds",
@@ -15,8 +17,8 @@ _TITLES = {
 }
 # These end a sentence as often as not: an abbreviation only before a lower-case word or a number.
 _UNITS = frozenset(
-    "al apr art aug ave ch chap co corp dec dept ed eds eq eqs etc feb fig figs inc jan jr jul jun mar no nos nov nr oct op p "
-    "para pp pt ref refs sec sect sep sept sr usw v vol vols a.d a.m b.c p.m ph.d p.s u.s.a".split()
+    "al apr art aug ave ch chap co corp dec dept ed eds eq eqs etc feb fig figs inc jan jr jul jun mar no nos "
+    "nov nr oct op p para pp pt ref refs sec sect sep sept sr usw v vol vols a.d a.m b.c p.m ph.d p.s u.s.a".split()
 )
 _ABBREVIATIONS = {language: frozenset(words.split()) for language, words in _TITLES.items()}
 
@@ -52,11 +54,11 @@ def sentences(text: str, language: str) -> list[tuple[int, int]]:
     cuts = [0]
     cuts.extend(position for position, _ in ends(text, 0, len(text), language) if position < len(text))
     cuts.append(len(text))
-    return [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    return [(a, b) for a, b in pairwise(cuts) if a < b]
 
 
 def ends(text: str, start: int, end: int, language: str = "en") -> list[tuple[int, int]]:
-    """Return (position, strength) of the ends within ``(start, end]``, ascending; strength is PARAGRAPH, SENTENCE or LINE.
+    """Return (position, strength) of the ends within ``(start, end]``: strength is PARAGRAPH, SENTENCE or LINE.
 
     The position is after the white space that follows, so that a cut there leaves nothing between two pieces.
     """

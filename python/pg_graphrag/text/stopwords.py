@@ -2,80 +2,91 @@
 
 # English function words by the class that english.py gives them: closed classes, so that the tagger need not guess.
 _CLOSED = {
-    "d": "a an the this that these those my your his her its our their some any no every each either neither all both half "
-    "another such what which whose whatever whichever",
-    "t": "to i you he she it we they me him us them who whom will would shall should can could may might must cannot not "
-    "n't there let lets please gonna wanna",
-    "b": "be is are was were been being am 's 're 've has have had having do does did done doing get gets got getting gotten",
+    "d": "a an the this that these those my your his her its our their some any no every each either neither "
+    "all both half another such what which whose whatever whichever",
+    "t": "to i you he she it we they me him us them who whom will would shall should can could may might must "
+    "cannot not n't there let lets please gonna wanna",
+    "b": "be is are was were been being am 's 're 've has have had having do does did done doing get gets got "
+    "getting gotten",
     "o": "of",
-    "p": "in on at by for from with without within into onto upon about above across after against along among amid around as "
-    "before behind below beneath beside besides between beyond concerning despite down during except like near off out outside "
-    "over past per regarding since than through throughout till toward towards under underneath until unlike up via versus vs "
-    "inside opposite",
-    "&": "and",
-    "x": "or but nor so yet if then else because although though while whereas unless whether when where why how once here now "
-    "also too very just only even still already again ever never always often sometimes usually quite rather almost well much "
-    "more most less least many few several enough etc eg ie e.g i.e okay ok yes yeah yep no nope hey hi hello oh wow hmm haha "
-    "hahaha lol thanks thank thx sorry sure great awesome cool nice good bye cheers absolutely definitely exactly totally "
-    "really perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise instead meanwhile "
-    "indeed note see using used use uses following followed according including included given based being regardless otherwise "
-    "accordingly alternatively consequently additionally similarly likewise namely i'm let's don't doesn't isn't can't it's "
-    "first second third fourth fifth last next previous former latter own same other others else one ones none nobody nothing "
-    "something anything everything someone anyone everyone somebody anybody everybody myself yourself himself herself itself "
-    "ourselves themselves today tomorrow yesterday tonight ago soon later earlier",
+    "p": "in on at by for from with without within into onto upon about above across after against along "
+    "among amid around as before behind below beneath beside besides between beyond concerning despite down "
+    "during except like near off out outside over past per regarding since than through throughout till "
+    "toward towards under underneath until unlike up via versus vs inside opposite",
+    "x": "and or but nor so yet if then else because although though while whereas unless whether when where "
+    "why how once here now also too very just only even still already again ever never always often sometimes "
+    "usually quite rather almost well much more most less least many few several enough etc eg ie e.g i.e "
+    "okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks thank thx sorry sure great "
+    "awesome cool nice good bye cheers absolutely definitely exactly totally really perfect perfectly right "
+    "maybe perhaps however therefore thus hence moreover furthermore otherwise instead meanwhile indeed note "
+    "see using used use uses following followed according including included given based being regardless "
+    "otherwise accordingly alternatively consequently additionally similarly likewise namely i'm let's don't "
+    "doesn't isn't can't it's first second third fourth fifth last next previous former latter own same other "
+    "others else one ones none nobody nothing something anything everything someone anyone everyone somebody "
+    "anybody everybody myself yourself himself herself itself ourselves themselves today tomorrow yesterday "
+    "tonight ago soon later earlier",
 }
 ENGLISH_FUNCTION_WORDS = {word: letter for letter, words in _CLOSED.items() for word in words.split()}
 
 # Modifiers that do not make a concept of the noun they stand before: left out at the beginning of a phrase.
 ENGLISH_MODIFIERS = frozenset(
-    "able actual additional alternative appropriate available aforementioned bad basic best better big bigger biggest certain "
-    "clear close common complete corresponding current desired different difficult direct distinct early easy entire equivalent "
-    "exact existing extra fewer final fine following frequent full further general given good great greater greatest high higher "
-    "highest huge ideal identical important individual initial key large larger largest late likely little long longer longest "
-    "low lower lowest main major mere minor modern multiple necessary new newer newest next nice normal numerous obvious old older "
-    "oldest only opposite ordinary original overall own particular perfect plain poor popular possible potential preceding present "
-    "previous prior proper real reasonable recent relevant remaining required resulting right rough same separate short shorter "
-    "significant similar simple single slight small smaller smallest special specific specified standard strong subsequent "
-    "successful sufficient suitable sure total typical unable unique unknown usual various vast whole wide worse worst wrong young "
-    "super really very so too kind sort type couple lot bit bunch number series lots".split()
+    "able actual additional alternative appropriate available aforementioned bad basic best better big bigger "
+    "biggest certain clear close common complete corresponding current desired different difficult direct "
+    "distinct early easy entire equivalent exact existing extra fewer final fine following frequent full "
+    "further general given good great greater greatest high higher highest huge ideal identical important "
+    "individual initial key large larger largest late likely little long longer longest low lower lowest main "
+    "major mere minor modern multiple necessary new newer newest next nice normal numerous obvious old older "
+    "oldest only opposite ordinary original overall own particular perfect plain poor popular possible "
+    "potential preceding present previous prior proper real reasonable recent relevant remaining required "
+    "resulting right rough same separate short shorter significant similar simple single slight small smaller "
+    "smallest special specific specified standard strong subsequent successful sufficient suitable sure total "
+    "typical unable unique unknown usual various vast whole wide worse worst wrong young super really very so "
+    "too kind sort type couple lot bit bunch number series lots".split()
 )
 
 # Nouns that say nothing at the end of a phrase: "following example", "large number".
 ENGLISH_HEADS = frozenset(
-    "advantage advantages amount amounts approach approaches attempt bit beginning case cases chance choice circumstance "
-    "circumstances combination consequence consideration couple course day days deal degree detail details difference differences "
-    "effect effects end example examples exception extent fact facts feature features form forms fun guy guys idea ideas instance "
-    "instances issue issues item items kind kinds lot lots luck majority manner matter meaning means minute minutes moment moments "
-    "month months morning need needs note notes number numbers one ones order part parts people person place places plenty point "
-    "points possibility problem problems purpose purposes question questions reason reasons respect rest result results same section "
-    "sections sense series set side situation situations something sort sorts stuff term terms thing things time times today tonight "
-    "tomorrow total type types use uses usage value values variety version versions way ways week weeks while year years yesterday "
-    "chapter chapters evening afternoon night weekend hour hours second seconds description descriptions following".split()
+    "advantage advantages amount amounts approach approaches attempt bit beginning case cases chance choice "
+    "circumstance circumstances combination consequence consideration couple course day days deal degree "
+    "detail details difference differences effect effects end example examples exception extent fact facts "
+    "feature features form forms fun guy guys idea ideas instance instances issue issues item items kind "
+    "kinds lot lots luck majority manner matter meaning means minute minutes moment moments month months "
+    "morning need needs note notes number numbers one ones order part parts people person place places plenty "
+    "point points possibility problem problems purpose purposes question questions reason reasons respect "
+    "rest result results same section sections sense series set side situation situations something sort "
+    "sorts stuff term terms thing things time times today tonight tomorrow total type types use uses usage "
+    "value values variety version versions way ways week weeks while year years yesterday chapter chapters "
+    "evening afternoon night weekend hour hours second seconds description descriptions following".split()
 )
 
 # Names of units of time and the like: no entity on their own, though they are written with a capital letter.
 ENGLISH_UNITS = frozenset(
-    "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept "
-    "oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun am pm a.m. p.m. ad bc ce bce "
-    "mr mrs ms dr prof st jr sr time note tip warning caution important example examples ok hi hey yes no table figure chapter "
-    "section appendix part page true false null description name notes see also synopsis options parameters".split()
+    "january february march april may june july august september october november december jan feb mar apr "
+    "jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed "
+    "thu fri sat sun am pm a.m. p.m. ad bc ce bce mr mrs ms dr prof st jr sr time note tip warning caution "
+    "important example examples ok hi hey yes no table figure chapter section appendix part page true false "
+    "null description name notes see also synopsis options parameters".split()
 )
 
 # Japanese nouns that only carry grammar ("formal nouns"), in Sudachi's normalised form and as written.
 JAPANESE_HEADS = frozenset(
-    "事 物 者 為 時 所 様 訳 筈 積もり 儘 通り 方 上 中 下 内 間 際 場合 他 等 程 位 度 毎 点 前 後 次 以下 以上 以外 以前 以後 "
-    "全て 全部 一部 最初 最後 今 今日 明日 昨日 今回 前回 次回 例 例え 何 誰 何処 此処 其処 此れ 其れ 彼れ 自分 人 皆 "
-    "こと もの ため とき ところ よう わけ はず つもり まま とおり ほう うえ なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
+    "事 物 者 為 時 所 様 訳 筈 積もり 儘 通り 方 上 中 下 内 間 際 場合 他 等 程 位 度 毎 点 前 後 次 以下 "
+    "以上 以外 以前 以後 全て 全部 一部 最初 最後 今 今日 明日 昨日 今回 前回 次回 例 例え 何 誰 何処 此処 "
+    "其処 此れ 其れ 彼れ 自分 人 皆 こと もの ため とき ところ よう わけ はず つもり まま とおり ほう うえ "
+    "なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
 )
 
 # Chinese words without meaning for search beyond what their part of speech already says.
 CHINESE_STOP_WORDS = frozenset(
-    "的 了 着 过 地 得 之 是 有 在 和 与 及 或 而 但 被 把 将 对 从 到 于 以 为 由 向 给 让 使 就 都 也 还 又 再 很 更 最 太 不 没 没有 "
-    "这 那 这个 那个 这些 那些 这样 那样 哪 哪个 哪些 什么 怎么 怎样 如何 为什么 谁 吗 呢 吧 啊 我 你 您 他 她 它 我们 你们 他们 她们 它们 "
-    "自己 一 一个 一些 一种 个 们 所 其 其中 可以 能 会 要 应 应该 必须 如果 因为 所以 但是 并 并且 而且 虽然 然后 则 若 即 等 等等 上 下 中 "
-    "里 时 后 前 请 例如 比如 比 只 只有 才 仅 各 每 某 该 此 另 其他 其它 除了 通过 根据 按照 关于 以及 或者 还是 不是 就是 也是".split()
+    "的 了 着 过 地 得 之 是 有 在 和 与 及 或 而 但 被 把 将 对 从 到 于 以 为 由 向 给 让 使 就 都 也 还 又 "
+    "再 很 更 最 太 不 没 没有 这 那 这个 那个 这些 那些 这样 那样 哪 哪个 哪些 什么 怎么 怎样 如何 为什么 谁 "
+    "吗 呢 吧 啊 我 你 您 他 她 它 我们 你们 他们 她们 它们 自己 一 一个 一些 一种 个 们 所 其 其中 可以 能 "
+    "会 要 应 应该 必须 如果 因为 所以 但是 并 并且 而且 虽然 然后 则 若 即 等 等等 上 下 中 里 时 后 前 请 "
+    "例如 比如 比 只 只有 才 仅 各 每 某 该 此 另 其他 其它 除了 通过 根据 按照 关于 以及 或者 还是 不是 就是 "
+    "也是".split()
 )
 CHINESE_HEADS = frozenset(
-    "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 以上 前面 后面 里面 外面 "
-    "之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
+    "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
+    "以上 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 "
+    "大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
 )

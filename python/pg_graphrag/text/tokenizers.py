@@ -4,22 +4,25 @@ A corpus pins its tokenizer by name and fingerprint (DESIGN.md 8): chunks, and s
 machine. Missing or different ranks are an error, never a fallback.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
 from pg_graphrag.paths import MODELS
 
-Positions = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Positions: TypeAlias = NDArray[np.int64]
 
 # WordPiece gives up on words of more than 100 characters and calls each one unknown token. Counted like that, 1 MB
 # of base64 would be one token; four characters a token is what English comes to.
@@ -80,8 +83,8 @@ class WordPiece(Tokenizer):
         self._reference.no_padding()
         self._pieces: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
-    # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and is
-    # cut by the reference.
+    # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and
+    # is cut by the reference.
     _WORD = re.compile(r"[^ \t\n\r]+")
 
     def spans(self, text: str) -> tuple[Positions, Positions]:
@@ -140,14 +143,14 @@ class BytePairs(Tokenizer):
         self._ranks = ranks
 
     @cached_property
-    def _lengths(self) -> npt.NDArray[np.int64]:
+    def _lengths(self) -> NDArray[np.int64]:
         lengths = np.zeros(max(self._ranks.values()) + 1, dtype=np.int64)
         for token, rank in self._ranks.items():
             lengths[rank] = len(token)
         return lengths
 
     def spans(self, text: str) -> tuple[Positions, Positions]:
-        ids = np.asarray(self._encoding.encode_to_numpy(text))
+        ids = self._ids(text)
         byte_ends = np.cumsum(self._lengths[ids])
         byte_starts = byte_ends - self._lengths[ids]
         if text.isascii():
@@ -157,7 +160,15 @@ class BytePairs(Tokenizer):
         return character[byte_starts], character[byte_ends - 1] + 1
 
     def count(self, text: str) -> int:
-        return len(self._encoding.encode_to_numpy(text))
+        return len(self._ids(text))
+
+    # The patterns backtrack over a run of letters or blanks: a megabyte of them overflows the matcher's stack.
+    _RUN = re.compile(r"\S{20000}|\s{2000}")
+
+    def _ids(self, text: str) -> NDArray[np.uint32]:
+        cuts = [0, *(run.end() for run in self._RUN.finditer(text)), len(text)]
+        parts = [self._encoding.encode_to_numpy(text[a:b]) for a, b in pairwise(cuts)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 # The patterns that cut text before bytes are paired: part of an encoding's definition (OpenAI's tiktoken).
@@ -199,7 +210,7 @@ def tokenizer(name: str, fingerprint: str | None = None) -> Tokenizer:
     return found
 
 
-def names() -> Sequence[str]:
+def names() -> list[str]:
     """Return the names of the tokenizers whose files are installed."""
     encodings = [name for name in _PATTERNS if _path(name).is_file()]
     return sorted([*encodings, *(path.parent.name for path in MODELS.glob("*/tokenizer.json"))])

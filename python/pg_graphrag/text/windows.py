@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.sentences import PARAGRAPH, ends
 
-# Sizes in half words: a word or a mark of a spaced script is 2, a Han, kana, Hangul or Thai character 1, so that a window
-# is about 60 to 120 words or 120 to 240 characters, within the 256 tokens of a small embedding model. Long words count
-# once per ten letters.
-_LEAST, _MOST = 120, 240
+# Sizes in half words: a word or a mark of a spaced script is 2, a Han, kana, Hangul or Thai character 1, so that a
+# window is about 60 to 120 words or 120 to 240 characters, within the 256 tokens of a small embedding model. Long words
+# count once per ten letters.
+_LEAST, _MOST, _MOST_WITH_REST = 120, 240, 300
 _WIDE = f"{HAN}{KANA}\uac00-\ud7a3\u0e01-\u0e5b"
 _WIDE_CHARACTER = re.compile(f"[{_WIDE}]")
 _WORD = re.compile(rf"[^\W_{_WIDE}]{{1,10}}|[^\w\s]|_")
@@ -40,7 +40,7 @@ def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, i
             found.append((window_start, piece_end))
             window_start, size = piece_end, 0
     if window_start < end:
-        if found and size < _LEAST // 2 and _size(text, *found[-1]) + size <= _MOST + _LEAST // 2:
+        if found and size < _LEAST and _size(text, *found[-1]) + size <= _MOST_WITH_REST:
             window_start = found.pop()[0]
         found.append((window_start, end))
     return found
@@ -54,15 +54,15 @@ def _pieces(text: str, start: int, end: int, language: str) -> Iterator[tuple[in
     for cut, strength in cuts:
         size = _size(text, start, cut)
         if size > _MOST:
-            for start, part in _breaks(text, start, cut):
-                yield start, part, 0
+            for middle, part in _breaks(text, start, cut):
+                yield middle, part, 0
                 size -= part
         yield cut, size, strength
         start = cut
 
 
 def _breaks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, size of what is before it) where to cut a sentence larger than a window: at spaces, else anywhere."""
+    """Yield (position, size before it) where to cut a sentence larger than a window: at spaces, else anywhere."""
     size, gap, gap_size = 0, start, 0
     for match in _UNIT.finditer(text, start, end):
         at = match.start()

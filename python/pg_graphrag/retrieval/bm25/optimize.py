@@ -10,14 +10,12 @@ One transaction, one optimize() of a corpus at a time. What runs beside it:
 - Only the tombstones that this run has read are removed.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_graphrag.corpus.corpora import find
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.packing import Entry, merged, segment_entries, tail_entries, write_postings
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Segment, State, locate, read_state
@@ -33,11 +31,6 @@ _MAX_DELETED = 0.2
 # Tail items packed at a time, by their postings (about 40 bytes each while they are sorted).
 _POSTINGS_PER_BATCH = 4_000_000
 _IDS_PER_DELETE = 10_000
-
-
-def optimize_corpus(db: Database, corpus: str) -> str:
-    """Serve graphrag.optimize(): return what was done as JSON; 42704 for an unknown corpus."""
-    return json.dumps(optimize(db, find(db, corpus).id))
 
 
 def optimize(db: Database, corpus_id: int) -> dict[str, int]:

@@ -1,0 +1,25 @@
+-- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes. Safe at any time.
+CREATE FUNCTION graphrag.repair() RETURNS jsonb
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    corpus record;
+    queued bigint;
+    graphs int := 0;
+BEGIN
+    INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
+    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.indexed_at IS NULL AND d.status <> 'failed'
+    UNION ALL
+    SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c
+     WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
+        ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
+    GET DIAGNOSTICS queued = ROW_COUNT;
+    FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
+        PERFORM graphrag.rebuild_graph(corpus.name);
+        INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
+        graphs := graphs + 1;
+    END LOOP;
+    RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+END
+$$;
+COMMENT ON FUNCTION graphrag.repair() IS 'Run once after a restore (pg_dump | psql, pg_restore): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes. Returns {jobs_queued, graphs_rebuilt}.';

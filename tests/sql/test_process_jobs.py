@@ -1,0 +1,456 @@
+"""CALL graphrag.process_jobs(): what is due is done, once, batch by batch, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import (
+    STORIES,
+    canonical,
+    corpus_id,
+    delete,
+    expected,
+    jobs,
+    keys,
+    long_text,
+    new_corpus,
+    put,
+    put_all,
+    refused,
+    rows,
+    search,
+    statuses,
+    value,
+    wait_for,
+    wait_for_lease,
+    wait_for_lock,
+    work,
+    worker,
+)
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+
+
+@pytest.fixture
+def corpus(module_db: Database) -> Iterator[str]:
+    name = new_corpus(module_db)
+    yield name
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+
+
+@pytest.fixture
+def other(module_db: Database) -> Iterator[psycopg.Connection]:
+    """A second session, with transactions of its own."""
+    with psycopg.connect(module_db.url) as connection:
+        yield connection
+        connection.rollback()
+
+
+def test_what_is_inserted_is_indexed_and_the_queue_is_empty(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    assert set(statuses(module_db, corpus).values()) == {"pending"}
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed")
+    assert jobs(module_db, corpus) == []
+    assert keys(search(module_db, "compiler at Harvard", corpus, "bm25")) == ["hopper"]
+
+
+def test_an_empty_queue_is_no_error(module_db: Database) -> None:
+    work(module_db)
+    work(module_db, 0)
+
+
+def test_max_jobs_bounds_the_jobs_done(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    work(module_db, 2)
+    assert sorted(statuses(module_db, corpus).values()).count("indexed") == 2
+    work(module_db, 0)
+    assert sorted(statuses(module_db, corpus).values()).count("indexed") == 2
+    work(module_db, 3)
+    assert jobs(module_db, corpus) == []
+
+
+def test_negative_max_jobs_is_an_error(module_db: Database) -> None:
+    diag = refused(module_db, "CALL graphrag.process_jobs(-1)")
+    assert diag.sqlstate == "22023"
+    assert "max_jobs cannot be -1" in str(diag.message_primary)
+    assert diag.message_hint
+
+
+def test_inside_a_transaction_block_it_is_an_error_with_a_hint_and_nothing_stays_leased(
+    module_db: Database, corpus: str, other: psycopg.Connection
+) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    with pytest.raises(psycopg.errors.InvalidTransactionTermination) as error:
+        other.execute("CALL graphrag.process_jobs()")
+    assert "autocommit" in str(error.value.diag.message_hint)
+    other.rollback()
+    assert jobs(module_db, corpus) == [("ada", "index", "pending", False)]
+    assert (
+        rows(module_db, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND pid = %s", other.info.backend_pid)
+        == []
+    )
+    work(module_db)
+    assert statuses(module_db, corpus) == {"ada": "indexed"}
+
+
+def test_settings_of_the_session_are_what_they_were_and_do_not_matter(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS trap")
+        connection.execute("SET search_path = trap, public")
+        connection.execute("SET default_transaction_isolation = 'serializable'")
+        work(connection)
+        assert value(connection, "SHOW search_path") == "trap, public"
+        assert value(connection, "SHOW default_transaction_isolation") == "serializable"
+    assert canonical(module_db, corpus) == expected(module_db, STORIES)
+
+
+def test_functions_and_operators_of_a_hostile_schema_are_never_called(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    module_db.execute(
+        """CREATE SCHEMA trojan;
+           CREATE FUNCTION trojan.boom() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE 'hijacked'; END $$;
+           CREATE FUNCTION trojan.nextval(text) RETURNS bigint LANGUAGE sql AS 'SELECT trojan.boom(); SELECT 1::bigint';
+           CREATE FUNCTION trojan.plus(numeric, bigint) RETURNS numeric LANGUAGE sql AS 'SELECT trojan.boom(); SELECT $1';
+           CREATE OPERATOR trojan.+ (FUNCTION = trojan.plus, LEFTARG = numeric, RIGHTARG = bigint);
+           CREATE FUNCTION trojan.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT trojan.boom(); SELECT true';
+           CREATE OPERATOR trojan.= (FUNCTION = trojan.equal, LEFTARG = text, RIGHTARG = text);
+           CREATE FUNCTION trojan.unnest(anyarray) RETURNS SETOF anyelement LANGUAGE sql
+               AS 'SELECT trojan.boom(); SELECT $1[1]'"""
+    )
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        connection.execute("SET search_path = trojan, pg_catalog, public")
+        work(connection)
+    module_db.execute("DROP SCHEMA trojan CASCADE")
+    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed")
+
+
+def test_two_workers_share_one_queue_without_doubling(module_db: Database, corpus: str) -> None:
+    documents = {f"{name} {n}": f"{text} Chapter {n}." for name, text in STORIES.items() for n in range(9)}
+    put_all(module_db, corpus, documents)
+    both = [worker(module_db.url), worker(module_db.url)]
+    assert [one.finish() for one in both] == [None, None]
+    assert jobs(module_db, corpus) == []
+    assert canonical(module_db, corpus) == expected(module_db, documents)
+
+
+def test_a_lease_of_a_living_worker_is_respected_and_a_dead_ones_is_void(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    with psycopg.connect(module_db.url, autocommit=True) as alive:
+        alive.execute("SELECT pg_advisory_lock(1735549294, 2000000000)")
+        module_db.execute(
+            "UPDATE graphrag.jobs SET state = 'leased', lease = 2000000000 WHERE corpus_id = %s",
+            [corpus_id(module_db, corpus)],
+        )
+        work(module_db)
+        assert statuses(module_db, corpus) == {"ada": "pending"}
+    wait_for(
+        lambda: not value(module_db, "SELECT count(*) FROM pg_locks WHERE objid = 2000000000"), "the end of a session"
+    )
+    work(module_db)
+    assert statuses(module_db, corpus) == {"ada": "indexed"}
+
+
+def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "long", long_text())
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    mark = value(module_db, "SELECT pg_current_xact_id()::xid")
+
+    def free() -> bool:
+        (sample,) = rows(
+            module_db,
+            "SELECT backend_xid IS NULL, coalesce(age(backend_xmin) < age(%s::xid), true)"
+            "  FROM pg_stat_activity WHERE pid = %s",
+            str(mark),
+            one.pid,
+        )
+        return bool(sample[0] and sample[1])
+
+    # With a transaction pinned until the document is written this is never seen while the job is leased.
+    for _ in range(3):
+        value(module_db, "SELECT pg_current_xact_id()::text")
+        wait_for(free, "a moment without snapshot and transaction id")
+        assert jobs(module_db, corpus) == [("long", "index", "leased", True)]
+    assert one.finish() is None
+
+
+def test_new_content_during_the_slow_part_discards_the_stale_result(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "a", long_text() + " Stale Stanley was here.")
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    put(module_db, corpus, "a", STORIES["ada"])
+    assert jobs(module_db, corpus) == [("a", "index", "pending", False)]
+    assert one.finish() is None
+    # The same worker, or the next one, does the new content.
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, {"a": STORIES["ada"]})
+
+
+def test_delete_during_the_slow_part_leaves_nothing(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, {"a": long_text(), "b": STORIES["ada"]})
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    delete(module_db, corpus, "a")
+    assert one.finish() is None
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, {"b": STORIES["ada"]})
+
+
+def test_drop_corpus_during_the_slow_part_leaves_nothing_and_is_no_error(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put(module_db, name, "a", long_text())
+    one = worker(module_db.url)
+    wait_for_lease(module_db, name)
+    number = corpus_id(module_db, name)
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+    assert one.finish() is None
+    for table in ("documents", "jobs", "chunks", "entities", "embedding_spaces"):
+        assert rows(module_db, f"SELECT * FROM graphrag.{table} WHERE corpus_id = %s", number) == [], table
+
+
+def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    put(module_db, name, "new", STORIES["ada"] + " Again.")
+    number = corpus_id(module_db, name)
+    with psycopg.connect(module_db.url) as holder:
+        # The worker has locked its documents and waits for the corpus; then both go on.
+        holder.execute("SELECT graphrag._lock_corpus(%s)", [number])
+        one = worker(module_db.url)
+        wait_for_lock(module_db, one.pid)
+        with psycopg.connect(module_db.url, autocommit=True) as dropper:
+            import threading
+
+            thread = threading.Thread(target=lambda: dropper.execute("SELECT graphrag.drop_corpus(%s)", [name]))
+            thread.start()
+            wait_for_lock(module_db, dropper.info.backend_pid)
+            holder.rollback()
+            thread.join(60)
+            assert not thread.is_alive()
+    assert one.finish() is None
+    assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name) == []
+
+
+def test_an_open_transaction_that_holds_a_document_blocks_no_worker(
+    module_db: Database, corpus: str, other: psycopg.Connection
+) -> None:
+    put_all(module_db, corpus, {"held": STORIES["ada"], "free": STORIES["hopper"]})
+    other.execute("SELECT FROM graphrag.documents WHERE corpus = %s AND source_key = 'held' FOR UPDATE", [corpus])
+    module_db.execute("SET statement_timeout = '60s'")
+    work(module_db)
+    assert statuses(module_db, corpus) == {"held": "pending", "free": "indexed"}
+    assert jobs(module_db, corpus) == [("held", "index", "pending", False)]
+    other.rollback()
+    wait_for(lambda: work(module_db) or statuses(module_db, corpus)["held"] == "indexed", "the document")
+
+
+def test_an_open_transaction_that_changed_a_document_neither_blocks_nor_deadlocks_a_worker(
+    module_db: Database, corpus: str, other: psycopg.Connection
+) -> None:
+    documents = {"a": STORIES["ada"], "b": long_text(60), "c": STORIES["turing"]}
+    put_all(module_db, corpus, documents)
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    change = "UPDATE graphrag.documents SET content = content || ' More.' WHERE corpus = %s AND source_key = %s"
+    other.execute(change, [corpus, "a"])
+    # The transaction stays open: the worker must end all the same, and the user can go on changing.
+    assert one.finish() is None
+    assert statuses(module_db, corpus) == {"a": "pending", "b": "indexed", "c": "indexed"}
+    other.execute(change, [corpus, "c"])
+    other.commit()
+    wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
+    changed = documents | {"a": documents["a"] + " More.", "c": documents["c"] + " More."}
+    assert canonical(module_db, corpus) == expected(module_db, changed)
+
+
+def test_an_update_that_is_rolled_back_while_a_worker_runs_loses_no_document(
+    module_db: Database, corpus: str, other: psycopg.Connection
+) -> None:
+    put_all(module_db, corpus, {"a": STORIES["ada"], "b": long_text(50)})
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    other.execute("UPDATE graphrag.documents SET content = 'x' WHERE corpus = %s AND source_key = 'a'", [corpus])
+    assert one.finish() is None
+    other.rollback()
+    wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
+    assert statuses(module_db, corpus) == {"a": "indexed", "b": "indexed"}
+
+
+def test_the_old_version_is_served_until_the_new_one_is_in(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "a", STORIES["ada"])
+    work(module_db)
+    put(module_db, corpus, "a", "Grace Hopper sailed to Okinawa.")
+    assert [row["content"] for row in search(module_db, "Ada Lovelace", corpus, "bm25")] == [STORIES["ada"]]
+    work(module_db)
+    assert search(module_db, "Ada Lovelace", corpus, "bm25") == []
+    assert [row["content"] for row in search(module_db, "Okinawa", corpus, "bm25")] == [
+        "Grace Hopper sailed to Okinawa."
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_delete_hides_evidence_at_commit_before_a_worker_ran(module_db: Database, corpus: str, mode: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    assert "ada" in keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
+    delete(module_db, corpus, "ada")
+    found = keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
+    assert "ada" not in found
+    assert found
+
+
+def test_truncate_removes_everything_derived(module_db: Database, db: Database) -> None:
+    put_all(db, "default", STORIES)
+    work(db)
+    db.execute("TRUNCATE graphrag.documents")
+    assert search(db, "Ada Lovelace", "default") == []
+    work(db)
+    assert all(not part for name, part in canonical(db, "default").items() if "vectors" not in name and name != "bm25")
+    assert value(db, "SELECT count(*) FROM graphrag.window_vectors") == 0
+    assert value(db, "SELECT count(*) FROM graphrag.entity_vectors") == 0
+
+
+def test_an_upsert_of_unchanged_content_queues_nothing_and_writes_no_derived_row(
+    module_db: Database, corpus: str
+) -> None:
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    number = corpus_id(module_db, corpus)
+    ids = rows(module_db, "SELECT id, xmin::text FROM graphrag.chunks WHERE corpus_id = %s ORDER BY id", number)
+    put_all(module_db, corpus, STORIES)
+    assert jobs(module_db, corpus) == []
+    work(module_db)
+    assert rows(module_db, "SELECT id, xmin::text FROM graphrag.chunks WHERE corpus_id = %s ORDER BY id", number) == ids
+
+
+def test_metadata_alone_is_no_work_and_counts_at_once(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "a", STORIES["ada"])
+    work(module_db)
+    put(module_db, corpus, "a", STORIES["ada"], metadata={"seen": True})
+    assert jobs(module_db, corpus) == []
+    assert keys(search(module_db, "Ada", corpus, "bm25", filter={"seen": True})) == ["a"]
+
+
+def break_tokenizer(db: Database, corpus: str) -> None:
+    """As after a restore on a machine with other ranks: the real server's real error."""
+    db.execute("UPDATE graphrag.corpora SET tokenizer_fingerprint = 'other' WHERE name = %s", [corpus])
+
+
+def mend_tokenizer(db: Database, corpus: str) -> None:
+    db.execute(
+        "UPDATE graphrag.corpora SET tokenizer_fingerprint = (SELECT tokenizer_fingerprint FROM graphrag.corpora"
+        " WHERE tokenizer_fingerprint <> 'other' LIMIT 1) WHERE name = %s",
+        [corpus],
+    )
+
+
+def end_back_off(db: Database) -> None:
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE state = 'pending'")
+
+
+def test_three_errors_make_a_dead_letter_with_the_error_and_its_hint(module_db: Database, corpus: str) -> None:
+    new_corpus(module_db)  # keeps the right fingerprint
+    put(module_db, corpus, "a", STORIES["ada"])
+    break_tokenizer(module_db, corpus)
+    for errors in (1, 2):
+        work(module_db)
+        assert rows(
+            module_db,
+            "SELECT state, errors, next_attempt_at > now() FROM graphrag.jobs WHERE corpus_id = %s",
+            corpus_id(module_db, corpus),
+        ) == [("pending", errors, True)]
+        # Back-off is not slept through, and not ignored.
+        work(module_db)
+        assert jobs(module_db, corpus) == [("a", "index", "pending", False)]
+        assert rows(module_db, "SELECT FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == []
+        end_back_off(module_db)
+    work(module_db)
+    ((kind, key, attempts, error),) = rows(
+        module_db, "SELECT kind, source_key, attempts, last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus
+    )
+    assert (kind, key, attempts) == ("index", "a", 3)
+    assert "tokenizer" in error
+    assert "HINT:" in error
+    assert rows(module_db, "SELECT status, error FROM graphrag.documents WHERE corpus = %s", corpus) == [
+        ("failed", error)
+    ]
+    work(module_db)
+    assert jobs(module_db, corpus) == [("a", "index", "failed", False)]
+    mend_tokenizer(module_db, corpus)
+    assert value(module_db, "SELECT graphrag.retry_failed(%s)", corpus) == 1
+    assert statuses(module_db, corpus) == {"a": "pending"}
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, {"a": STORIES["ada"]})
+
+
+def test_retry_failed_ends_back_off_of_its_corpus_alone(module_db: Database, corpus: str) -> None:
+    second = new_corpus(module_db)
+    for name in (corpus, second):
+        put(module_db, name, "a", STORIES["ada"])
+        break_tokenizer(module_db, name)
+    work(module_db)
+    assert value(module_db, "SELECT graphrag.retry_failed(%s)", corpus) == 1
+    waiting = "SELECT next_attempt_at > now() FROM graphrag.jobs WHERE corpus_id = %s"
+    assert value(module_db, waiting, corpus_id(module_db, corpus)) is False
+    assert value(module_db, waiting, corpus_id(module_db, second)) is True
+    assert value(module_db, "SELECT graphrag.retry_failed()") >= 1
+    assert value(module_db, waiting, corpus_id(module_db, second)) is False
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [second])
+
+
+def test_retry_failed_of_an_unknown_corpus_is_an_error(module_db: Database) -> None:
+    diag = refused(module_db, "SELECT graphrag.retry_failed('nowhere')")
+    assert diag.sqlstate == "42704"
+    assert diag.message_hint
+
+
+def test_new_content_heals_a_dead_letter(module_db: Database, corpus: str) -> None:
+    new_corpus(module_db)
+    put(module_db, corpus, "a", STORIES["ada"])
+    break_tokenizer(module_db, corpus)
+    for _ in range(3):
+        work(module_db)
+        end_back_off(module_db)
+    assert statuses(module_db, corpus) == {"a": "failed"}
+    mend_tokenizer(module_db, corpus)
+    put(module_db, corpus, "a", STORIES["turing"])
+    assert jobs(module_db, corpus) == [("a", "index", "pending", False)]
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, {"a": STORIES["turing"]})
+
+
+def test_one_bad_document_holds_up_no_other_of_its_batch(module_db: Database, corpus: str) -> None:
+    # A real error of the real server while one document is written.
+    module_db.execute("ALTER TABLE graphrag.chunks ADD CONSTRAINT bad CHECK (content NOT LIKE '%unwanted%') NOT VALID")
+    put_all(module_db, corpus, STORIES | {"bad": "an unwanted text"})
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"bad": "pending"}
+    for _ in range(2):
+        end_back_off(module_db)
+        work(module_db)
+    assert statuses(module_db, corpus)["bad"] == "failed"
+    assert "bad" in value(module_db, "SELECT last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus)
+    module_db.execute("ALTER TABLE graphrag.chunks DROP CONSTRAINT bad")
+    delete(module_db, corpus, "bad")
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, STORIES)
+
+
+def test_alter_corpus_indexes_anew_also_what_is_at_work(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "a", long_text(90))
+    one = worker(module_db.url)
+    wait_for_lease(module_db, corpus)
+    module_db.execute(
+        "SELECT graphrag.alter_corpus(%s, %s)", [corpus, '{"chunk_token_size": 200, "chunk_overlap": 20}']
+    )
+    assert one.finish() is None
+    work(module_db)
+    wanted = expected(module_db, {"a": long_text(90)}, chunk_token_size=200, chunk_overlap=20)
+    assert canonical(module_db, corpus) == wanted

@@ -122,6 +122,9 @@ inside() { # CMD...: inside the root, as the server's user, with libpq's environ
         # A terminal only where there is one.
         if [ -t 0 ]; then compose exec server "$@"; else compose exec --no-TTY server "$@"; fi
     else
-        as_server env PGPORT="$(cat "$instance/port" 2> /dev/null || true)" PGUSER=postgres PGDATABASE=graphrag "$@"
+        # An instance that only lends its root (to the tests) has no port.
+        local port=()
+        [ ! -e "$instance/port" ] || port=("PGPORT=$(< "$instance/port")")
+        as_server env ${port[@]+"${port[@]}"} PGUSER=postgres PGDATABASE=graphrag "$@"
     fi
 }

@@ -14,6 +14,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
     GET DIAGNOSTICS queued = ROW_COUNT;
+    PERFORM graphrag._queue_attached();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
         INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;

@@ -9,9 +9,11 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking, ranking
+from pg_graphrag.server import Row
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
 MAX_CHUNKS_EACH = 200
@@ -50,7 +52,9 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         # LightRAG embeds the keywords joined; each on its own finds rare names beside frequent ones.
         paper = query.options.profile == "paper"
         texts = [", ".join(query.low_level)] if paper else query.low_level[:16]
-        for text, vector in zip(texts, query.embed(texts), strict=True):
+        # With the query itself, which the chunks are compared to: one pass of the model instead of two.
+        vectors = query.embed([*texts, query.text])
+        for text, vector in zip(texts, vectors[:-1], strict=True):
             for entity, cosine in dense.entities(query, vector, max(limit // len(texts), 5)):
                 if cosine > found.get(entity, (0.0, ""))[0]:
                     found[entity] = (cosine, f"name near: {text}")
@@ -88,30 +92,45 @@ def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if query.dense_works:
         source = dense.windows(themed, depth)
-        windows = [source.why[chunk]["window_id"] for chunk in source.ids.tolist()]
-        rows = query.db.query(_OF_WINDOWS, ["int8[]", "float8[]"], [windows, source.scores.tolist()])
+        sql, places = _OF_WINDOWS, [source.why[chunk]["window_id"] for chunk in source.ids.tolist()]
     else:
         source = bm25(themed, depth)
-        rows = query.db.query(_OF_CHUNKS, ["int8[]", "float8[]"], [source.ids.tolist(), source.scores.tolist()])
-    scores = {row["id"]: float(row["score"]) for row in rows}
+        sql, places = _OF_CHUNKS, source.ids.tolist()
+    nearness = source.scores.tolist()
+    # Places are in order, and most state several relationships: the first few are usually enough, and exactly so.
+    for cut in (limit // 2, depth):
+        rows = query.db.query(sql, ["int8[]", "float8[]"], [places[:cut], nearness[:cut]])
+        if len(rows) >= limit:
+            break
+    scores = {row["id"]: float(row["score"]) for row in _with_ties(rows, limit)}
     order = _by_score(query, _RELATIONSHIP_ORDER, scores)
     return {relationship: (scores[relationship], f"stated near: {text[:80]}") for relationship in order[:limit]}
 
 
-_OF_WINDOWS = """
-SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
-  FROM unnest($1, $2) AS u (window_id, score)
-  JOIN graphrag.chunk_windows w ON w.id = u.window_id
-  JOIN graphrag.relationship_mentions m ON m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)
- GROUP BY m.relationship_id
-"""
+def _with_ties(rows: list[Row], limit: int) -> list[Row]:
+    """Return the first `limit` rows and all that tie with the last of them."""
+    cut = limit
+    while 0 < cut < len(rows) and (rows[cut]["score"], rows[cut]["weight"]) == (
+        rows[cut - 1]["score"],
+        rows[cut - 1]["weight"],
+    ):
+        cut += 1
+    return rows[:cut]
 
-_OF_CHUNKS = """
-SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
-  FROM unnest($1, $2) AS u (chunk_id, score)
-  JOIN graphrag.relationship_mentions m ON m.chunk_id = u.chunk_id
+
+_STATED = """
+SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score, pg_catalog.max(r.weight) AS weight
+  FROM {places}
+  JOIN graphrag.relationship_mentions m ON {stated}
+  JOIN graphrag.relationships r ON r.id = m.relationship_id
  GROUP BY m.relationship_id
+ ORDER BY score DESC, weight DESC
 """
+_OF_WINDOWS = _STATED.format(
+    places="unnest($1, $2) AS u (window_id, score) JOIN graphrag.chunk_windows w ON w.id = u.window_id",
+    stated="m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)",
+)
+_OF_CHUNKS = _STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
 
 
 def local_evidence(query: Query) -> Evidence:
@@ -186,8 +205,8 @@ def _global_evidence(query: Query) -> Evidence:
 def chunks(query: Query, name: str, evidence: Evidence, limit: int) -> Ranking:
     """Rank the chunks that mention the evidence: by their own nearness to the query, and by how much evidence they hold.
 
-    Nearness is the best window's cosine (LightRAG's VECTOR), or BM25 where the embedder does not know the language;
-    evidence counts with linear decay over the ranks (LightRAG's WEIGHT).
+    Nearness is the best window's cosine (LightRAG's VECTOR) with BM25; evidence counts with linear decay over the ranks
+    (LightRAG's WEIGHT).
     """
     weights: dict[int, float] = {}
     why: dict[int, dict[str, Any]] = {}
@@ -228,8 +247,15 @@ def _mentions(query: Query, kind: str, items: list[int]) -> list[tuple[int, int]
 
 
 def _nearness(query: Query, chunk_ids: list[int]) -> dict[int, float]:
-    if query.dense_works:
-        return dense.score_chunks(query, chunk_ids)
-    found = bm25(query, len(chunk_ids))
-    highest = float(found.scores.max()) if len(found.scores) else 1.0
-    return dict(zip(found.ids.tolist(), (found.scores / highest).tolist(), strict=True))
+    """Return {chunk id: nearness to the query in 0 … 1}: cosine, and for the profile best its mean with BM25."""
+    cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else {}
+    if query.options.profile == "paper" and cosines:
+        return cosines
+    index = BM25Index(query.db, query.corpus.id, "chunk")
+    scores = np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
+    scores = scores / (scores.max() or 1.0)
+    if not cosines:
+        return dict(zip(chunk_ids, scores.tolist(), strict=True))
+    return {
+        chunk: (cosines.get(chunk, 0.0) + score) / 2 for chunk, score in zip(chunk_ids, scores.tolist(), strict=True)
+    }

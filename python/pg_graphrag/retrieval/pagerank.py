@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 
@@ -20,9 +21,7 @@ SEED_CHUNKS = 3
 ITERATIONS = 30
 
 
-def pagerank(
-    query: Query, direct: Sequence[tuple[int, float]], limit: int, seeds: dict[int, float] | None = None
-) -> Ranking:
+def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> Ranking:
     """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
 
     Parameters
@@ -36,7 +35,7 @@ def pagerank(
         'SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
         " AND e.mention_count <= $3",
         ["int4", "text[]", "float8"],
-        [corpus_id, query.phrase_keys, hub],
+        [corpus_id, query.low_level_keys, hub],
     )
     entity_seeds = {row["id"]: 3.0 / float(np.log1p(row["df"])) for row in named if row["df"]}
     chunk_seeds = dict(direct[:SEED_CHUNKS])
@@ -54,9 +53,7 @@ def pagerank(
 
 
 def _chunk_count(query: Query) -> int:
-    from pg_graphrag.retrieval.bm25 import BM25Index
-
-    return int(BM25Index(query.db, query.corpus.id, "chunk").statistics()[0])
+    return BM25Index(query.db, query.corpus.id, "chunk").statistics()[0]
 
 
 _EDGES = """

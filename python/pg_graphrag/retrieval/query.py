@@ -21,6 +21,10 @@ MAX_PHRASE_CHARACTERS = 12
 # Understanding looks at this much of a query; BM25 at all of it.
 MAX_UNDERSTOOD = 4000
 
+# Query vectors a session keeps: a few hundred kilobytes.
+MAX_EMBEDDED = 256
+_embedded: dict[tuple[str, str], Any] = {}
+
 _HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
 
 
@@ -69,8 +73,16 @@ class Query:
         return self.embed([self.text])[0]
 
     def embed(self, texts: list[str]) -> Any:
-        """Return (texts, dimensions) float32."""
-        return local_embedder().embed(texts)
+        """Return (texts, dimensions) float32; what the session embedded lately is not embedded again."""
+        model = self.corpus.options.embedding.model
+        new = [text for text in dict.fromkeys(texts) if (model, text) not in _embedded]
+        if new:
+            for text, vector in zip(new, local_embedder().embed(new), strict=True):
+                _embedded[model, text] = vector
+        vectors = [_embedded[model, text] for text in texts]
+        while len(_embedded) > MAX_EMBEDDED:
+            del _embedded[next(iter(_embedded))]
+        return np.stack(vectors)
 
     @cached_property
     def dense_works(self) -> bool:
@@ -93,9 +105,14 @@ class Query:
         return keywords(self.text[:MAX_UNDERSTOOD], None if language == "auto" else language)
 
     @cached_property
+    def low_level_keys(self) -> list[str]:
+        """Keys of the low-level keywords."""
+        return [phrase for phrase in dict.fromkeys(map(key, self.low_level)) if phrase]
+
+    @cached_property
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
-        found = {key(word): None for word in self.low_level}
+        found = dict.fromkeys(self.low_level_keys)
         if self.low is None:
             text = self.text[:MAX_UNDERSTOOD]
             words = text.split()

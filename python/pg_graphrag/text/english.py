@@ -114,10 +114,10 @@ def _word_class(word: str, first: bool) -> str:
         return "D"
     if _IDENTIFIER.fullmatch(word):
         return "P"
-    known = ENGLISH_FUNCTION_WORDS.get(lower)
-    if known or len(word) == 1:
+    known = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
+    if known:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
-        return "X" if len(word) > 1 and word.istitle() and not first and known in "xtpb" else known or "x"
+        return "X" if len(word) > 1 and word.istitle() and not first and known in "xtpb" else known
     if word[0].isupper() and (not first or _is_name(word)):
         return "P"
     return _lexical_class(lower)
@@ -214,12 +214,21 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if not words or classes[-1] == "P":
         return []
     head = words[-1].lower()
-    if head in ENGLISH_HEADS or len(head) < 3 or (len(words) == 1 and "-" not in head):
+    if head in ENGLISH_HEADS or len(head) < 3 or (len(words) == 1 and not _is_term(words[0])):
         return []
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT")]
+
+
+def _is_term(word: str) -> bool:
+    """Whether a single common noun is a concept: hyphenated, or a word that general English does not have, "tablespace".
+
+    Known nouns ("state", "table") link too many passages; with them multi-hop retrieval gets worse.
+    """
+    lower = word.lower()
+    return "-" in word or (len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None)
 
 
 _IRREGULAR = {

@@ -72,12 +72,14 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
 
 def _letter(morpheme: Any) -> str:
     speech, surface = morpheme.part_of_speech(), morpheme.surface()
+    # Two hiragana alone are a particle or a formal noun, whatever the analysis of a short run says.
+    if _SHORT_KANA.fullmatch(surface):
+        return "x"
     if speech[0] != "名詞":
         return _LETTERS.get(speech[0], "x")
     if speech[1] == "数詞":
         return "D"
-    # Two hiragana alone are a particle or a formal noun, whatever the analysis of a short run says.
-    if surface in JAPANESE_HEADS or speech[2] in ("副詞可能", "助数詞可能") or _SHORT_KANA.fullmatch(surface):
+    if surface in JAPANESE_HEADS or speech[2] in ("副詞可能", "助数詞可能"):
         return "x"
     return "P" if speech[1] == "固有名詞" else "N"
 

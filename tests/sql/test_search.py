@@ -1,0 +1,370 @@
+"""graphrag.search and its wrappers: every mode answers, says why, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import STORIES, corpus_id, delete, keys, new_corpus, put, put_all, refused, rows, search, value, work
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
+# In what a mode's explain names, one of these says which retriever found the row.
+RETRIEVERS = {
+    "naive": {"windows"},
+    "bm25": {"bm25"},
+    "local": {"local"},
+    "global": {"global"},
+    "hybrid": {"bm25", "windows", "pagerank"},
+    "mix": {"local", "global", "windows"},
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> str:
+    name = new_corpus(module_db)
+    for key, content in STORIES.items():
+        put(module_db, name, key, content, title=f"Story of {key}", metadata={"length": len(content)})
+    work(module_db)
+    return name
+
+
+@pytest.fixture(scope="module")
+def empty(module_db: Database) -> str:
+    return new_corpus(module_db)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_document_that_answers_comes_first_and_explain_says_through_what(
+    module_db: Database, corpus: str, mode: str
+) -> None:
+    found = search(module_db, QUESTION, corpus, mode)
+    assert found[0]["source_key"] == "ada"
+    assert [row["rank"] for row in found] == list(range(1, len(found) + 1))
+    assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
+    for row in found:
+        assert row["content"] == STORIES[row["source_key"]]
+        assert row["title"] == f"Story of {row['source_key']}"
+        said = row["explain"]
+        assert said["mode"] == mode
+        assert RETRIEVERS[mode] & set(said), said
+        for retriever in RETRIEVERS[mode] & set(said):
+            assert said[retriever]["rank"] >= 1
+            assert isinstance(said[retriever]["score"], float)
+
+
+def test_local_and_global_name_the_entity_or_relationship_they_came_through(module_db: Database, corpus: str) -> None:
+    (first, *_) = search(module_db, QUESTION, corpus, "local")
+    reached = first["explain"]["local"]["entity"]
+    name = value(module_db, "SELECT name FROM graphrag.entities WHERE id = %s", reached["id"])
+    assert name in ("Ada Lovelace", "Analytical Engine") or "named" not in reached["because"]
+    assert reached["because"]
+    (first, *_) = search(module_db, QUESTION, corpus, "global")
+    through = first["explain"]["global"]["relationship"]
+    assert value(module_db, "SELECT count(*) FROM graphrag.relationships WHERE id = %s", through["id"]) == 1
+    assert through["because"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_wrapper_of_a_mode_gives_what_search_gives(module_db: Database, corpus: str, mode: str) -> None:
+    if mode == "mix":
+        return  # has no wrapper
+    whole = rows(module_db, "SELECT s FROM graphrag.search(%s, %s, %s, 3) AS s", QUESTION, corpus, mode)
+    assert rows(module_db, f"SELECT s FROM graphrag.{mode}_search(%s, %s, 3) AS s", QUESTION, corpus) == whole
+    assert whole
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("top_k", [0, 1, 3, 10_000])
+def test_at_most_top_k_rows_and_each_chunk_once(module_db: Database, corpus: str, mode: str, top_k: int) -> None:
+    found = search(module_db, QUESTION, corpus, mode, top_k=top_k)
+    assert len(found) == len({row["chunk_id"] for row in found}) <= min(top_k, len(STORIES))
+    if mode in ("naive", "hybrid"):
+        assert len(found) == min(top_k, len(STORIES))
+    whole = search(module_db, QUESTION, corpus, mode, top_k=10)
+    assert keys(found) == keys(whole)[:top_k]
+
+
+@pytest.mark.parametrize("top_k", [-1, 10_001, None])
+def test_a_bad_top_k_is_an_error_with_a_hint(module_db: Database, corpus: str, top_k: int | None) -> None:
+    diag = refused(module_db, "SELECT graphrag.search('x', %s, top_k => %s)", corpus, top_k)
+    assert diag.sqlstate == "22023"
+    assert "10,000" in str(diag.message_hint)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sqlstate", "named"),
+    [
+        ("'x', 'nowhere'", "42704", "nowhere"),
+        ("'x', NULL", "42704", ""),
+        ("'x', CORPUS, 'sideways'", "22023", "sideways"),
+        ("'x', CORPUS, NULL", "22023", ""),
+        ("""'x', CORPUS, options => '{"rrf_q": 1}'""", "22023", "rrf_q"),
+        ("""'x', CORPUS, 'naive', options => '{"rrf_k": 1}'""", "22023", "rrf_k"),
+        ("""'x', CORPUS, 'mix', options => '{"rrf_k": 0}'""", "22023", "rrf_k"),
+        ("""'x', CORPUS, 'mix', options => '{"rrf_k": true}'""", "22023", "rrf_k"),
+        ("""'x', CORPUS, options => '{"max_total_tokens": 5}'""", "22023", "max_total_tokens"),
+        ("""'x', CORPUS, options => '{"damping": 1}'""", "22023", "damping"),
+        ("""'x', CORPUS, options => '{"profile": ["best"]}'""", "22023", "profile"),
+        ("""'x', CORPUS, options => '[1]'""", "22023", "[1]"),
+        ("""'x', CORPUS, filter => '[1]'""", "22023", "[1]"),
+        ("""'x', CORPUS, filter => 'null'""", "22023", "null"),
+    ],
+)
+def test_a_bad_argument_is_an_error_that_names_it_and_hints(
+    module_db: Database, corpus: str, arguments: str, sqlstate: str, named: str
+) -> None:
+    diag = refused(module_db, f"SELECT graphrag.search({arguments})".replace("CORPUS", f"'{corpus}'"))
+    assert diag.sqlstate == sqlstate
+    assert named in str(diag.message_primary)
+    assert diag.message_hint
+
+
+HARD_QUERIES = {
+    "emoji": "🤖 👩‍💻 🇯🇵",
+    "right to left": "מי כתב על המנוע? من كتب؟",
+    "quotes": "it's \"quoted\" ''twice'' \\ back\\slash E'\\n'",
+    "dollars and braces": "$$ $1 $tag$ {} {\"a\": 1} {{}} %s %d {0}",
+    "sql": "'; DROP TABLE graphrag.documents; --",
+    "cypher": "MATCH (n) DETACH DELETE n RETURN {x: 1}",
+    "tsquery": "a & b | !c <-> (d):*",
+    "control characters": "a\x01\x02\t\r\n\x7fb",
+    "mixed scripts": "Ada 日本語 עברית Привет 한국어 ไทย",
+    "one long word": "x" * 20_000,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("query", HARD_QUERIES.values(), ids=HARD_QUERIES)
+def test_no_query_text_is_an_error(module_db: Database, corpus: str, mode: str, query: str) -> None:
+    for text in (query, f"{query} Ada Lovelace"):
+        found = search(module_db, text, corpus, mode)
+        assert set(keys(found)) <= set(STORIES)
+    if mode in ("bm25", "hybrid") and query != HARD_QUERIES["one long word"]:
+        assert found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("query", ["", "  \n\t", "\u3000", None], ids=["empty", "space", "wide space", "null"])
+def test_a_query_of_nothing_finds_nothing(module_db: Database, corpus: str, mode: str, query: str | None) -> None:
+    assert search(module_db, query, corpus, mode) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_query_of_100_kb_is_answered(module_db: Database, corpus: str, mode: str) -> None:
+    text = " ".join(f"word{n}" for n in range(12_000)) + " Enigma rotors"
+    assert len(text) > 100_000
+    found = search(module_db, text, corpus, mode)
+    if mode == "bm25":
+        assert keys(found)[0] == "enigma"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_corpus_without_documents_or_with_only_empty_ones_finds_nothing(
+    module_db: Database, empty: str, mode: str
+) -> None:
+    assert search(module_db, QUESTION, empty, mode) == []
+    blank = new_corpus(module_db)
+    put_all(module_db, blank, {"a": "", "b": " \n "})
+    work(module_db)
+    assert search(module_db, QUESTION, blank, mode) == []
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "mix"])
+def test_keywords_of_the_caller_replace_the_querys_own(module_db: Database, corpus: str, mode: str) -> None:
+    found = search(
+        module_db, "Who was at Harvard?", corpus, mode,
+        low_level_keywords=["ENIGMA"], high_level_keywords=["breaking a cipher machine with rotors"],
+    )  # fmt: skip
+    said = " ".join(str(row["explain"]) for row in found)
+    assert "Harvard" not in said
+    if mode != "global":
+        assert "named: Enigma" in said
+    if mode != "local":
+        assert "stated near: breaking a cipher" in said
+
+
+def test_empty_keywords_are_no_keywords(module_db: Database, corpus: str) -> None:
+    assert search(module_db, QUESTION, corpus, "local", low_level_keywords=["", "  "]) == []
+
+
+def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database) -> None:
+    name = new_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
+    text = "The same words stand here again. " * 30
+    for key in ("b", "C", "é", "a", "A"):
+        put(module_db, name, key, text)
+        work(module_db)
+    found = search(module_db, "same words", name, "bm25", top_k=1000)
+    ordinals = dict(rows(module_db, "SELECT id, ordinal FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, name)))
+    order = [(-row["score"], row["source_key"].encode(), ordinals[row["chunk_id"]]) for row in found]
+    assert order == sorted(order)
+    assert len({score for score, _, _ in order}) < len(order)
+    for top_k in (1, 3, 7):
+        assert [r["chunk_id"] for r in search(module_db, "same words", name, "bm25", top_k=top_k)] == [
+            r["chunk_id"] for r in found[:top_k]
+        ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_search_works_in_a_read_only_transaction_and_changes_nothing(module_db: Database, corpus: str, mode: str) -> None:
+    wanted = search(module_db, QUESTION, corpus, mode)
+    with psycopg.connect(module_db.url) as connection:
+        connection.read_only = True
+        assert search(connection, QUESTION, corpus, mode) == wanted
+        assert rows(connection, "SELECT name FROM graphrag.search_entities('Ada Lovelace', %s)", corpus)
+        assert value(connection, "SELECT graphrag.context('Ada Lovelace', %s)", corpus)["chunks"]
+        assert value(connection, "SELECT graphrag.embed('x', %s) IS NOT NULL", corpus)
+        connection.rollback()
+
+
+def test_search_is_declared_stable(module_db: Database) -> None:
+    declared = "SELECT DISTINCT provolatile FROM pg_proc WHERE proname ~ '(search|context)' AND pronamespace = 'graphrag'::regnamespace"
+    assert rows(module_db, declared) == [("s",)]
+
+
+TROJAN = """
+CREATE SCHEMA trojan;
+GRANT USAGE ON SCHEMA trojan TO PUBLIC;
+CREATE FUNCTION trojan.boom() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE 'hijacked'; END $$;
+CREATE FUNCTION trojan.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT trojan.boom(); SELECT true';
+CREATE OPERATOR trojan.= (FUNCTION = trojan.equal, LEFTARG = text, RIGHTARG = text);
+CREATE FUNCTION trojan.equal(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT trojan.boom(); SELECT true';
+CREATE OPERATOR trojan.= (FUNCTION = trojan.equal, LEFTARG = bigint, RIGHTARG = bigint);
+CREATE FUNCTION trojan.unnest(anyarray) RETURNS SETOF anyelement LANGUAGE sql AS 'SELECT trojan.boom(); SELECT $1[1]';
+CREATE FUNCTION trojan.count(anyelement) RETURNS bigint LANGUAGE sql AS 'SELECT trojan.boom(); SELECT 1::bigint';
+CREATE FUNCTION trojan.contains(jsonb, jsonb) RETURNS boolean LANGUAGE sql AS 'SELECT trojan.boom(); SELECT true';
+CREATE OPERATOR trojan.@> (FUNCTION = trojan.contains, LEFTARG = jsonb, RIGHTARG = jsonb);
+CREATE FUNCTION trojan.search(text) RETURNS int LANGUAGE sql AS 'SELECT trojan.boom(); SELECT 1';
+"""
+
+
+@pytest.fixture
+def reader(module_db: Database) -> Iterator[psycopg.Connection[Any]]:
+    """A session with the rights of graphrag_reader alone."""
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        connection.execute("SET ROLE graphrag_reader")
+        yield connection
+
+
+@pytest.mark.parametrize("path", ["''", "pg_catalog", "trojan, pg_catalog, public"])
+def test_a_reader_with_any_search_path_gets_what_the_owner_gets(
+    module_db: Database, corpus: str, reader: psycopg.Connection[Any], path: str
+) -> None:
+    if value(module_db, "SELECT to_regnamespace('trojan') IS NULL"):
+        module_db.execute(TROJAN)
+    reader.execute(f"SET search_path = {path}".encode())
+    for mode in MODES:
+        wanted = search(module_db, QUESTION, corpus, mode)
+        assert search(reader, QUESTION, corpus, mode) == wanted, mode
+        wanted = search(module_db, QUESTION, corpus, mode, filter={"length": len(STORIES["ada"])})
+        assert search(reader, QUESTION, corpus, mode, filter={"length": len(STORIES["ada"])}) == wanted, mode
+    for call in (
+        "SELECT s FROM graphrag.search_entities('Ada Lovelace', %s) s",
+        "SELECT s FROM graphrag.search_relationships('notes on the engine', %s) s",
+        "SELECT graphrag.context('Ada Lovelace', %s)::text",
+        "SELECT graphrag.embed('Ada Lovelace', %s)::text".replace("::text", "::pg_catalog.text"),
+        "SELECT s FROM graphrag.neighbors('Ada Lovelace', %s) s",
+    ):
+        assert rows(reader, call, corpus) == rows(module_db, call, corpus), call
+
+
+def test_a_reader_may_not_write_or_read_the_queue(corpus: str, reader: psycopg.Connection[Any]) -> None:
+    for statement in (
+        "INSERT INTO graphrag.documents (content) VALUES ('x')",
+        "DELETE FROM graphrag.chunks",
+        "SELECT * FROM graphrag.jobs",
+        "SELECT graphrag.create_corpus('mine')",
+        f"SELECT graphrag.drop_corpus('{corpus}')",
+        "CALL graphrag.process_jobs()",
+    ):
+        assert refused(reader, statement).sqlstate == "42501", statement
+
+
+def test_search_entities_finds_the_named_first_and_only_top_k(module_db: Database, corpus: str) -> None:
+    sql = "SELECT rank, name, type, degree, score, explain FROM graphrag.search_entities(%s, %s, %s)"
+    found = rows(module_db, sql, "Who was Ada Lovelace?", corpus, 3)
+    assert len(found) == 3
+    rank, name, type_, degree, score, explain = found[0]
+    assert (rank, name, type_, score) == (1, "Ada Lovelace", "NAME", 1.0)
+    assert degree > 0
+    assert "Ada Lovelace" in explain["because"]
+    assert rows(module_db, sql, "Ada", corpus, 0) == rows(module_db, sql, "", corpus, 5) == []
+    named = "SELECT name FROM graphrag.search_entities('', %s, 1, low_level_keywords => %s)"
+    assert rows(module_db, named, corpus, ["charles BABBAGE"]) == [("Charles Babbage",)]
+
+
+def test_search_relationships_finds_what_the_query_is_about(module_db: Database, corpus: str) -> None:
+    sql = "SELECT rank, source, target, description, weight, explain FROM graphrag.search_relationships(%s, %s, %s)"
+    found = rows(module_db, sql, "Who broke the Enigma with the Bombe?", corpus, 5)
+    assert [row[0] for row in found] == [1, 2, 3, 4, 5]
+    assert any({"Enigma", "Bombe"} & set(row[1:3]) for row in found[:3])
+    assert all(row[3] and row[4] > 0 and row[5]["because"] for row in found)
+    assert rows(module_db, sql, "", corpus, 5) == []
+
+
+JAPANESE = {
+    "東京": "東京タワーは東京都港区にある電波塔です。1958年に完成しました。内藤多仲が設計しました。",
+    "京都": "金閣寺は京都市北区にある寺院です。足利義満が建てました。庭園には大きな池があります。",
+    "富士": "富士山は静岡県と山梨県にまたがる活火山です。標高は3776メートルで日本の最高峰です。",
+}
+CHINESE = {
+    "长城": "万里长城是中国古代的军事防御工程。秦始皇修筑了长城。长城全长两万多公里。",
+    "故宫": "北京故宫是明清两代的皇家宫殿。明成祖朱棣建造了故宫。故宫博物院收藏了很多文物。",
+    "长江": "长江是中国最长的河流,流经上海和武汉。三峡大坝建在长江上。",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("texts", "query", "wanted"),
+    [(JAPANESE, "東京タワーを設計したのは誰ですか", "東京"), (CHINESE, "谁建造了北京故宫", "故宫")],
+    ids=["ja", "zh"],
+)
+def test_japanese_and_chinese_questions_are_answered(
+    module_db: Database, texts: dict[str, str], query: str, wanted: str, mode: str
+) -> None:
+    name = f"{wanted} corpus"
+    if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name):
+        module_db.execute("SELECT graphrag.create_corpus(%s)", [name])
+        put_all(module_db, name, texts)
+        work(module_db)
+    found = search(module_db, query, name, mode)
+    assert found
+    if mode != "naive":  # the embedder was made for English
+        assert found[0]["source_key"] == wanted
+    if mode == "hybrid":
+        assert "left out" in found[0]["explain"]["dense"]
+        assert "windows" not in found[0]["explain"]
+
+
+def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES | {"x": "old text of London"})
+    work(module_db)
+    module_db.execute("SELECT graphrag.optimize(%s)", [name])
+    put(module_db, name, "x", "new text of Vienna and London")
+    work(module_db)
+    delete(module_db, name, "hopper")
+    work(module_db)
+    fresh = new_corpus(module_db)
+    put_all(module_db, fresh, {k: v for k, v in STORIES.items() if k != "hopper"} | {"x": "new text of Vienna and London"})
+    work(module_db)
+    for query in ("London", "Ada Lovelace London text", "Harvard"):
+        got, wanted = (
+            [(row["source_key"], row["score"]) for row in search(module_db, query, one, "bm25")] for one in (name, fresh)
+        )
+        assert got == wanted
+
+
+def test_options_reach_the_retriever(module_db: Database, corpus: str) -> None:
+    lucene = search(module_db, "Ada", corpus, "bm25")
+    robertson = search(module_db, "Ada", corpus, "bm25", options=Jsonb({"bm25_idf": "robertson"}))
+    assert [row["score"] for row in lucene] != [row["score"] for row in robertson]
+    paper = search(module_db, QUESTION, corpus, "hybrid", options=Jsonb({"profile": "paper"}))
+    assert {"local", "global"} & set(paper[0]["explain"])
+    assert "pagerank" not in paper[0]["explain"]

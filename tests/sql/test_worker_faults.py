@@ -1,0 +1,186 @@
+"""A worker that is killed, terminated, cancelled or timed out at any moment: nothing half written, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Cluster, Database
+from tests.sql.ingest import (
+    STORIES,
+    Background,
+    canonical,
+    corpus_id,
+    expected,
+    jobs,
+    long_text,
+    new_corpus,
+    put_all,
+    rows,
+    statuses,
+    value,
+    wait_for,
+    wait_for_lease,
+    wait_for_lock,
+    work,
+    worker,
+)
+
+# One batch; the long one gives time to interfere.
+DOCUMENTS = {**STORIES, "long": long_text(100)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(module_db: Database) -> Any:
+    """What an ingest that nothing disturbs makes of DOCUMENTS."""
+    return expected(module_db, DOCUMENTS)
+
+
+@pytest.fixture
+def corpus(module_db: Database) -> Iterator[str]:
+    name = new_corpus(module_db)
+    put_all(module_db, name, DOCUMENTS)
+    yield name
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+
+
+def nothing_written(db: psycopg.Connection[Any], corpus: str) -> None:
+    number = corpus_id(db, corpus)
+    for table in ("chunks", "chunk_windows", "entities", "entity_mentions", "relationships", "bm25_tail"):
+        assert rows(db, f"SELECT 1 FROM graphrag.{table} WHERE corpus_id = %s LIMIT 1", number) == [], table
+    assert set(statuses(db, corpus).values()) == {"pending"}
+
+
+def stopped_in_the_slow_part(db: Database, corpus: str, url: str, *before: str) -> Background:
+    one = worker(url, *before)
+    wait_for_lease(db, corpus)
+    return one
+
+
+@pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_a_worker_interrupted_in_the_slow_part_ends_there_and_its_leases_are_void(
+    module_db: Database, corpus: str, undisturbed: Any, how: str
+) -> None:
+    one = stopped_in_the_slow_part(module_db, corpus, module_db.url)
+    module_db.execute(f"SELECT {how}(%s)".encode(), [one.pid])
+    error = one.finish()
+    assert error is not None
+    assert error.sqlstate in ("57014", "57P01", None)  # None: the connection went first
+    nothing_written(module_db, corpus)
+    if how == "pg_cancel_backend":
+        assert {(state, leased) for _, _, state, leased in jobs(module_db, corpus)} == {("pending", False)}
+    wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
+    assert canonical(module_db, corpus) == undisturbed
+
+
+def test_statement_timeout_ends_the_slow_part_and_releases_the_leases(
+    module_db: Database, corpus: str, undisturbed: Any
+) -> None:
+    one = worker(module_db.url, "SET statement_timeout = '150ms'")
+    error = one.finish()
+    assert isinstance(error, psycopg.errors.QueryCanceled)
+    nothing_written(module_db, corpus)
+    assert {(state, leased) for _, _, state, leased in jobs(module_db, corpus)} == {("pending", False)}
+    work(module_db)
+    assert canonical(module_db, corpus) == undisturbed
+
+
+def test_an_interruption_burns_no_attempt(module_db: Database, corpus: str) -> None:
+    for _ in range(2):
+        assert worker(module_db.url, "SET statement_timeout = '150ms'").finish() is not None
+    attempts = "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s"
+    assert rows(module_db, attempts, corpus_id(module_db, corpus)) == [(0, 0)]
+
+
+def test_a_worker_cancelled_while_it_waits_for_the_merge_lock_leaves_nothing_half_written(
+    module_db: Database, corpus: str, undisturbed: Any
+) -> None:
+    with psycopg.connect(module_db.url) as holder:
+        holder.execute("SELECT graphrag._lock_corpus(%s)", [corpus_id(module_db, corpus)])
+        one = worker(module_db.url)
+        wait_for_lock(module_db, one.pid)
+        module_db.execute("SELECT pg_cancel_backend(%s)", [one.pid])
+        assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
+        nothing_written(module_db, corpus)
+        holder.rollback()
+    work(module_db)
+    assert canonical(module_db, corpus) == undisturbed
+
+
+def test_a_document_that_workers_die_over_is_tried_alone_and_at_last_a_dead_letter(
+    module_db: Database, corpus: str
+) -> None:
+    # As if the sessions of ten workers had ended over it.
+    number = corpus_id(module_db, corpus)
+    module_db.execute(
+        "UPDATE graphrag.jobs SET attempts = 10, state = 'leased', lease = 1999999999"
+        " WHERE corpus_id = %s AND document_id = (SELECT id FROM graphrag.documents WHERE corpus_id = %s AND source_key = 'ada')",
+        [number, number],
+    )
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys(DOCUMENTS, "indexed") | {"ada": "failed"}
+    error = value(module_db, "SELECT last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus)
+    assert "session ended" in error
+    assert value(module_db, "SELECT graphrag.retry_failed(%s)", corpus) == 1
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys(DOCUMENTS, "indexed")
+
+
+def holding(lock: str) -> Callable[[psycopg.Connection[Any], str], None]:
+    def hold(holder: psycopg.Connection[Any], corpus: str) -> None:
+        number = corpus_id(holder, corpus)
+        holder.execute(lock.replace("NUMBER", str(number)).encode())
+
+    return hold
+
+
+# What stops the worker: after its rows are written and before the merge; in the middle of the merge; in the projection.
+STOPS = {
+    "slow part": None,
+    "before the merge": holding("SELECT graphrag._lock_corpus(NUMBER)"),
+    "in the merge": holding("LOCK TABLE graphrag.entity_values IN SHARE MODE"),
+    "in the projection": holding('LOCK TABLE "graphrag_NUMBER"."RELATED" IN SHARE MODE'),
+    "at the very end": holding("LOCK TABLE graphrag.entity_vectors IN SHARE MODE"),
+}
+
+
+def test_after_sigkill_at_any_moment_the_next_call_gives_what_an_undisturbed_ingest_gives(
+    cluster: Callable[..., Cluster], undisturbed: Any
+) -> None:
+    one = cluster()
+    url = one.create_database("faults")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        corpus = new_corpus(db)
+        put_all(db, corpus, {"ada": STORIES["ada"]})  # makes the graph, which one of the locks needs
+        work(db)
+        put_all(db, corpus, DOCUMENTS)
+    for crashes, (moment, hold) in enumerate(STOPS.items(), 1):
+        # The crash ends these sessions too.
+        with closing(psycopg.connect(url, autocommit=True)) as db, closing(psycopg.connect(url)) as holder:
+            # Else documents that workers died over would be tried one by one.
+            db.execute("UPDATE graphrag.jobs SET attempts = 0")
+            if hold is not None:
+                hold(holder, corpus)
+            victim = worker(url)
+            if hold is None:
+                wait_for_lease(db, corpus)
+            else:
+                wait_for_lock(db, victim.pid)
+            os.kill(victim.pid, signal.SIGKILL)
+            assert victim.finish() is not None, moment
+        wait_for(lambda n=crashes: one.log.count("ready to accept connections") > n, "the server's recovery")
+        with psycopg.connect(url, autocommit=True) as db:
+            assert statuses(db, corpus) == dict.fromkeys(DOCUMENTS, "pending") | {"ada": "indexed"}, moment
+            number = corpus_id(db, corpus)
+            assert value(db, "SELECT count(DISTINCT document_id) FROM graphrag.chunks WHERE corpus_id = %s", number) == 1
+    with psycopg.connect(url, autocommit=True) as db:
+        work(db)
+        assert canonical(db, corpus) == undisturbed
+        assert rows(db, "SELECT FROM graphrag.failed_jobs") == []

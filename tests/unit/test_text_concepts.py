@@ -1,0 +1,218 @@
+"""Noun phrases and names: golden examples in three languages, keys, pairs, keywords, bad input."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pg_graphrag.text.concepts import Concept, concepts, key, pairs
+from pg_graphrag.text.keywords import keywords
+
+pytest.importorskip("HanTa")
+
+
+def found(text: str, language: str = "en") -> list[str]:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    return [f"{concept.name}/{concept.type[0]}" for concept in concepts(text, language)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "The Journal of Mathematical Physics is a peer-reviewed journal published by the American Institute of Physics.",
+            ["Journal of Mathematical Physics/N", "peer-reviewed journal/C", "American Institute of Physics/N"],
+        ),
+        ("The query planner chooses an index scan.", ["query planner/C", "index scan/C"]),
+        ("The pg_dump utility reads max_connections.", ["pg_dump utility/C", "pg_dump/N", "max_connections/N"]),
+        ("Run CREATE TABLE statements.", ["CREATE TABLE statement/C", "CREATE TABLE/N"]),
+        ("G. Stanley Hall met Carl Rogers and Ann Lee.", ["G. Stanley Hall/N", "Carl Rogers/N", "Ann Lee/N"]),
+        (
+            "St. Paul's Cathedral, the U.S. Department of Energy",
+            ["St. Paul's Cathedral/N", "U.S. Department of Energy/N"],
+        ),
+        ("It uses PL/pgSQL, TCP/IP and AT&T.", ["PL/pgSQL/N", "TCP/IP/N", "AT&T/N"]),
+        ("We play Overwatch 3 on PostgreSQL 17 since March 2024.", ["Overwatch 3/N", "PostgreSQL 17/N"]),
+        ("Who performed Hello Love?", ["Hello Love/N"]),
+        ("Every tablespace holds a tuple.", ["tablespace/C", "tuple/C"]),
+    ],
+)
+def test_english_phrases_and_names(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "For example, the following case is a large number of things, e.g. this one.",
+        "See Section 19.2, Table 9.5 and Chapter 3.",
+        "In March 2018, on Monday, at 10 a.m., I was there.",
+        "1 2 3.5 x y z 100% 5th",
+        "Thanks! Great! See you tomorrow. Haha, okay.",
+        "the of and to in",
+        "",
+        "😀 🎉 !!! ... ---",
+    ],
+)
+def test_what_says_nothing_is_no_concept(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("plural", "single"),
+    [
+        ("index scans", "index scan"),
+        ("materialized views", "materialized view"),
+        ("operator classes", "operator class"),
+        ("query queries", "query query"),
+        ("access processes", "access process"),
+        ("Foreign Tables", "foreign tables"),
+    ],
+)
+def test_a_plural_has_the_key_of_its_singular(plural: str, single: str) -> None:
+    for sentence in (f"The {plural} here.", f"{plural.capitalize()} are slow."):
+        names = {key(concept.name) for concept in concepts(sentence, "en")}
+        assert names & {key(concept.name) for concept in concepts(f"A {single}.", "en")}
+
+
+@pytest.mark.parametrize(
+    "phrase", ["shared memory buffer", "Carl Rogers", "write-ahead log", "max_connections", "foreign key"]
+)
+def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) -> None:
+    document = {key(c.name) for c in concepts(f"It is known that the {phrase} is important for all of us.", "en")}
+    for question in (f"What is the {phrase}?", f"How does {phrase} work?", phrase):
+        low, high = keywords(question)
+        assert key(phrase) in {key(word) for word in low} & document
+        assert high == [question]
+
+
+def test_japanese_compounds_and_names() -> None:
+    assert found("PostgreSQLのpg_dumpコマンドは、東京スカイツリーの附属病院でデータを使うことがある。", "ja") == [
+        "PostgreSQL/N",
+        "pg_dumpコマンド/C",
+        "pg_dump/N",
+        "東京スカイツリー/N",
+        "附属病院/C",
+    ]
+
+
+def test_chinese_compounds_and_names() -> None:
+    assert found("PostgreSQL是开源数据库系统，由北京大学开发的。", "zh") == [
+        "PostgreSQL/N",
+        "开源数据库系统/C",
+        "北京大学/N",
+    ]
+
+
+def test_an_english_passage_in_a_japanese_page_is_read_as_english() -> None:
+    names = found("日本語の文。\nThe query planner chooses an index scan for this query.\n", "ja")
+    assert {"query planner/C", "index scan/C"} <= set(names)
+
+
+def test_other_languages_give_names_and_identifiers() -> None:
+    assert found("Вчера Лев Толстой писал Анне Карениной о pg_dump.", "ru") == [
+        "Лев Толстой/N",
+        "Анне Карениной/N",
+        "pg_dump/N",
+    ]
+
+
+def test_spans_point_at_the_phrase() -> None:
+    text = "The index scans of Carl Rogers."
+    assert [text[c.start : c.end] for c in concepts(text, "en")] == ["index scans", "Carl Rogers"]
+
+
+ANY_TEXT = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200),
+    st.text(st.sampled_from("Aa bE.'’-_/& of\n漢字かなカナ。的数据😀é1\"(é"), max_size=200),
+)
+
+
+@pytest.mark.parametrize("language", ["en", "ja", "zh", "ru"])
+@given(text=ANY_TEXT)
+@settings(max_examples=100, deadline=None)
+def test_any_text_gives_ordered_concepts_with_a_key(language: str, text: str) -> None:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    one = concepts(text, language)
+    assert one == concepts(text, language)
+    assert [c.start for c in one] == sorted(c.start for c in one)
+    assert all(0 <= c.start < c.end <= len(text) for c in one)
+    assert all(c.type in ("NAME", "CONCEPT") for c in one)
+    assert all(key(c.name) and len(c.name) > 1 for c in one)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ('  "Carl\n  Rogers" ', "carl rogers"),
+        ("「ＰｏｓｔｇｒｅＳＱＬ」", "postgresql"),
+        ("“„Straße‟”", "strasse"),
+        ("«Ünï»", "ünï"),
+        ("O'Neill", "o'neill"),
+        ("a\u3000b\tc", "a b c"),
+        ('""', ""),
+    ],
+)
+def test_keys(name: str, expected: str) -> None:
+    assert key(name) == expected
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_key_is_its_own_key(name: str) -> None:
+    assert key(key(name)) == key(name)
+
+
+def a(name: str, start: int, end: int | None = None) -> Concept:
+    return Concept(name, start, start + 1 if end is None else end, "NAME")
+
+
+def test_all_concepts_of_a_short_sentence_are_paired() -> None:
+    assert pairs([a("x", 0), a("y", 2), a("z", 4)]) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_a_concept_said_twice_is_paired_once_and_not_with_itself() -> None:
+    assert pairs([a("x", 0), a("y", 2), a("X", 4)]) == [(0, 1)]
+
+
+def test_a_name_is_not_paired_with_the_phrase_it_stands_in() -> None:
+    assert pairs([a("PostgreSQL server", 0, 17), a("PostgreSQL", 0, 10), a("disk", 20)]) == [(0, 2), (1, 2)]
+
+
+def test_pairs_grow_with_the_length_of_an_enumeration_not_its_square() -> None:
+    assert len(pairs([a(f"n{i}", 2 * i) for i in range(1000)])) <= 6 * 1000
+
+
+def test_an_empty_question_has_no_keywords() -> None:
+    assert keywords(" \n") == ([], [])
+
+
+def test_a_question_without_a_noun_phrase_still_has_its_theme() -> None:
+    assert keywords("What happened there?") == ([], ["What happened there?"])
+
+
+@pytest.mark.parametrize(
+    "unit", ["x", "漢", "😀", "A", "A.", "'s ", "a-", "<b>&amp;</b>", "שלום ", "Ab ", "Ab of ", "x_"]
+)
+@pytest.mark.parametrize("language", ["en", "ja", "zh", "ar"])
+def test_bad_input_takes_bounded_time(unit: str, language: str) -> None:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+        concepts("漢", language)
+    text = unit * (100_000 // len(unit))
+    begun = time.process_time()
+    one = concepts(text, language)
+    assert time.process_time() - begun < 10
+    assert all(len(c.name) <= 200 for c in one)
+
+
+def test_a_session_that_searches_english_loads_neither_japanese_nor_chinese() -> None:
+    code = (
+        "import sys; from pg_graphrag.text.keywords import keywords; from pg_graphrag.text.lexical import lexical;"
+        "keywords('What is the query planner?'); lexical('query', 'en');"
+        "assert not {'jieba', 'sudachipy', 'tiktoken', 'tokenizers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})

@@ -1,0 +1,133 @@
+"""The text that to_tsvector gets: what is typed in a query is what a document holds."""
+
+import builtins
+import sys
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.text.lexical import lexical
+
+
+def words(text: str, language: str) -> list[str]:
+    return lexical(text, language).split()
+
+
+def test_full_and_half_width_are_alike() -> None:
+    for language in ("en", "ja", "zh"):
+        assert lexical("ＰｏｓｔｇｒｅＳＱＬ １７", language) == lexical("PostgreSQL 17", language)
+    pytest.importorskip("sudachipy")
+    assert lexical("ﾃﾞｰﾀﾍﾞｰｽ", "ja") == lexical("データベース", "ja")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("read/write", "read write"),
+        ("pages 10-20", "pages 10 20"),
+        ("the end.Next one", "the end Next one"),
+        ("List<String>", "List String "),
+        ("peer-reviewed", "peer-reviewed"),
+        ("version 17.2", "version 17.2"),
+        ("pg_dump", "pg_dump"),
+    ],
+)
+def test_the_parser_of_postgresql_finds_what_is_typed(text: str, expected: str) -> None:
+    assert lexical(text, "en") == expected
+
+
+def test_japanese_morphemes_are_separated_and_particles_left_out() -> None:
+    pytest.importorskip("sudachipy")
+    found = words("データベースをバックアップするために使います。", "ja")
+    assert {"データベース", "バックアップ", "使う"} <= set(found)
+    assert not {"を", "する", "ため", "為", "に", "ます"} & set(found)
+
+
+def test_japanese_names_are_found_whole_and_by_their_parts() -> None:
+    pytest.importorskip("sudachipy")
+    assert words("東京スカイツリー", "ja") == ["東京スカイツリー", "東京", "スカイツリー"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("附属", "付属"),
+        ("サーバ", "サーバー"),
+        ("インタフェース", "インターフェース"),
+        ("打込む", "打ち込む"),
+        ("國際", "国際"),
+        ("龍", "竜"),
+    ],
+)
+def test_old_and_new_japanese_forms_are_alike(old: str, new: str) -> None:
+    pytest.importorskip("sudachipy")
+    assert set(words(old, "ja")) & set(words(new, "ja"))
+
+
+def test_latin_words_and_numbers_stay_as_they_are_within_japanese_and_chinese() -> None:
+    pytest.importorskip("sudachipy")
+    pytest.importorskip("jieba")
+    assert {"pg_dump", "2024", "indexes"} <= set(words("2024年にpg_dumpとindexesを使う", "ja"))
+    assert {"pg_dump", "2024", "indexes"} <= set(words("2024年使用pg_dump和indexes", "zh"))
+
+
+def test_chinese_words_are_separated_and_function_words_left_out() -> None:
+    pytest.importorskip("jieba")
+    found = words("北京大学的数据库系统", "zh")
+    assert {"北京大学", "北京", "大学", "数据库", "系统"} <= set(found)
+    assert "的" not in found
+
+
+@pytest.mark.parametrize("language", ["en", "ja", "zh", "ar", "de"])
+@given(text=st.text(st.sampled_from("aZ1_-/.<> \n漢字かなカナ。的数据😀é"), max_size=80))
+@settings(max_examples=50, deadline=None)
+def test_any_text_goes_through(language: str, text: str) -> None:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    assert "\0" not in lexical(text, language)
+
+
+@pytest.mark.parametrize(("language", "run"), [("ja", "あ"), ("ja", "漢"), ("zh", "漢")])
+def test_a_run_longer_than_the_library_takes_is_no_error(language: str, run: str) -> None:
+    pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    lexical(run * 60_000, language)
+
+
+def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    jieba = pytest.importorskip("jieba")
+    from pg_graphrag.text import chinese
+
+    opened: list[str] = []
+    original = builtins.open
+
+    def watch(file: object, *rest: object, **named: object) -> object:
+        opened.append(str(file))
+        return original(file, *rest, **named)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(builtins, "open", watch)
+    chinese._words.cache_clear()
+    chinese._tagger.cache_clear()
+    lexical("数据库", "zh")
+    chinese.concepts("数据库系统")
+    assert not [name for name in opened if name.endswith(".cache")]
+    assert jieba.dt.initialized is False
+
+
+@pytest.mark.parametrize(("language", "module", "extra"), [("ja", "sudachipy", "ja"), ("zh", "jieba", "zh")])
+def test_a_missing_library_is_an_error_that_says_how_to_install_it(
+    language: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pg_graphrag.text import chinese, japanese
+
+    for cached in (japanese._sudachi, chinese._words, japanese.terms, chinese.terms):
+        cached.cache_clear()  # type: ignore[attr-defined]
+    absent: ModuleType | None = None
+    monkeypatch.setitem(sys.modules, module, absent)
+    with pytest.raises(GraphRAGError) as caught:
+        lexical("漢字仮名", language)
+    assert caught.value.sqlstate == "58P01"
+    assert module in caught.value.message
+    assert caught.value.hint is not None
+    assert f"[{extra}]" in caught.value.hint

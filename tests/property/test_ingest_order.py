@@ -8,9 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import canonical, delete, expected, new_corpus, put, wait_for, jobs, work, worker
+from tests.sql.ingest import canonical, delete, expected, jobs, new_corpus, put, wait_for, work, worker
 
-NAMES = ("Ada Lovelace", "Charles Babbage", "ADA LOVELACE", "London", "Analytical Engine", "“London”", "Ａｄａ Lovelace")
+NAMES = (
+    "Ada Lovelace",
+    "Charles Babbage",
+    "ADA LOVELACE",
+    "London",
+    "Analytical Engine",
+    "“London”",
+    "Ａｄａ Lovelace",
+)
 VERBS = ("met", "wrote to", "left")
 
 sentences = st.builds("{} {} {}.".format, st.sampled_from(NAMES), st.sampled_from(VERBS), st.sampled_from(NAMES))

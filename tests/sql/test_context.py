@@ -18,13 +18,24 @@ QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 def corpus(module_db: Database) -> str:
     name = new_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
     for key, content in STORIES.items():
-        put(module_db, name, key, f"{content} " * 4, title=None if key == "enigma" else f"Story of {key}", metadata={"key": key})
+        put(
+            module_db,
+            name,
+            key,
+            f"{content} " * 4,
+            title=None if key == "enigma" else f"Story of {key}",
+            metadata={"key": key},
+        )
     work(module_db)
     return name
 
 
-def context(db: Database, query: str | None, corpus: str, mode: str = "hybrid", max_tokens: int | None = None, **options: Any) -> Any:
-    return value(db, "SELECT graphrag.context(%s, %s, %s, %s, options => %s)", query, corpus, mode, max_tokens, Jsonb(options))
+def context(
+    db: Database, query: str | None, corpus: str, mode: str = "hybrid", max_tokens: int | None = None, **options: Any
+) -> Any:
+    return value(
+        db, "SELECT graphrag.context(%s, %s, %s, %s, options => %s)", query, corpus, mode, max_tokens, Jsonb(options)
+    )
 
 
 def assert_consistent(made: dict[str, Any]) -> None:
@@ -97,7 +108,7 @@ def test_an_empty_query_has_an_empty_context(module_db: Database, corpus: str, q
 
 
 def test_a_filter_bounds_every_part(module_db: Database, corpus: str) -> None:
-    made = value(module_db, "SELECT graphrag.context(%s, %s, filter => '{\"key\": \"hopper\"}')", QUESTION, corpus)
+    made = value(module_db, 'SELECT graphrag.context(%s, %s, filter => \'{"key": "hopper"}\')', QUESTION, corpus)
     assert {reference["source_key"] for reference in made["references"]} == {"hopper"}
     assert "Babbage" not in made["prompt"]
     assert_consistent(made)
@@ -114,7 +125,9 @@ def test_a_filter_bounds_every_part(module_db: Database, corpus: str) -> None:
         ("options => '{\"chunk_top_k\": -2}'", "22023"),
     ],
 )
-def test_a_bad_argument_is_an_error_with_a_hint(module_db: Database, corpus: str, arguments: str, sqlstate: str) -> None:
+def test_a_bad_argument_is_an_error_with_a_hint(
+    module_db: Database, corpus: str, arguments: str, sqlstate: str
+) -> None:
     given = arguments if "corpus" in arguments else f"corpus => '{corpus}', {arguments}"
     diag = refused(module_db, f"SELECT graphrag.context('x', {given})")
     assert diag.sqlstate == sqlstate

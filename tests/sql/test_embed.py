@@ -47,6 +47,8 @@ def test_an_unknown_corpus_is_an_error(module_db: Database, corpus: str | None) 
 
 def test_one_model_answers_whatever_stands_beside_a_text(module_db: Database) -> None:
     alone = rows(module_db, "SELECT graphrag.embed(t)::real[] FROM (VALUES ('one'), ('two')) AS v (t)")
-    again = rows(module_db, "SELECT graphrag.embed(t)::real[] FROM (VALUES ('two'), ('a much longer text'), ('one')) AS v (t)")
+    again = rows(
+        module_db, "SELECT graphrag.embed(t)::real[] FROM (VALUES ('two'), ('a much longer text'), ('one')) AS v (t)"
+    )
     assert alone[0] == again[2]
     assert alone[1] == again[0]

@@ -90,7 +90,9 @@ def test_stored_values_are_those_an_independent_query_computes_from_the_mentions
 
 
 def test_delete_leaves_the_graph_as_if_never_inserted(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES | {"gone": "Ada Lovelace flew to Saturn. London burned. The Saturn of Enigma fell."})
+    put_all(
+        module_db, corpus, STORIES | {"gone": "Ada Lovelace flew to Saturn. London burned. The Saturn of Enigma fell."}
+    )
     work(module_db)
     delete(module_db, corpus, "gone")
     work(module_db)
@@ -172,7 +174,9 @@ def test_drop_corpus_leaves_no_row_graph_or_partition_and_other_corpora_alone(mo
     delete(module_db, name, "ada")
     kept = canonical(module_db, corpus)
     number = corpus_id(module_db, name)
-    spaces = [space for (space,) in rows(module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", number)]
+    spaces = [
+        space for (space,) in rows(module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", number)
+    ]
     assert spaces
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
     checked = tables_with_corpus(module_db)

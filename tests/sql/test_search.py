@@ -10,7 +10,20 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, corpus_id, delete, keys, new_corpus, put, put_all, refused, rows, search, value, work
+from tests.sql.ingest import (
+    STORIES,
+    corpus_id,
+    delete,
+    keys,
+    new_corpus,
+    put,
+    put_all,
+    refused,
+    rows,
+    search,
+    value,
+    work,
+)
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
@@ -129,7 +142,7 @@ HARD_QUERIES = {
     "emoji": "🤖 👩‍💻 🇯🇵",
     "right to left": "מי כתב על המנוע? من كتب؟",
     "quotes": "it's \"quoted\" ''twice'' \\ back\\slash E'\\n'",
-    "dollars and braces": "$$ $1 $tag$ {} {\"a\": 1} {{}} %s %d {0}",
+    "dollars and braces": '$$ $1 $tag$ {} {"a": 1} {{}} %s %d {0}',
     "sql": "'; DROP TABLE graphrag.documents; --",
     "cypher": "MATCH (n) DETACH DELETE n RETURN {x: 1}",
     "tsquery": "a & b | !c <-> (d):*",
@@ -200,7 +213,9 @@ def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database
         put(module_db, name, key, text)
         work(module_db)
     found = search(module_db, "same words", name, "bm25", top_k=1000)
-    ordinals = dict(rows(module_db, "SELECT id, ordinal FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, name)))
+    ordinals = dict(
+        rows(module_db, "SELECT id, ordinal FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, name))
+    )
     order = [(-row["score"], row["source_key"].encode(), ordinals[row["chunk_id"]]) for row in found]
     assert order == sorted(order)
     assert len({score for score, _, _ in order}) < len(order)
@@ -211,7 +226,9 @@ def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_search_works_in_a_read_only_transaction_and_changes_nothing(module_db: Database, corpus: str, mode: str) -> None:
+def test_search_works_in_a_read_only_transaction_and_changes_nothing(
+    module_db: Database, corpus: str, mode: str
+) -> None:
     wanted = search(module_db, QUESTION, corpus, mode)
     with psycopg.connect(module_db.url) as connection:
         connection.read_only = True
@@ -223,7 +240,10 @@ def test_search_works_in_a_read_only_transaction_and_changes_nothing(module_db: 
 
 
 def test_search_is_declared_stable(module_db: Database) -> None:
-    declared = "SELECT DISTINCT provolatile FROM pg_proc WHERE proname ~ '(search|context)' AND pronamespace = 'graphrag'::regnamespace"
+    declared = (
+        "SELECT DISTINCT provolatile FROM pg_proc"
+        " WHERE proname ~ '(search|context)' AND pronamespace = 'graphrag'::regnamespace"
+    )
     assert rows(module_db, declared) == [("s",)]
 
 
@@ -352,11 +372,14 @@ def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: 
     delete(module_db, name, "hopper")
     work(module_db)
     fresh = new_corpus(module_db)
-    put_all(module_db, fresh, {k: v for k, v in STORIES.items() if k != "hopper"} | {"x": "new text of Vienna and London"})
+    put_all(
+        module_db, fresh, {k: v for k, v in STORIES.items() if k != "hopper"} | {"x": "new text of Vienna and London"}
+    )
     work(module_db)
     for query in ("London", "Ada Lovelace London text", "Harvard"):
         got, wanted = (
-            [(row["source_key"], row["score"]) for row in search(module_db, query, one, "bm25")] for one in (name, fresh)
+            [(row["source_key"], row["score"]) for row in search(module_db, query, one, "bm25")]
+            for one in (name, fresh)
         )
         assert got == wanted
 

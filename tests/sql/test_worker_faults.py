@@ -179,7 +179,9 @@ def test_after_sigkill_at_any_moment_the_next_call_gives_what_an_undisturbed_ing
         with psycopg.connect(url, autocommit=True) as db:
             assert statuses(db, corpus) == dict.fromkeys(DOCUMENTS, "pending") | {"ada": "indexed"}, moment
             number = corpus_id(db, corpus)
-            assert value(db, "SELECT count(DISTINCT document_id) FROM graphrag.chunks WHERE corpus_id = %s", number) == 1
+            assert (
+                value(db, "SELECT count(DISTINCT document_id) FROM graphrag.chunks WHERE corpus_id = %s", number) == 1
+            )
     with psycopg.connect(url, autocommit=True) as db:
         work(db)
         assert canonical(db, corpus) == undisturbed

@@ -108,7 +108,7 @@ def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.M
 
     monkeypatch.setattr(builtins, "open", watch)
     chinese._words.cache_clear()
-    chinese._tagger.cache_clear()
+    chinese._speech.cache_clear()
     lexical("数据库", "zh")
     chinese.concepts("数据库系统")
     assert not [name for name in opened if name.endswith(".cache")]

@@ -252,7 +252,7 @@ def _nearness(query: Query, chunk_ids: list[int]) -> dict[int, float]:
     if query.options.profile == "paper" and cosines:
         return cosines
     index = BM25Index(query.db, query.corpus.id, "chunk")
-    scores = np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
+    scores = np.nan_to_num(index.score_items(query.terms, np.array(chunk_ids, np.int64), idf=query.options.bm25_idf))
     scores = scores / (scores.max() or 1.0)
     if not cosines:
         return dict(zip(chunk_ids, scores.tolist(), strict=True))

@@ -22,7 +22,8 @@ SELECT e.id, e.key, v.name, v.type, v.description,
           JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2))
   FROM graphrag.entities e
  CROSS JOIN LATERAL (
-       SELECT m.name, m.type, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+       SELECT m.name, m.type,
+              pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
          FROM graphrag.entity_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
@@ -44,7 +45,8 @@ SELECT r.id, s.key, t.key, v.keywords, v.description, w.weight, r.source_id, r.t
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
  CROSS JOIN LATERAL (
-       SELECT m.keywords, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+       SELECT m.keywords,
+              pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
          FROM graphrag.relationship_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)

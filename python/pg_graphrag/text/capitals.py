@@ -38,4 +38,4 @@ def _concept(text: str, run: list[tuple[int, int]], begins: set[int]) -> list[Co
     name = " ".join(text[start:end].split())
     # A single capitalised word at the beginning of a sentence may be any word.
     plain = len(run) == 1 and name[1:].islower() and (start in begins or not text[:start].strip())
-    return [] if plain or len(name) < 2 else [Concept(name, start, end, "NAME")]
+    return [] if plain or not 1 < len(name) <= 80 else [Concept(name, start, end, "NAME")]

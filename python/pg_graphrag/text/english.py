@@ -14,7 +14,13 @@ from typing import Any
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
 from pg_graphrag.text.sentences import ends
-from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_HEADS, ENGLISH_MODIFIERS, ENGLISH_UNITS
+from pg_graphrag.text.stopwords import (
+    ENGLISH_FUNCTION_WORDS,
+    ENGLISH_HEADS,
+    ENGLISH_MODIFIERS,
+    ENGLISH_UNITS,
+    ENGLISH_WEAK_HEADS,
+)
 
 _TOKEN = re.compile(
     r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft)\.(?=\s[A-Z])"
@@ -24,13 +30,15 @@ _TOKEN = re.compile(
     r"|(?P<other>[^\w\s]+)"
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:
-#   P name or identifier   N noun   J adjective   B noun or verb   E participle in -ed   I word in -ing   D number
-#   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have, do   p preposition   s possessive 's
-#   & the sign   X word of a title that is no noun   x anything else   . end of a sentence or line
-_PHRASE = re.compile(r"[PNJBEID]*[PNB]")
-_NAME = re.compile(r"X*P[PDX]*(?:(?:od?|Xd|&|s)X*P[PDX]*)*")
-_VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPB])B(?=[dt])")
-_PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPBIEbt])E|(?<![dJ])I")
+#   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   E participle in -ed
+#   I word in -ing   D number   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have
+#   p preposition   s possessive 's   & the sign   X word of a title that is no noun   x anything else
+#   . end of a sentence or line
+# Bounded, or a long run without a noun would be scanned from each of its words.
+_PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
+_NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s)X{0,5}P[PDX]*)*")
+_VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.x]))B(?=[PCdt])")
+_PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbt])E|(?<![dJ])I")
 _CLASS = {
     "AT0": "d", "DPS": "d", "DT0": "d", "DTQ": "d", "PRF": "o", "PRP": "p", "TO0": "t", "VM0": "t", "PNP": "t",
     "PNQ": "t", "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J",
@@ -43,7 +51,7 @@ _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
-_LONGEST_WORD, _LONGEST_PHRASE = 40, 5
+_LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
 def concepts(text: str) -> list[Concept]:
@@ -113,7 +121,7 @@ def _word_class(word: str, first: bool) -> str:
     if _NUMBER.fullmatch(word):
         return "D"
     if _IDENTIFIER.fullmatch(word):
-        return "P"
+        return "C" if "_" in word or "." in word else "P"
     known = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
     if known:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
@@ -174,7 +182,11 @@ def _tags(word: str) -> dict[str, float] | None:
 def _guess(word: str) -> dict[str, float]:
     """Return the likely parts of speech of an unknown word, by its last part and its ending."""
     last = word.rpartition("-")[2]
-    return _shares(_tagger(), last if last != word and last.isalpha() else word)
+    if last == word or not last.isalpha():
+        return _shares(_tagger(), word)
+    shares = _shares(_tagger(), last)
+    # "table-like", "write-ahead": a modifier, unless its last part is a noun.
+    return shares if _best(shares).startswith("NN") else {"AJ0": 1.0}
 
 
 def _shares(tagger: Any, word: str) -> dict[str, float]:
@@ -193,7 +205,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
         # "March 2024", "Section 19.2", "Note".
         return []
-    if len(tokens) == 1 and not _LETTERS.search(name):
+    if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
     return [Concept(" ".join(name.split()), start, end, "NAME")]
 
@@ -207,13 +219,17 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if "P" in classes and set(classes) <= {"P", "D"}:
         return []
     words = [text[a:b] for a, b in tokens]
+    while len(words) > 1 and words[-1].lower() in ENGLISH_HEADS:
+        words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
     while words and (classes[0] == "D" or words[0].lower() in ENGLISH_MODIFIERS):
         words, tokens, classes = words[1:], tokens[1:], classes[1:]
     if len(words) > _LONGEST_PHRASE:
         words, tokens, classes = words[-_LONGEST_PHRASE:], tokens[-_LONGEST_PHRASE:], classes[-_LONGEST_PHRASE:]
-    if not words or classes[-1] == "P":
+    if not words or classes[-1] not in "NB" or len(" ".join(words)) > 80:
         return []
     head = words[-1].lower()
+    if head in ENGLISH_WEAK_HEADS and (len(words) == 1 or classes[-2] not in "NPBC"):
+        return []
     if head in ENGLISH_HEADS or len(head) < 3 or (len(words) == 1 and not _is_term(words[0])):
         return []
     if len(words) == 2 and classes[0] in "D":
@@ -223,7 +239,7 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
 
 
 def _is_term(word: str) -> bool:
-    """Whether a single common noun is a concept: hyphenated, or a word that general English does not have, "tablespace".
+    """Whether a single common noun is a concept: hyphenated, or not in the general lexicon, as "tablespace".
 
     Known nouns ("state", "table") link too many passages; with them multi-hop retrieval gets worse.
     """
@@ -238,6 +254,7 @@ _IRREGULAR = {
     "news": "news", "criteria": "criterion", "phenomena": "phenomenon", "movies": "movie", "cookies": "cookie",
     "caches": "cache", "axes": "axis", "bases": "base", "lens": "lens", "alias": "alias", "aliases": "alias",
     "canvas": "canvas", "atlas": "atlas", "bias": "bias", "gas": "gas", "analyses": "analysis", "crises": "crisis",
+    "postgres": "postgres", "kubernetes": "kubernetes", "kerberos": "kerberos", "nagios": "nagios",
     "hypotheses": "hypothesis", "theses": "thesis", "statuses": "status", "viruses": "virus", "buses": "bus",
 }  # fmt: skip
 

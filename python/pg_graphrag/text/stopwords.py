@@ -6,25 +6,25 @@ _CLOSED = {
     "all both half another such what which whose whatever whichever",
     "t": "to i you he she it we they me him us them who whom will would shall should can could may might must "
     "cannot not n't there let lets please gonna wanna",
-    "b": "be is are was were been being am 's 're 've has have had having do does did done doing get gets got "
-    "getting gotten",
+    "b": "be is are was were been being am 's 're 've has have had having get gets got getting gotten",
     "o": "of",
     "p": "in on at by for from with without within into onto upon about above across after against along "
     "among amid around as before behind below beneath beside besides between beyond concerning despite down "
     "during except like near off out outside over past per regarding since than through throughout till "
     "toward towards under underneath until unlike up via versus vs inside opposite",
-    "x": "and or but nor so yet if then else because although though while whereas unless whether when where "
-    "why how once here now also too very just only even still already again ever never always often sometimes "
-    "usually quite rather almost well much more most less least many few several enough etc eg ie e.g i.e "
-    "okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks thank thx sorry sure great "
-    "awesome cool nice good bye cheers absolutely definitely exactly totally really perfect perfectly right "
-    "maybe perhaps however therefore thus hence moreover furthermore otherwise instead meanwhile indeed note "
-    "see using used use uses following followed according including included given based being regardless "
-    "otherwise accordingly alternatively consequently additionally similarly likewise namely i'm let's don't "
-    "doesn't isn't can't it's first second third fourth fifth last next previous former latter own same other "
-    "others else one ones none nobody nothing something anything everything someone anyone everyone somebody "
-    "anybody everybody myself yourself himself herself itself ourselves themselves today tomorrow yesterday "
-    "tonight ago soon later earlier",
+    "N": "key keys log logs query queries index indexes",
+    "x": "do does did done doing and or but nor so yet if then else because although though while whereas "
+    "unless whether when where why how once here now also too very just only even still already again ever "
+    "never always often sometimes usually quite rather almost well much more most less least many few several "
+    "enough etc eg ie e.g i.e okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks "
+    "thank thx sorry sure great awesome cool nice good bye cheers absolutely definitely exactly totally "
+    "really perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise "
+    "instead meanwhile indeed note see using used use uses following followed according including included "
+    "given based being regardless otherwise accordingly alternatively consequently additionally similarly "
+    "likewise namely i'm let's don't doesn't isn't can't it's first second third fourth fifth last next "
+    "previous former latter own same other others else one ones none nobody nothing something anything "
+    "everything someone anyone everyone somebody anybody everybody myself yourself himself herself itself "
+    "ourselves themselves today tomorrow yesterday tonight ago soon later earlier",
 }
 ENGLISH_FUNCTION_WORDS = {word: letter for letter, words in _CLOSED.items() for word in words.split()}
 
@@ -34,7 +34,7 @@ ENGLISH_MODIFIERS = frozenset(
     "biggest certain clear close common complete corresponding current desired different difficult direct "
     "distinct early easy entire equivalent exact existing extra fewer final fine following frequent full "
     "further general given good great greater greatest high higher highest huge ideal identical important "
-    "individual initial key large larger largest late likely little long longer longest low lower lowest main "
+    "individual initial large larger largest late likely little long longer longest low lower lowest main "
     "major mere minor modern multiple necessary new newer newest next nice normal numerous obvious old older "
     "oldest only opposite ordinary original overall own particular perfect plain poor popular possible "
     "potential preceding present previous prior proper real reasonable recent relevant remaining required "
@@ -44,19 +44,25 @@ ENGLISH_MODIFIERS = frozenset(
     "too kind sort type couple lot bit bunch number series lots".split()
 )
 
-# Nouns that say nothing at the end of a phrase: "following example", "large number".
+# Nouns that say nothing at the end of a phrase, and verbs that look like nouns there: left out.
 ENGLISH_HEADS = frozenset(
-    "advantage advantages amount amounts approach approaches attempt bit beginning case cases chance choice "
-    "circumstance circumstances combination consequence consideration couple course day days deal degree "
-    "detail details difference differences effect effects end example examples exception extent fact facts "
-    "feature features form forms fun guy guys idea ideas instance instances issue issues item items kind "
-    "kinds lot lots luck majority manner matter meaning means minute minutes moment moments month months "
-    "morning need needs note notes number numbers one ones order part parts people person place places plenty "
-    "point points possibility problem problems purpose purposes question questions reason reasons respect "
-    "rest result results same section sections sense series set side situation situations something sort "
-    "sorts stuff term terms thing things time times today tonight tomorrow total type types use uses usage "
-    "value values variety version versions way ways week weeks while year years yesterday chapter chapters "
-    "evening afternoon night weekend hour hours second seconds description descriptions following".split()
+    "advantage advantages amount amounts approach approaches attempt beginning bit bunch case cases chance "
+    "chances choice choices circumstance circumstances consequence consequences consideration considerations "
+    "couple course deal degree detail details difference differences end example examples exception extent "
+    "fact facts fun guy guys idea ideas instance instances issue issues item items kind kinds lot lots luck "
+    "majority manner matter matters meaning means moment moments need needs note notes one ones people person "
+    "place places plenty possibility possibilities problem problems purpose purposes question questions "
+    "reason reasons respect rest section sections sense series situation situations something sort sorts "
+    "stuff thing things today tomorrow tonight total use uses usage variety way ways while work works "
+    "yesterday chapter chapters second seconds minute minutes hour hours day days night nights week weeks "
+    "weekend weekends month months year years morning evening afternoon following description descriptions "
+    "look looks help thanks".split()
+)
+# These do only after an adjective: "different type", but "data type".
+ENGLISH_WEAK_HEADS = frozenset(
+    "combination effect effects feature features form forms number numbers order orders part parts point "
+    "points result results set sets state states term terms time times type types value values version "
+    "versions".split()
 )
 
 # Names of units of time and the like: no entity on their own, though they are written with a capital letter.
@@ -89,4 +95,11 @@ CHINESE_HEADS = frozenset(
     "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
     "以上 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 "
     "大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
+)
+
+# The commonest family names: an unknown word that begins with one is taken for a person.
+CHINESE_SURNAMES = frozenset(
+    "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾萧肖田董袁潘于蒋蔡余杜"
+    "叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺"
+    "顾毛郝龚邵万钱严覃武戴莫孔向汤張劉陳楊黃趙吳孫馬羅鄭謝許韓馮鄧蕭"
 )

@@ -1,0 +1,93 @@
+"""Recall and nDCG of every mode on the dev questions, with no language model: NLP concepts and the local embedder.
+
+    python bench/retrieval.py --url "$(bin/graphrag-server url)" --data ../shared/data [--load]
+
+Protocol (../shared/data/README.md): a document is judged, chunk rankings collapse to documents (best chunk wins);
+Recall@k is the share of evidence documents in the top k, nDCG@10 is binary; macro means; Null questions left out.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+SETS = ("musique", "lihua-jan-jun", "lihua-other")
+DEPTH = 40
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def documents(data: Path, name: str) -> list[tuple[str, str | None, str]]:
+    if name == "musique":
+        return [(d["id"], d["title"], d["text"]) for d in lines(data / "musique/docs.jsonl")]
+    chats = lines(data / "lihua-world/docs.jsonl")
+    return [(d["id"], None, d["text"]) for d in chats if name == "lihua-other" or d["id"][:6] <= "202606"]
+
+
+def questions(data: Path, name: str) -> list[dict[str, Any]]:
+    if name == "musique":
+        return lines(data / "musique/queries_dev.jsonl")
+    asked = [q for q in lines(data / "lihua-world/queries_dev.jsonl") if q["type"] != "Null"]
+    return [q for q in asked if q["jan_jun"] == (name == "lihua-jan-jun")]
+
+
+def load(connection: psycopg.Connection, data: Path, name: str) -> float:
+    """Make the corpus anew; return the seconds that indexing took."""
+    if connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [name]).fetchone():
+        connection.execute("SELECT graphrag.drop_corpus(%s)", [name])
+    connection.execute("SELECT graphrag.create_corpus(%s)", [name])
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES (%s, %s, %s, %s)",
+            [(name, *document) for document in documents(data, name)],
+        )
+    start = time.perf_counter()
+    connection.execute("CALL graphrag.process_jobs()")
+    connection.execute("SELECT graphrag.optimize(%s)", [name])
+    return time.perf_counter() - start
+
+
+def measure(connection: psycopg.Connection, data: Path, name: str, mode: str) -> tuple[list[float], float]:
+    """Return means of (R@2, R@5, R@10, nDCG@10), and the median milliseconds of a search."""
+    scores, times = [], []
+    for question in questions(data, name):
+        start = time.perf_counter()
+        rows = connection.execute(
+            "SELECT source_key FROM graphrag.search(%s, %s, %s, %s)", [question["question"], name, mode, DEPTH]
+        ).fetchall()
+        times.append((time.perf_counter() - start) * 1e3)
+        found = list(dict.fromkeys(key for (key,) in rows))
+        evidence = set(question["evidence"])
+        gain = sum(1 / math.log2(place + 2) for place, key in enumerate(found[:10]) if key in evidence)
+        ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(evidence))))
+        scores.append([len(evidence.intersection(found[:k])) / len(evidence) for k in (2, 5, 10)] + [gain / ideal])
+    return [statistics.mean(column) for column in zip(*scores, strict=True)], statistics.median(times)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--url", required=True)
+    arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
+    arguments.add_argument("--load", action="store_true", help="make the corpora anew first")
+    given = arguments.parse_args()
+    with psycopg.connect(given.url, autocommit=True) as connection:
+        for name in SETS if given.load else ():
+            print(f"{name}: indexed in {load(connection, given.data, name):.0f} s", flush=True)
+        print("\n| set | mode | R@2 | R@5 | R@10 | nDCG@10 | p50, ms |\n|---|---|---|---|---|---|---|")
+        for name in SETS:
+            for mode in MODES:
+                means, median = measure(connection, given.data, name, mode)
+                row = " | ".join(f"{mean:.3f}" for mean in means)
+                print(f"| {name} | {mode} | {row} | {median:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

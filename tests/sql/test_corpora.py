@@ -1,0 +1,158 @@
+"""create_corpus, alter_corpus, drop_corpus: options are checked, pinned where they must be, and take effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import (
+    STORIES,
+    canonical,
+    corpus_id,
+    expected,
+    jobs,
+    new_corpus,
+    put,
+    put_all,
+    refused,
+    rows,
+    search,
+    statuses,
+    value,
+    work,
+)
+
+
+def test_create_returns_the_number_and_pins_the_tokenizer(module_db: Database) -> None:
+    number = value(module_db, "SELECT graphrag.create_corpus('first')")
+    ((name, graph, tokenizer, fingerprint),) = rows(
+        module_db,
+        "SELECT name, graph_name, tokenizer, tokenizer_fingerprint FROM graphrag.corpora WHERE id = %s",
+        number,
+    )
+    assert (name, graph, tokenizer) == ("first", f"graphrag_{number}", "all-MiniLM-L6-v2")
+    assert len(fingerprint) == 64
+
+
+def test_a_name_that_is_taken_is_a_unique_violation(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    assert refused(module_db, "SELECT graphrag.create_corpus(%s)", name).sqlstate == "23505"
+
+
+@pytest.mark.parametrize("name", ["", None])
+def test_a_corpus_needs_a_name(module_db: Database, name: str | None) -> None:
+    diag = refused(module_db, "SELECT graphrag.create_corpus(%s)", name)
+    assert (diag.sqlstate, bool(diag.message_hint)) == ("22023", True)
+
+
+BAD_OPTIONS: list[tuple[Any, str]] = [
+    ({"chunk_size": 5}, "chunk_size"),
+    ({"extractor": "magic"}, "extractor"),
+    ({"language": "xx"}, "language"),
+    ({"language": 1}, "language"),
+    ({"chunk_token_size": 10}, "chunk_token_size"),
+    ({"chunk_token_size": "200"}, "chunk_token_size"),
+    ({"chunk_token_size": True}, "chunk_token_size"),
+    ({"chunk_token_size": 100, "chunk_overlap": 51}, "chunk_overlap"),
+    ({"chunk_overlap": -1}, "chunk_overlap"),
+    ({"tokenizer": "nothing"}, "nothing"),
+    ({"tokenizer": 5}, "tokenizer"),
+    ({"embedding": "local"}, "embedding"),
+    ({"embedding": {"provider": "elsewhere"}}, "elsewhere"),
+    ({"embedding": {"model": "other"}}, "other"),
+    ({"embedding": {"dimensions": 768}}, "768"),
+    ({"embedding": {"dimensions": 384.5}}, "384.5"),
+    ({"embedding": {"size": 1}}, "size"),
+    ([], "object"),
+    (None, "object"),
+]
+
+
+@pytest.mark.parametrize(("options", "named"), BAD_OPTIONS, ids=lambda given: str(given))
+def test_a_bad_option_is_an_error_that_names_it(module_db: Database, options: Any, named: str) -> None:
+    given = None if options is None else Jsonb(options)
+    name = new_corpus(module_db)
+    for statement in ("SELECT graphrag.create_corpus('bad', %s)", f"SELECT graphrag.alter_corpus('{name}', %s)"):
+        diag = refused(module_db, statement, given)
+        assert diag.sqlstate in ("22023", "58P01")
+        assert named in str(diag.message_primary)
+        assert diag.message_hint
+    assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'bad'") == []
+
+
+@pytest.mark.parametrize("statement", ["alter_corpus(%s, '{}')", "drop_corpus(%s)"])
+@pytest.mark.parametrize("name", ["nowhere", None])
+def test_an_unknown_corpus_is_an_error_with_a_hint(module_db: Database, statement: str, name: str | None) -> None:
+    diag = refused(module_db, f"SELECT graphrag.{statement}", name)
+    assert (diag.sqlstate, bool(diag.message_hint)) == ("42704", True)
+
+
+def test_dimensions_and_tokenizer_are_fixed_once_there_are_documents(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    other = value(module_db, "SELECT graphrag.alter_corpus(%s, %s) IS NULL", name, Jsonb({"tokenizer": "cl100k_base"}))
+    assert other is not None
+    assert value(module_db, "SELECT tokenizer FROM graphrag.corpora WHERE name = %s", name) == "cl100k_base"
+    put(module_db, name, "a", STORIES["ada"])
+    diag = refused(module_db, "SELECT graphrag.alter_corpus(%s, %s)", name, Jsonb({"tokenizer": "o200k_base"}))
+    assert diag.sqlstate == "55000"
+    assert "tokenizer" in str(diag.message_primary)
+    assert "new corpus" in str(diag.message_hint)
+    diag = refused(module_db, "SELECT graphrag.alter_corpus(%s, %s)", name, Jsonb({"embedding": {"dimensions": 768}}))
+    assert diag.sqlstate in ("22023", "55000")
+    assert diag.message_hint
+    work(module_db)
+    assert statuses(module_db, name) == {"a": "indexed"}
+
+
+def test_an_option_that_decides_chunks_queues_every_document_and_null_is_the_default(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    documents = {"a": STORIES["ada"] * 8, "b": STORIES["turing"] * 8}
+    put_all(module_db, name, documents)
+    work(module_db)
+    before = canonical(module_db, name)
+    module_db.execute(
+        "SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": 60, "chunk_overlap": 10})]
+    )
+    assert [job[:3] for job in jobs(module_db, name)] == [("a", "index", "pending"), ("b", "index", "pending")]
+    assert search(module_db, "Ada Lovelace", name)  # the old version, until the new one is in
+    work(module_db)
+    assert canonical(module_db, name) == expected(module_db, documents, chunk_token_size=60, chunk_overlap=10)
+    module_db.execute(
+        "SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": None, "chunk_overlap": None})]
+    )
+    work(module_db)
+    assert canonical(module_db, name) == before
+
+
+def test_an_option_set_to_what_it_was_is_no_work(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put(module_db, name, "a", STORIES["ada"])
+    work(module_db)
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": 1200})])
+    module_db.execute("SELECT graphrag.alter_corpus(%s, '{}')", [name])
+    assert jobs(module_db, name) == []
+
+
+def test_a_dropped_corpus_can_be_made_again_and_is_empty(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    old = corpus_id(module_db, name)
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+    assert value(module_db, "SELECT graphrag.create_corpus(%s)", name) > old
+    assert search(module_db, "Ada Lovelace", name) == []
+
+
+def test_a_rolled_back_drop_leaves_everything(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    before = canonical(module_db, name)
+    with pytest.raises(psycopg.errors.DivisionByZero), module_db.transaction():
+        module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        module_db.execute("SELECT 1 / 0")
+    assert canonical(module_db, name) == before

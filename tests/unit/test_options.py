@@ -1,0 +1,99 @@
+"""Options of a corpus and of a search: defaults, ranges, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval import options as search_options
+
+
+def test_nothing_given_is_all_defaults() -> None:
+    assert parse({}) == Options()
+    assert search_options.parse(None, "hybrid") == search_options.parse("{}", "naive") == search_options.SearchOptions()
+
+
+def test_what_is_given_is_kept_beside_the_defaults() -> None:
+    made = parse({"language": "ja", "embedding": {"provider": "local"}})
+    assert (made.language, made.chunk_token_size, made.embedding.dimensions) == ("ja", 1200, 384)
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(50, 0), (50, 25), (8192, 4096), (1200, 100)])
+def test_sizes_at_their_bounds_are_allowed(size: int, overlap: int) -> None:
+    assert parse({"chunk_token_size": size, "chunk_overlap": overlap}).chunk_overlap == overlap
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"chunk_token_size": 49},
+        {"chunk_token_size": 8193},
+        {"chunk_token_size": 100, "chunk_overlap": 51},
+        {"chunk_token_size": 150},  # the default overlap is more than half
+        {"chunk_overlap": 1.5},
+        {"embedding": None},
+        {"embedding": {"dimensions": 384.0}},
+        {"embedding": {"model": ["all-MiniLM-L6-v2"]}},
+        {"language": ["en"]},
+        {"extractor": None},
+        {"": 1},
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_a_hint(given: dict[str, Any]) -> None:
+    with pytest.raises(GraphRAGError) as error:
+        parse(given)
+    assert error.value.sqlstate == "22023"
+    assert error.value.hint
+
+
+def test_changed_names_what_differs() -> None:
+    assert changed(parse({}), parse({"language": "en"}), INDEXING) == ["language"]
+    assert changed(parse({}), parse({"language": "auto"}), INDEXING) == []
+    assert changed(parse({}), parse({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
+
+
+@pytest.mark.parametrize("name", search_options.SearchOptions.__dataclass_fields__)
+def test_every_search_option_takes_its_default_in_some_mode_of_context(name: str) -> None:
+    default = getattr(search_options.SearchOptions(), name)
+    modes = [mode for mode in ("naive", "bm25", "local", "global", "hybrid", "mix") if _accepts(name, default, mode)]
+    assert modes
+
+
+def _accepts(name: str, value: Any, mode: str) -> bool:
+    try:
+        search_options.parse(json.dumps({name: value}), mode, context=True)
+    except GraphRAGError as error:
+        assert name in error.message
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ('{"rrf_k": 60}', "naive"),
+        ('{"damping": 0.5}', "mix"),
+        ('{"graph_top_k": 5}', "bm25"),
+        ('{"chunk_top_k": 5}', "hybrid"),
+        ('{"unknown": 1}', "hybrid"),
+        ('{"rrf_k": 10001}', "mix"),
+        ('{"rrf_k": 1.0}', "mix"),
+        ('{"damping": 0}', "hybrid"),
+        ('{"damping": true}', "hybrid"),
+        ('{"damping": "0.5"}', "hybrid"),
+        ('{"profile": "worst"}', "hybrid"),
+        ('{"profile": null}', "hybrid"),
+        ('{"bm25_idf": {}}', "bm25"),
+        ("[]", "hybrid"),
+        ("1", "hybrid"),
+        ("null", "hybrid"),
+    ],
+)
+def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(options: str, mode: str) -> None:
+    with pytest.raises(GraphRAGError) as error:
+        search_options.parse(options, mode)
+    assert error.value.sqlstate == "22023"
+    assert error.value.hint

@@ -1,0 +1,113 @@
+"""What the slow part of indexing makes of a document."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.queue.drafts import DocumentDraft, EntityDraft, Evidence
+from pg_graphrag.queue.prepare import draft, window_texts
+from pg_graphrag.text.tokenizers import tokenizer
+
+TEXT = (
+    "Ada Lovelace wrote notes on the Analytical Engine in London. Charles Babbage read the notes of Ada Lovelace.\n\n"
+    "In Paris it rained. Charles Babbage left."
+)
+
+
+def made(content: str, title: str | None = None, options: Options | None = None) -> DocumentDraft:
+    options = options or Options()
+    (*polls, whole) = draft(7, "hash", title, content, options, tokenizer(options.tokenizer))
+    assert whole is not None
+    assert polls == [None] * len(whole.chunks)
+    return whole
+
+
+def small(content: str, title: str | None = None) -> DocumentDraft:
+    return made(content, title, Options(chunk_token_size=50, chunk_overlap=10))
+
+
+@pytest.mark.parametrize("content", ["", " \n\t", "\u3000"])
+def test_white_space_makes_no_chunk(content: str) -> None:
+    assert made(content, "A title").chunks == []
+
+
+def test_own_parts_are_the_text_and_windows_partition_them() -> None:
+    text = TEXT * 10
+    chunks = small(text).chunks
+    assert len(chunks) > 3
+    assert "".join(text[piece.own_start : piece.end] for piece in chunks) == text
+    for piece in chunks:
+        assert piece.content == text[piece.start : piece.end]
+        assert piece.windows[0][0] == piece.own_start
+        assert piece.windows[-1][1] == piece.end
+        assert all(before[1] == after[0] for before, after in zip(piece.windows, piece.windows[1:], strict=False))
+
+
+def test_concepts_of_an_overlap_count_once() -> None:
+    text = " ".join(f"Sentence {n} of Ada Lovelace is here." for n in range(40))
+    whole = small(text)
+    assert sum(piece.entities["ada lovelace"].tf for piece in whole.chunks) == 40
+
+
+def test_a_relationship_is_a_sorted_pair_weighted_by_its_sentences() -> None:
+    (piece,) = made(TEXT * 3).chunks
+    for first, second in piece.relationships:
+        assert first < second
+        assert {first, second} <= set(piece.entities)
+    pair = piece.relationships["ada lovelace", "charles babbage"]
+    assert pair.weight == 3
+    assert pair.forward == -3  # Babbage is named first
+    assert "Ada Lovelace" in pair.evidence.text
+    assert "Charles Babbage" in pair.evidence.text
+
+
+def test_evidence_is_a_whole_sentence_at_its_offsets() -> None:
+    (piece,) = made(TEXT).chunks
+    for entity in piece.entities.values():
+        evidence = entity.evidence
+        assert " ".join(TEXT[evidence.start : evidence.end].split()) == evidence.text
+
+
+def test_evidence_of_readable_length_comes_first_whatever_the_order() -> None:
+    short, good = "Ada Lovelace left.", "Ada Lovelace wrote the notes on the engine in a cold winter."
+    for text in (f"{short} {good}", f"{good} {short}"):
+        (piece,) = made(text).chunks
+        assert piece.entities["ada lovelace"].evidence.text == good
+
+
+def test_the_title_is_an_entity_and_is_indexed_with_every_chunk() -> None:
+    whole = small("It rained all day and nobody came. " * 20, "Diary of Ada Lovelace")
+    assert len(whole.chunks) > 1
+    for piece in whole.chunks:
+        assert "diary of ada lovelace" in piece.entities
+        assert piece.lexical.startswith("Diary of Ada Lovelace\n")
+        assert not piece.content.startswith("Diary")
+
+
+def test_a_title_that_is_a_sentence_is_no_name() -> None:
+    (piece,) = made("It rained.", "word " * 50).chunks
+    assert max(map(len, piece.entities), default=0) <= 100
+
+
+def test_windows_are_embedded_with_the_title() -> None:
+    whole = small(TEXT, "Diary")
+    texts = window_texts("Diary", TEXT, whole.chunks)
+    assert len(texts) == sum(len(piece.windows) for piece in whole.chunks)
+    assert all(text.startswith("Diary\n") for text in texts)
+    assert "".join(text.removeprefix("Diary\n") for text in texts) == TEXT
+    assert "".join(window_texts(None, TEXT, whole.chunks)) == TEXT
+
+
+def test_the_same_text_makes_the_same_draft() -> None:
+    assert made(TEXT, "Diary") == made(TEXT, "Diary")
+
+
+def test_the_language_option_goes_over_the_script() -> None:
+    assert [piece.language for piece in made("東京タワーです。").chunks] == ["ja"]
+    assert [piece.language for piece in made("Der Turm steht.", options=Options(language="de")).chunks] == ["de"]
+
+
+def test_the_name_of_an_entity_is_its_most_frequent_spelling_then_the_smallest() -> None:
+    evidence = Evidence(1, 0, 1, "x")
+    assert EntityDraft("NAME", evidence, {"b": 2, "a": 1}).name == "b"
+    assert EntityDraft("NAME", evidence, {"b": 1, "B": 1, "a": 1}).name == "B"

@@ -120,10 +120,10 @@ def positions(tf: int) -> str:
 
 
 def optimize(connection: Connection, corpus: str = "one") -> dict[str, int]:
-    """graphrag.optimize()."""
+    """graphrag.optimize(), what it says of BM25."""
     row = connection.execute("SELECT graphrag.optimize(%s)", [corpus]).fetchone()
     assert row is not None
-    return dict(row[0])
+    return {name: value for name, value in row[0].items() if name != "vector_indexes"}
 
 
 @dataclass

@@ -28,9 +28,7 @@ SELECT row ->> 'name'
 
 def fill(connection: psycopg.Connection) -> None:
     with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO graphrag.documents (source_key, title, content) VALUES (%s, %s, %s)", DOCUMENTS
-        )
+        cursor.executemany("INSERT INTO graphrag.documents (source_key, title, content) VALUES (%s, %s, %s)", DOCUMENTS)
     connection.execute("CALL graphrag.process_jobs()")
     connection.execute("SELECT graphrag.optimize()")
     connection.execute(
@@ -39,14 +37,14 @@ def fill(connection: psycopg.Connection) -> None:
 
 
 def contents(connection: psycopg.Connection) -> tuple[list[tuple[object, ...]], ...]:
-    searches = [connection.execute(SEARCH, (QUESTION, mode)).fetchall() for mode in ("naive", "bm25", "hybrid", "local")]
+    searches = [
+        connection.execute(SEARCH, (QUESTION, mode)).fetchall() for mode in ("naive", "bm25", "hybrid", "local")
+    ]
     return (connection.execute(GRAPH).fetchall(), *searches)
 
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
-def test_a_restored_database_answers_as_before_once_repaired(
-    shared_cluster: Cluster, db: Database, form: str
-) -> None:
+def test_a_restored_database_answers_as_before_once_repaired(shared_cluster: Cluster, db: Database, form: str) -> None:
     fill(db)
     before = contents(db)
     vertices = db.execute(CYPHER).fetchall()
@@ -62,7 +60,7 @@ def test_a_restored_database_answers_as_before_once_repaired(
     with psycopg.connect(shared_cluster.url(target), autocommit=True) as restored:
         assert contents(restored) == before, "tables, vectors and BM25 come with the dump"
         repaired = restored.execute("SELECT graphrag.repair()").fetchone()
-        assert repaired == ({"jobs_queued": 1, "graphs_rebuilt": 1},)
+        assert repaired == ({"jobs_queued": 0, "graphs_rebuilt": 1},), "the restore itself queued what is due"
         assert restored.execute(CYPHER).fetchall() == vertices
         restored.execute("CALL graphrag.process_jobs()")
         db.execute("CALL graphrag.process_jobs()")

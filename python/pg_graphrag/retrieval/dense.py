@@ -1,5 +1,6 @@
 """Dense retrieval over windows and entity names: HNSW where it is right and faster, exact otherwise."""
 
+import json
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
@@ -45,6 +46,21 @@ def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
     seen += " WHERE c.document_id = ANY ({visible}))"
     rows = _nearest(query, f"entity_vectors_{space}", "entity_id", vector, limit, seen)
     return [(row["entity_id"], 1.0 - row["distance"]) for row in rows]
+
+
+def name_vectors(query: Query, keys: list[str]) -> dict[str, Any]:
+    """Return {key: vector} of entities with these very names, which need no embedding."""
+    space = query.corpus.space
+    if space is None:
+        return {}
+    rows = query.db.query(
+        f"SELECT e.key, v.embedding::text AS vector FROM graphrag.entities e"
+        f" JOIN graphrag.entity_vectors_{space} v ON v.entity_id = e.id"
+        ' WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
+        ["int4", "text[]"],
+        [query.corpus.id, keys],
+    )
+    return {row["key"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
 def _nearest(query: Query, table: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:

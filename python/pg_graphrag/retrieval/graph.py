@@ -14,9 +14,12 @@ from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking, ranking
 from pg_graphrag.server import Row
+from pg_graphrag.text.concepts import key
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
 MAX_CHUNKS_EACH = 200
+# Names are looked up near so many keywords; the very names are found for all.
+MAX_KEYWORDS = 8
 # How many windows (or, without dense retrieval, chunks) are read for the relationships they state, per one wanted.
 WINDOWS_PER_RELATIONSHIP = 3
 
@@ -51,10 +54,10 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     if query.dense_works and query.low_level:
         # LightRAG embeds the keywords joined; each on its own finds rare names beside frequent ones.
         paper = query.options.profile == "paper"
-        texts = [", ".join(query.low_level)] if paper else query.low_level[:16]
-        # With the query itself, which the chunks are compared to: one pass of the model instead of two.
-        vectors = query.embed([*texts, query.text])
-        for text, vector in zip(texts, vectors[:-1], strict=True):
+        texts = [", ".join(query.low_level)] if paper else query.low_level[:MAX_KEYWORDS]
+        stored = {} if paper else dense.name_vectors(query, [key(text) for text in texts])
+        for text in texts:
+            vector = stored[key(text)] if key(text) in stored else query.embed([text])[0]
             for entity, cosine in dense.entities(query, vector, max(limit // len(texts), 5)):
                 if cosine > found.get(entity, (0.0, ""))[0]:
                     found[entity] = (cosine, f"name near: {text}")

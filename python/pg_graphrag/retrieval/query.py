@@ -73,12 +73,14 @@ class Query:
         return self.embed([self.text])[0]
 
     def embed(self, texts: list[str]) -> Any:
-        """Return (texts, dimensions) float32; what the session embedded lately is not embedded again."""
+        """Return (texts, dimensions) float32; what the session embedded lately is not embedded again.
+
+        One by one: in a batch the last bits depend on the company, and results would on what a session asked before.
+        """
         model = self.corpus.options.embedding.model
-        new = [text for text in dict.fromkeys(texts) if (model, text) not in _embedded]
-        if new:
-            for text, vector in zip(new, local_embedder().embed(new), strict=True):
-                _embedded[model, text] = vector
+        for text in texts:
+            if (model, text) not in _embedded:
+                _embedded[model, text] = local_embedder().embed([text])[0]
         vectors = [_embedded[model, text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]

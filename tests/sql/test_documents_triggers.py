@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import errors
 
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import Cluster, Database
 
 
 def sha(title: str, content: str) -> str:
@@ -276,3 +278,27 @@ def test_null_content_is_refused_by_name(db: Database) -> None:
     with pytest.raises(errors.NotNullViolation) as refused:
         db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('a', NULL)")
     assert refused.value.diag.column_name == "content"
+
+
+def test_workers_are_notified_only_where_the_database_says_so(db: Database) -> None:
+    db.execute("LISTEN graphrag_jobs")
+    db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('quiet', 'text')")
+    assert list(db.notifies(timeout=0.2)) == []
+    db.execute("SET graphrag.notify = on")
+    db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('loud', 'text')")
+    assert [notice.channel for notice in db.notifies(timeout=5, stop_after=1)] == ["graphrag_jobs"]
+
+
+def test_a_prepared_transaction_may_insert_documents(cluster: Callable[..., Cluster]) -> None:
+    own = cluster({"max_prepared_transactions": "2"})
+    own.create_database("prepared", "template0")
+    with psycopg.connect(own.url("prepared")) as connection:
+        connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        connection.commit()
+        connection.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('two', 'phases')")
+        connection.execute("PREPARE TRANSACTION 'p'")
+        connection.rollback()
+        connection.autocommit = True
+        connection.execute("COMMIT PREPARED 'p'")
+        connection.execute("CALL graphrag.process_jobs()")
+        assert connection.execute("SELECT status FROM graphrag.documents").fetchall() == [("indexed",)]

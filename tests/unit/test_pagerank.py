@@ -34,11 +34,11 @@ def run(
     edges: list[tuple[int, int, float]], entities: dict[int, float], chunks: dict[int, float], damping: float
 ) -> Any:
     columns = [np.array(column) for column in zip(*edges, strict=True)]
-    ids, mass = walk(*columns, entities, chunks, damping)
+    ids, mass, _ = walk(*columns, entities, chunks, damping)
     return dict(zip(ids.tolist(), mass.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("damping", [0.1, 0.5])
+@pytest.mark.parametrize("damping", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("seed", range(4))
 def test_masses_are_those_of_a_dense_solve(damping: float, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -65,3 +65,11 @@ def test_a_rare_entitys_edge_carries_more() -> None:
 
 def test_seeds_outside_the_graph_move_nothing() -> None:
     assert run([(1, 10, 1.0)], {5: 1.0}, {99: 1.0}, 0.5) == {10: 0.0}
+
+
+def test_the_entity_that_brought_most_is_named() -> None:
+    columns = [
+        np.array(column) for column in zip(*[(1, 10, 1.0), (2, 10, 1.0), (2, 11, 1.0), (3, 11, 9.0)], strict=True)
+    ]
+    ids, _, through = walk(*columns, {3: 1.0, 1: 0.1}, {}, 0.5)
+    assert dict(zip(ids.tolist(), through.tolist(), strict=True)) == {10: 1, 11: 3}

@@ -60,6 +60,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         _check_may_commit(db)
         try:
             _drain(db, worker, max_jobs)
+        except BaseException:
+            # Query cancel and termination come here too: let go of the leases at once, then let the error pass.
+            db.rollback()
+            held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
+            _release(db, worker, [job["id"] for job in held])
+            raise
         finally:
             _pin_settings(db, settings)
             # An error that goes on would take the settings back.
@@ -104,15 +110,8 @@ def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
         db.commit()
         if batch is None:
             break
-        try:
-            _work(db, worker, batch)
-            db.commit()
-        except BaseException:
-            # Query cancel and termination come here too: let go of the leases at once, then let the error pass.
-            db.rollback()
-            _release(db, worker, [job["id"] for job in batch.jobs])
-            db.commit()
-            raise
+        _work(db, worker, batch)
+        db.commit()
         if left is not None:
             left -= len(batch.jobs)
 

@@ -4,6 +4,7 @@ Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few dire
 (DESIGN.md 6). The graph is read from where the mass starts, not as a whole.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ MIN_HUB = 20
 # The neighbourhood: chunks that the seeds reach in one step through an entity, those with most mass, at most so many.
 MAX_CHUNKS = 1500
 SEED_CHUNKS = 3
-ITERATIONS = 30
+# What is left unspread after the last step: damping ** steps.
+RESIDUAL = 1e-9
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> Ranking:
@@ -44,12 +46,20 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> R
     edges = _neighbourhood(query, entity_seeds, chunk_seeds, hub, count)
     if not len(edges[0]):
         return Ranking.empty("pagerank")
-    ids, mass = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
+    ids, mass, through = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
     order = np.lexsort((ids, -mass))[:limit]
-    why = {
-        int(chunk): {"entities": sorted(entity_seeds)[:5], "seed": int(chunk) in chunk_seeds} for chunk in ids[order]
+    ids, mass, through = ids[order], mass[order], through[order]
+    return Ranking("pagerank", ids, mass, _why(query, ids.tolist(), through.tolist(), chunk_seeds))
+
+
+def _why(query: Query, chunks: list[int], through: list[int], seeds: dict[int, float]) -> dict[int, dict[str, Any]]:
+    """Say for each chunk through which entity most of its mass came, and whether the walk began there."""
+    rows = query.db.query("SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)", ["int8[]"], [through])
+    keys = {row["id"]: row["key"] for row in rows}
+    return {
+        chunk: {"through": {"entity_id": entity, "key": keys.get(entity)}, "seed": chunk in seeds}
+        for chunk, entity in zip(chunks, through, strict=True)
     }
-    return Ranking("pagerank", ids[order], mass[order], why)
 
 
 def _chunk_count(query: Query) -> int:
@@ -100,8 +110,8 @@ def walk(
     entity_seeds: dict[int, float],
     chunk_seeds: dict[int, float],
     damping: float,
-) -> tuple[Any, Any]:
-    """Personalised PageRank on a bipartite graph; return (chunk ids, mass).
+) -> tuple[Any, Any, Any]:
+    """Personalised PageRank on a bipartite graph; return (chunk ids, mass, the entity that most of it came through).
 
     `entities`, `chunks`, `weights` (edges,); seeds outside the graph are left out.
     """
@@ -114,15 +124,23 @@ def walk(
     reset_right = _seeded(chunk_ids, chunk_seeds)
     total = reset_left.sum() + reset_right.sum()
     if not total:
-        return chunk_ids, np.zeros(sizes[1])
+        mass_left, mass_right = np.zeros(sizes[0]), np.zeros(sizes[1])
+        return chunk_ids, mass_right, entity_ids[_strongest(left, right, mass_left[left])]
     reset_left, reset_right = reset_left / total, reset_right / total
     mass_left, mass_right = reset_left, reset_right
-    for _ in range(ITERATIONS):
+    for _ in range(math.ceil(math.log(RESIDUAL) / math.log(damping))):
         to_right = np.bincount(right, (mass_left / out_left)[left] * weights, sizes[1])
         to_left = np.bincount(left, (mass_right / out_right)[right] * weights, sizes[0])
         mass_left = (1 - damping) * reset_left + damping * to_left
         mass_right = (1 - damping) * reset_right + damping * to_right
-    return chunk_ids, mass_right
+    return chunk_ids, mass_right, entity_ids[_strongest(left, right, (mass_left / out_left)[left] * weights)]
+
+
+def _strongest(left: Any, right: Any, flow: Any) -> Any:
+    """Return for each chunk (0, 1, …) the entity of its edge with the largest flow."""
+    order = np.lexsort((left, flow, right))
+    last = np.flatnonzero(np.append(np.diff(right[order]) > 0, True))
+    return left[order][last]
 
 
 def _seeded(ids: Any, seeds: dict[int, float]) -> Any:

@@ -41,7 +41,7 @@ def questions(data: Path, name: str) -> list[dict[str, Any]]:
 
 def load(connection: psycopg.Connection, data: Path, name: str) -> float:
     """Make the corpus anew; return the seconds that indexing took."""
-    if connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [name]).fetchone():
+    if connection.execute("SELECT 1 FROM graphrag.corpora WHERE name = %s", [name]).fetchone():
         connection.execute("SELECT graphrag.drop_corpus(%s)", [name])
     connection.execute("SELECT graphrag.create_corpus(%s)", [name])
     with connection.cursor() as cursor:

@@ -19,6 +19,9 @@ def windows(query: Query, limit: int) -> Ranking:
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
+    known, found = query.memo.get("windows", (0, None))
+    if limit <= known:
+        return Ranking("windows", found.ids[:limit], found.scores[:limit], found.why)
     wanted = 2 * limit
     while True:
         seen = "v.document_id = ANY ({visible})"
@@ -32,7 +35,9 @@ def windows(query: Query, limit: int) -> Ranking:
         if len(scores) >= limit or len(rows) < wanted:
             break
         wanted *= 4
-    return ranking("windows", scores, why)
+    best = ranking("windows", scores, why)
+    query.memo["windows"] = limit, best
+    return best
 
 
 def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
@@ -81,8 +86,8 @@ def _nearest(query: Query, table: str, column: str, vector: Any, limit: int, see
         rows = db.literal_query(f"{select} ORDER BY {distance} LIMIT {limit}")
         if len(rows) == limit:
             return rows
-    # Adding 0 keeps the planner from the index: exact, and never fewer rows than there are.
-    return db.literal_query(f"{select} ORDER BY {distance} + 0 LIMIT {limit}")
+    # Behind OFFSET 0 the planner cannot see the index: exact, and never fewer rows than there are.
+    return db.literal_query(f"SELECT * FROM ({select} OFFSET 0) v ORDER BY v.distance LIMIT {limit}")
 
 
 def _is_indexed(query: Query, table: str) -> bool:

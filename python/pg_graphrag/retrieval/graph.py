@@ -90,8 +90,10 @@ def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]
     A relationship scores as its best mention, and a concept's mention as the window that says it.
     """
     text = ", ".join(query.high_level)
-    themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
-    themed.existing_only = query.existing_only
+    themed = query
+    if text != query.text:
+        themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
+        themed.existing_only = query.existing_only
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if query.dense_works:
         source = dense.windows(themed, depth)

@@ -149,12 +149,6 @@ class Query:
         """`visible` as a SQL parameter."""
         return None if self.visible is None else self.visible.tolist()
 
-    def may_see(self, document_ids: Any) -> Any:
-        """Return a mask over document ids."""
-        if self.visible is None:
-            return np.ones(len(document_ids), bool)
-        return np.isin(document_ids, self.visible)
-
 
 def int64s(packed: bytes | None) -> Any:
     """Return the int64 array that ``string_agg(int8send(…))`` packed."""

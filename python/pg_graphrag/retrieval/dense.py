@@ -15,26 +15,24 @@ INDEX_SHARE = 0.2
 
 
 def windows(query: Query, limit: int) -> Ranking:
-    """Rank chunks by the cosine of the query to their best window."""
+    """Rank chunks, at least `limit` where there are so many, by the cosine of the query to their best window."""
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
     known, found = query.memo.get("windows", (0, None))
     if limit <= known:
-        return Ranking("windows", found.ids[:limit], found.scores[:limit], found.why)
-    wanted = 2 * limit
-    while True:
-        seen = "v.document_id = ANY ({visible})"
-        rows = _nearest(query, f"window_vectors_{space}", "window_id, v.chunk_id", query.vector, wanted, seen)
-        scores: dict[int, float] = {}
-        why: dict[int, dict[str, Any]] = {}
-        for row in rows:
-            if row["chunk_id"] not in scores:
-                scores[row["chunk_id"]] = 1.0 - row["distance"]
-                why[row["chunk_id"]] = {"window_id": row["window_id"]}
-        if len(scores) >= limit or len(rows) < wanted:
-            break
-        wanted *= 4
+        ranked: Ranking = found
+        return ranked
+    table, seen = f"window_vectors_{space}", "v.document_id = ANY ({visible})"
+    rows = _indexed(query, table, "window_id, v.chunk_id", query.vector, 2 * limit, seen)
+    if len({row["chunk_id"] for row in rows}) < limit:
+        rows = _best_windows(query, table, 2 * limit, seen)
+    scores: dict[int, float] = {}
+    why: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row["chunk_id"] not in scores:
+            scores[row["chunk_id"]] = 1.0 - row["distance"]
+            why[row["chunk_id"]] = {"window_id": row["window_id"]}
     best = ranking("windows", scores, why)
     query.memo["windows"] = limit, best
     return best
@@ -49,7 +47,12 @@ def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
     seen += " WHERE c.document_id = ANY ({visible}))"
-    rows = _nearest(query, f"entity_vectors_{space}", "entity_id", vector, limit, seen)
+    table = f"entity_vectors_{space}"
+    rows = _indexed(query, table, "entity_id", vector, limit, seen)
+    if len(rows) < limit:
+        rows = query.db.literal_query(
+            f"SELECT * FROM ({_select(query, table, 'entity_id', vector, seen)} OFFSET 0) v ORDER BY v.distance LIMIT {limit}"
+        )
     return [(row["entity_id"], 1.0 - row["distance"]) for row in rows]
 
 
@@ -68,26 +71,38 @@ def name_vectors(query: Query, keys: list[str]) -> dict[str, Any]:
     return {row["key"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
-def _nearest(query: Query, table: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
-    """Nearest rows of one partition; `seen` is the condition for rows that the caller may see.
+def _select(query: Query, table: str, column: str, vector: Any, seen: str) -> str:
+    """Distances of the rows that the caller may see, for which `seen` is the condition.
 
     The literal, not a parameter, lets the planner see the index (DESIGN.md 6).
     """
-    db = query.db
-    dimensions = query.corpus.options.embedding.dimensions
-    kind = f"{db.vector_type}({dimensions})"
-    distance = f"(v.embedding::{kind} {db.cosine_distance} '{vector_text(vector)}'::{kind})"
     where = ""
     if query.visible_ids is not None:
         where = "WHERE " + seen.format(visible=f"'{{{','.join(map(str, query.visible_ids))}}}'::int8[]")
-    indexed = limit <= EF_SEARCH and _is_indexed(query, table) and _mostly_visible(query)
-    select = f"SELECT v.{column}, {distance} AS distance FROM graphrag.{table} v {where}"
-    if indexed:
-        rows = db.literal_query(f"{select} ORDER BY {distance} LIMIT {limit}")
-        if len(rows) == limit:
-            return rows
-    # Behind OFFSET 0 the planner cannot see the index: exact, and never fewer rows than there are.
-    return db.literal_query(f"SELECT * FROM ({select} OFFSET 0) v ORDER BY v.distance LIMIT {limit}")
+    return f"SELECT v.{column}, {_distance(query, vector)} AS distance FROM graphrag.{table} v {where}"
+
+
+def _distance(query: Query, vector: Any) -> str:
+    kind = f"{query.db.vector_type}({query.corpus.options.embedding.dimensions})"
+    return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector_text(vector)}'::{kind})"
+
+
+def _indexed(query: Query, table: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
+    """Return the nearest rows by HNSW; none where there is no index, or where a scan is right or faster."""
+    if limit > EF_SEARCH or not _is_indexed(query, table) or not _mostly_visible(query):
+        return []
+    select = _select(query, table, column, vector, seen)
+    return query.db.literal_query(f"{select} ORDER BY {_distance(query, vector)} LIMIT {limit}")
+
+
+def _best_windows(query: Query, table: str, limit: int, seen: str) -> list[dict[str, Any]]:
+    """Return the best window of each of the `limit` nearest chunks, exactly: behind OFFSET 0 the planner sees no index."""
+    return query.db.literal_query(
+        "SELECT b.chunk_id, b.best[1] AS distance, b.best[2]::int8 AS window_id FROM"
+        " (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best"
+        f"   FROM ({_select(query, table, 'window_id, v.chunk_id', query.vector, seen)} OFFSET 0) v GROUP BY v.chunk_id) b"
+        f" ORDER BY b.best LIMIT {limit}"
+    )
 
 
 def _is_indexed(query: Query, table: str) -> bool:

@@ -84,7 +84,8 @@ def test_second_up_is_instant(checkout: Checkout) -> None:
     begin = time.monotonic()
     checkout.run("up")
     # 0.1 s on an idle machine.
-    assert time.monotonic() - begin < 1.0
+    # It neither builds nor starts anything, which takes longer by far.
+    assert time.monotonic() - begin < 10
 
 
 def test_url_connects_as_superuser_to_a_database_without_the_extension(checkout: Checkout) -> None:

@@ -72,6 +72,11 @@ class Database:
         self.plpy.warning(message, **fields)
 
 
+def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Turn rows into column lists, as unnest() takes them."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
 _databases: dict[int, Database] = {}
 
 

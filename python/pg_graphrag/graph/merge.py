@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pg_graphrag.queue.drafts import ChunkDraft, Evidence
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, columns
 
 
 @dataclass
@@ -201,7 +200,7 @@ def _insert_entity_mentions(db: Database, change: Change, ids: dict[str, int]) -
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
     if rows:
-        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *_columns(rows)])
+        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(rows)])
 
 
 _INSERT_RELATIONSHIP_MENTIONS = """
@@ -235,15 +234,11 @@ def _insert_relationship_mentions(
             delta.direction += 1 if forward else -1
             delta.add_evidence(evidence)
     if rows:
-        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *_columns(rows)])
+        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(rows)])
 
 
 def _array(numbers: Iterable[int]) -> str:
     return "{" + ",".join(map(str, sorted(numbers))) + "}"
-
-
-def _columns(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 _COUNT_VALUES = """
@@ -259,7 +254,7 @@ USING (SELECT * FROM unnest($1, $2, $3, $4)) AS d (entity_id, kind, value, delta
 def _count_values(db: Database, values: Counter[tuple[int, str, str]]) -> None:
     rows = sorted((*key, delta) for key, delta in values.items() if delta)
     if rows:
-        db.query(_COUNT_VALUES, ["int8[]", "text[]", "text[]", "int4[]"], _columns(rows))
+        db.query(_COUNT_VALUES, ["int8[]", "text[]", "text[]", "int4[]"], columns(rows))
 
 
 _UPDATE_RELATIONSHIPS = """
@@ -293,7 +288,7 @@ def _update_relationships(db: Database, deltas: dict[int, _Delta]) -> None:
     if not rows:
         return
     types = ["int8[]", "int4[]", "int8[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
-    stale = db.query(_UPDATE_RELATIONSHIPS, types, [*_columns(rows), *_removed(deltas)])
+    stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas)])
     _renew_evidence(db, "relationship", [row["id"] for row in stale])
 
 
@@ -326,7 +321,7 @@ def _update_entities(db: Database, deltas: dict[int, _Delta], degrees: Counter[i
     if not rows:
         return
     types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
-    stale = db.query(_UPDATE_ENTITIES, types, [*_columns(rows), *_removed(deltas)])
+    stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas)])
     _renew_evidence(db, "entity", [row["id"] for row in stale])
 
 

@@ -28,14 +28,6 @@ BACK_OFF_SECONDS = 10
 WORKER_LOCK = 1735549294
 
 
-class DocumentError(Exception):
-    """An error of one document of a batch."""
-
-    def __init__(self, job: Row, error: Exception):
-        super().__init__(str(error))
-        self.job = job
-
-
 @dataclass
 class Batch:
     """Jobs leased together: of one corpus and one kind of work."""

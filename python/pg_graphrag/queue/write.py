@@ -10,7 +10,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.retrieval.bm25 import tail_is_long
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, columns
 from pg_graphrag.text.languages import REGCONFIG
 
 # Rows per statement that carries vectors: about 4 kB of text each.
@@ -173,11 +173,6 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
 
 def _config(piece: ChunkDraft) -> str:
     return "pg_catalog." + REGCONFIG[piece.language]
-
-
-def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """Turn rows into column lists, as unnest() takes them."""
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:

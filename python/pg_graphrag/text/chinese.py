@@ -10,6 +10,7 @@ from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
 from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINESE_SURNAMES
+from pg_graphrag.text.variants import simplified
 
 # jieba's parts of speech (ICTCLAS) to the classes of compounds.py; those in n are nouns, some of them names.
 _LETTERS = {"a": "J", "b": "J", "an": "N", "vn": "N", "g": "N", "j": "N", "l": "N", "h": "a", "k": "s", "m": "D"}
@@ -42,9 +43,12 @@ def _speech() -> dict[str, str]:
 
 @lru_cache(maxsize=50_000)
 def terms(run: str) -> tuple[str, ...]:
-    """Return the search terms of a run of Han: words, and the words inside long words beside them."""
+    """Return the search terms of a run of Han, simplified: words, and the words inside long words beside them."""
     return tuple(
-        word for piece in _pieces(run) for word in _words().cut_for_search(piece) if word not in CHINESE_STOP_WORDS
+        word
+        for piece in _pieces(simplified(run))
+        for word in _words().cut_for_search(piece)
+        if word not in CHINESE_STOP_WORDS
     )
 
 
@@ -62,7 +66,7 @@ def concepts(text: str) -> list[Concept]:
 def _analyse(run: str) -> tuple[Morpheme, ...]:
     found: list[Morpheme] = []
     at = 0
-    for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(run)):
+    for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simplified(run))):
         # Four characters are two words of two: a compound noun by itself.
         found.append(Morpheme(at, at + len(word), _letter(word), 2 if len(word) > 3 else 1))
         at += len(word)

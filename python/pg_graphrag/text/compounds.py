@@ -1,18 +1,21 @@
 """Compound nouns and names in text without spaces: what Japanese and Chinese share.
 
 A morpheme's class is one letter, a text a string of classes, a compound a regular expression:
-  P name   N noun   J modifier   a prefix   s suffix   D number   L capitalised Latin word or identifier
-  l Latin word   x anything else
+  P name   N noun   J modifier   a prefix   s suffix   e end of a name (寺, 駅)   D number
+  L capitalised Latin word or identifier   l Latin word   x anything else
 """
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
+from itertools import takewhile
 from typing import NamedTuple
 
 from pg_graphrag.text import english
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_UNITS
+from pg_graphrag.text.variants import narrow
 
 
 class Morpheme(NamedTuple):
@@ -24,15 +27,21 @@ class Morpheme(NamedTuple):
     units: int
 
 
-_COMPOUND = re.compile(r"[aJ]*[NPLl](?:[aJNPLlDs]*[NPLls])?")
+_COMPOUND = re.compile(r"(?:aD|[aJ])*[NPLl](?:[aJNPLlDse]*[NPLlse])?")
+# A product and its version: "プレイステーション5", "PostgreSQL 17".
+_NUMBERED = re.compile(r"[PL]D")
+# Titles of works. 「」 quote speech too: there only what is all nouns is a name.
+_TITLE = re.compile(r"『([^『』\n。]{2,40})』|《([^《》\n。]{2,40})》")
+_QUOTED = re.compile(r"「[^「」\n。、]{2,20}」")
 _CJK = f"{HAN}{KANA}"
 _STRETCH = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<latin>[^\W_{_CJK}][^\n{_CJK}、。「」『』（）！？，：；]*)|(?P<other>\S|\n)"
 )
 _CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?"
-_LATIN_WORD = re.compile(rf"{_CAPITALISED}(?: {_CAPITALISED})*|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d[\d.,]*|\S")
+_LATIN_WORD = re.compile(rf"{_CAPITALISED}(?: {_CAPITALISED})*|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S")
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
+_COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _LONGEST_PHRASE, _LONGEST_NAME = 6, 40
 # A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
 _LATIN_TERM = 4
@@ -46,6 +55,14 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
     analyse : callable
         Cuts a run of Han and kana into morphemes; spans are within the run.
     """
+    plain, origins = narrow(text)
+    found = _concepts(plain, analyse)
+    if origins is not None:
+        found = [Concept(name, origins[start], origins[end], kind) for name, start, end, kind in map(astuple, found)]
+    return found
+
+
+def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
     found: list[Concept] = []
     items: list[Morpheme] = []
     for match in _STRETCH.finditer(text):
@@ -64,10 +81,15 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
                 Concept(inner.name, start + inner.start, start + inner.end, inner.type)
                 for inner in english.concepts(match.group())
             )
-    for match in _COMPOUND.finditer("".join(item.letter for item in items)):
+    letters = "".join(item.letter for item in items)
+    for match in _COMPOUND.finditer(letters):
         found.extend(_compound(text, items[match.start() : match.end()]))
-    found.sort(key=lambda concept: (concept.start, -concept.end))
-    return found
+    for match in _NUMBERED.finditer(letters):
+        found.extend(_numbered(text, *items[match.start() : match.end()]))
+    found.extend(_titles(text, items))
+    # One concept per span: a name rather than a phrase.
+    spans = {(one.start, one.end): one for one in sorted(found, key=lambda one: one.type)}
+    return sorted(spans.values(), key=lambda one: (one.start, -one.end))
 
 
 def _latin(text: str, start: int, end: int) -> Iterator[Morpheme]:
@@ -88,13 +110,37 @@ def _latin(text: str, start: int, end: int) -> Iterator[Morpheme]:
         yield Morpheme(word.start(), word.end(), letter, 1)
 
 
+def _numbered(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
+    short = number.end - number.start < 4 or "." in text[number.start : number.end]
+    # Not "東京2020年", where the number counts something.
+    if short and text[name.end : number.start] in ("", " ", "\u3000") and not _COUNTED.match(text, number.end):
+        yield _concept(text, name, number, "NAME")
+
+
+def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
+    for match in _TITLE.finditer(text):
+        start, end = match.span(match.lastindex or 0)
+        if text[start:end].strip():
+            yield Concept(" ".join(text[start:end].split()), start, end, "NAME")
+    starts = {item.start: place for place, item in enumerate(items)}
+    for match in _QUOTED.finditer(text):
+        start, end = match.start() + 1, match.end() - 1
+        place = starts.get(start, len(items))
+        inner = list(takewhile(lambda item, end=end: item.end <= end, items[place:]))  # type: ignore[misc]
+        if inner and inner[-1].end == end and all(item.letter in "aJNPLse" for item in inner):
+            yield _concept(text, inner[0], inner[-1], "NAME")
+
+
 def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
     part = part[-_LONGEST_PHRASE:]
-    while part and part[0].letter in "sD":
+    while part and part[0].letter in "sDe":
         part = part[1:]
     if not part:
         return
-    if len(part) > 1:
+    last = part[-1]
+    # 金閣寺 is a name; 附属病院 is none, 東京大学附属病院 is.
+    named = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
+    if len(part) > 1 and not (named and len(part) == 2):
         for item in part:
             if item.letter in "PL" and item.end - item.start > 1:
                 yield _concept(text, item, item, "NAME")
@@ -102,7 +148,7 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
         return
     units = sum(item.units for item in part if item.letter not in "as")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
-        yield _concept(text, part[0], part[-1], "NAME" if part[-1].letter in "PLl" else "CONCEPT")
+        yield _concept(text, part[0], part[-1], "NAME" if named or last.letter in "PLl" else "CONCEPT")
 
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str) -> Concept:

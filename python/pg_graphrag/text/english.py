@@ -16,8 +16,12 @@ from pg_graphrag.text.extras import load
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
     ENGLISH_FUNCTION_WORDS,
+    ENGLISH_GIVEN_NAMES,
     ENGLISH_HEADS,
     ENGLISH_MODIFIERS,
+    ENGLISH_NAME_HEADS,
+    ENGLISH_PLACE_ADJECTIVES,
+    ENGLISH_SURE_NAMES,
     ENGLISH_UNITS,
     ENGLISH_WEAK_HEADS,
 )
@@ -30,13 +34,15 @@ _TOKEN = re.compile(
     r"|(?P<other>[^\w\s]+)"
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:
-#   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   E participle in -ed
-#   I word in -ing   D number   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have
+#   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   Z the same in -s
+#   E participle in -ed   I word in -ing   D number   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have
 #   p preposition   s possessive 's   & the sign   X word of a title that is no noun   x anything else
 #   . end of a sentence or line
 # Bounded, or a long run without a noun would be scanned from each of its words.
 _PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
 _NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s)X{0,5}P[PDX]*)*")
+# "The engine burns methane": a plural rarely stands before another noun.
+_VERB_IN_S = re.compile(r"(?<=[NPCB])Z(?=[NPJCdt])")
 _VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.x]))B(?=[PCdt])")
 _PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbt])E|(?<![dJ])I")
 _CLASS = {
@@ -47,6 +53,10 @@ _CLASS = {
 # Shares of a word's uses from which it counts as a noun whatever surrounds it, and from which it can be one at all.
 _SURELY_NOUN, _POSSIBLY_NOUN = 0.8, 0.1
 
+# Not an acronym or an identifier: "Run VACUUM", "Using PostgreSQL".
+_TITLE_OR_INITIAL = re.compile(r"(?:[A-Z]\.)+|(?:Ma?c|Fitz|[DL][aei])?(?!.*[a-z][A-Z])[A-Z].*[^\W\d_A-Z].*")
+_OF_NAME = re.compile(r"od?P")
+_ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
@@ -57,6 +67,7 @@ _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 def concepts(text: str) -> list[Concept]:
     """Return the noun phrases and names of `text` in order of appearance."""
     tokens, classes = _classify(text)
+    classes = _VERB_IN_S.sub("v", classes).replace("Z", "B")
     classes = _VERB_BY_CONTEXT.sub("v", classes)
     classes = _PARTICIPLE_BY_CONTEXT.sub("v", classes)
     found: list[Concept] = []
@@ -75,6 +86,7 @@ def _classify(text: str) -> tuple[list[Token], str]:
     """Return the tokens of `text` and a letter for the class of each."""
     tokens: list[Token] = []
     classes: list[str] = []
+    openings: list[int] = []
     cuts = iter([position for position, _ in ends(text, 0, len(text))] + [len(text) + 1])
     cut = next(cuts)
     first = True
@@ -102,6 +114,8 @@ def _classify(text: str) -> tuple[list[Token], str]:
         if suffix:
             word = word[: suffix.start()]
         letter = _word_class(word, first)
+        if first and letter != "P" and word.istitle():
+            openings.append(len(tokens))
         tokens.append((start, start + len(word)))
         classes.append(letter)
         if suffix:
@@ -109,7 +123,33 @@ def _classify(text: str) -> tuple[list[Token], str]:
             classes.append("s" if suffix.group()[1:] in "sS" else "t")
         # "2.1. Creating a Table": the sentence begins after its number.
         first = first and letter == "D"
+    _open_names(text, tokens, classes, openings)
     return tokens, "".join(classes)
+
+
+def _open_names(text: str, tokens: list[Token], classes: list[str], openings: list[int]) -> None:
+    """Make names of the words at the `openings` of sentences that begin one: "Grace Hopper wrote", "Battle of Hastings"."""
+    inside: set[str] | None = None
+    for place in openings:
+        start, end = tokens[place]
+        if text[start:end].lower() in ENGLISH_NAME_HEADS and _OF_NAME.match("".join(classes[place + 1 : place + 4])):
+            classes[place] = "P"
+            continue
+        if classes[place + 1 : place + 2] != ["P"]:
+            continue
+        follows, follows_end = tokens[place + 1]
+        if not _TITLE_OR_INITIAL.fullmatch(text, follows, follows_end):
+            continue
+        if inside is None:
+            # Names of two words that stand within a sentence of this text, where their capital letters do say something.
+            known = set(openings)
+            inside = {
+                text[tokens[at][0] : tokens[at + 1][1]]
+                for at in range(len(tokens) - 1)
+                if classes[at] == classes[at + 1] == "P" and at not in known
+            }
+        if text[start:follows_end] in inside or _opens_name(text[start:end]):
+            classes[place] = "P"
 
 
 @lru_cache(maxsize=200_000)
@@ -133,13 +173,35 @@ def _word_class(word: str, first: bool) -> str:
 
 def _is_name(word: str) -> bool:
     """Whether a capitalised word is a name even where every word is capitalised: at the beginning of a sentence."""
-    if word.isupper():
+    if word.isupper() or word.lower() in ENGLISH_SURE_NAMES:
         return True
     tags = _tags(word.lower())
     if tags is None:
         # Unknown words are names, except those that look like verbs, adjectives and adverbs.
         return _best(_guess(word.lower())) not in ("VVG", "VVN", "VVD", "AJ0", "AV0")
     return _best(tags) == "NP0"
+
+
+@lru_cache(maxsize=50_000)
+def _opens_name(word: str) -> bool:
+    """Whether a capitalised word that begins a sentence is part of the name that follows it.
+
+    So are given names, nouns ("President Lincoln", "Lake Victoria"), adjectives ("New York", "British Airways") and
+    unknown words; not verbs ("Ask Alice"), adverbs ("Yesterday Bob"), function words and forms of address.
+    """
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES or lower in ENGLISH_PLACE_ADJECTIVES:
+        return True
+    if lower in ENGLISH_MODIFIERS or lower in ENGLISH_HEADS or lower in ENGLISH_UNITS:
+        return False
+    if ENGLISH_FUNCTION_WORDS.get(lower, "N") != "N" or len(word) < 3 or lower.endswith("n't"):
+        return False
+    tags = _tags(lower)
+    if tags is None:
+        guess = _best(_guess(lower))
+        return not (guess in ("VVG", "VVN", "VVD") or (guess == "AV0" and _ADVERB.search(lower)))
+    nominal = sum(share for tag, share in tags.items() if tag[:2] in ("NN", "NP", "AJ"))
+    return nominal >= _SURELY_NOUN and not any(tag[0] == "V" and share >= 0.05 for tag, share in tags.items())
 
 
 @lru_cache(maxsize=200_000)
@@ -151,11 +213,16 @@ def _lexical_class(word: str) -> str:
     for tag, share in tags.items():
         letter = _CLASS.get(tag, "b" if tag[:2] in ("VB", "VD", "VH") else "x")
         by_class[letter] = by_class.get(letter, 0.0) + share
-    noun = by_class.get("N", 0.0)
+    noun, verb = by_class.get("N", 0.0), by_class.get("E", 0.0) + by_class.get("v", 0.0)
     if noun >= _SURELY_NOUN:
         return "N"
+    if word.endswith("s") and noun >= _POSSIBLY_NOUN and tags.get("VVZ", 0.0) >= _POSSIBLY_NOUN:
+        return "Z"
     best = _best(by_class)
-    if best in "NJEIv" and noun >= _POSSIBLY_NOUN and by_class.get("v", 0.0) + by_class.get("E", 0.0) >= noun / 10:
+    if best == "J" and by_class.get("E", 0.0) >= _POSSIBLY_NOUN and verb > by_class["J"]:
+        # "hired": more often said of an action than of a quality.
+        return "E"
+    if best in "NJEIv" and noun >= _POSSIBLY_NOUN and verb >= noun / 10:
         return "B" if best in "Nv" else best
     return best
 

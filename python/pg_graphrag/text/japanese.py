@@ -12,12 +12,14 @@ from pg_graphrag.text import compounds
 from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.stopwords import JAPANESE_HEADS
+from pg_graphrag.text.stopwords import JAPANESE_HEADS, JAPANESE_NAME_ENDS
+from pg_graphrag.text.variants import modern
 
 # Sudachi takes 49,149 bytes at a time; Han and kana are three or four bytes a character.
 _PIECE = 8_000
 _STOP_CLASSES = frozenset(("助詞", "助動詞", "補助記号", "記号", "空白", "代名詞", "連体詞", "接続詞", "感動詞"))
 _SHORT_KANA = re.compile("[ぁ-ゖー]{1,2}")
+_FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
 
@@ -43,17 +45,17 @@ def terms(run: str) -> tuple[str, ...]:
     """Return the search terms of a run of Han and kana: normalised long units, and their short units beside them.
 
     The long unit makes a name such as 東京スカイツリー findable exactly, the short ones by its parts; normalised forms
-    make old and new characters and spellings alike. Particles, auxiliaries, pronouns and formal nouns are left out.
+    make old and new spellings alike, as `modern` does old and new characters. Particles, auxiliaries, pronouns and formal nouns are left out.
     """
     _, short = _sudachi()
     found: list[str] = []
-    for _, morpheme in _morphemes(run):
+    for _, morpheme in _morphemes(modern(run)):
         if _is_content(morpheme):
             found.append(morpheme.normalized_form())
             parts = morpheme.split(short)
             if len(parts) > 1:
                 found.extend(part.normalized_form() for part in parts if _is_content(part))
-    return tuple(found)
+    return tuple(modern(term) for term in found)
 
 
 def concepts(text: str) -> list[Concept]:
@@ -64,10 +66,29 @@ def concepts(text: str) -> list[Concept]:
 @lru_cache(maxsize=50_000)
 def _analyse(run: str) -> tuple[Morpheme, ...]:
     _, short = _sudachi()
-    return tuple(
-        Morpheme(at + found.begin(), at + found.end(), _letter(found), len(found.split(short)) or 1)
-        for at, found in _morphemes(run)
-    )
+    found: list[Morpheme] = []
+    speeches: list[tuple[str, ...]] = []
+    for at, morpheme in _morphemes(modern(run)):
+        start, end = at + morpheme.begin(), at + morpheme.end()
+        found.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short)) or 1))
+        speeches.append(morpheme.part_of_speech())
+    return tuple(_persons(found, speeches))
+
+
+def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iterator[Morpheme]:
+    """Yield the morphemes, a family name and the given name after it as one."""
+    place = 0
+    while place < len(morphemes):
+        one, end = morphemes[place], place + 1
+        if speeches[place][2:4] == _FAMILY and end < len(morphemes) and speeches[end][2:4] == _GIVEN:
+            end += 1
+            # 内藤多仲 is cut 内 藤多 仲: what is left over of a name that the dictionary has not.
+            follows = morphemes[end] if end < len(morphemes) else one
+            if one.end - one.start == follows.end - follows.start == 1 and follows.letter == "N":
+                end += 1
+            one = Morpheme(one.start, morphemes[end - 1].end, "P", 2)
+        yield one
+        place = end
 
 
 def _letter(morpheme: Any) -> str:
@@ -75,6 +96,8 @@ def _letter(morpheme: Any) -> str:
     # Two hiragana alone are a particle or a formal noun, whatever the analysis of a short run says.
     if _SHORT_KANA.fullmatch(surface):
         return "x"
+    if surface in JAPANESE_NAME_ENDS and speech[:2] != ("名詞", "固有名詞"):
+        return "e"
     if speech[0] != "名詞":
         return _LETTERS.get(speech[0], "x")
     if speech[1] == "数詞":

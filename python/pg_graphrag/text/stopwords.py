@@ -24,7 +24,7 @@ _CLOSED = {
     "likewise namely i'm let's don't doesn't isn't can't it's first second third fourth fifth last next "
     "previous former latter own same other others else one ones none nobody nothing something anything "
     "everything someone anyone everyone somebody anybody everybody myself yourself himself herself itself "
-    "ourselves themselves today tomorrow yesterday tonight ago soon later earlier",
+    "ourselves themselves welcome goodbye congratulations congrats apologies dear fellow today tomorrow yesterday tonight ago soon later earlier",
 }
 ENGLISH_FUNCTION_WORDS = {word: letter for letter, words in _CLOSED.items() for word in words.split()}
 
@@ -43,6 +43,32 @@ ENGLISH_MODIFIERS = frozenset(
     "typical unable unique unknown usual various vast whole wide worse worst wrong young super really very so "
     "too kind sort type couple lot bit bunch number series lots".split()
 )
+
+# Given names that are other words too: part of the name that follows them at the beginning of a sentence.
+ENGLISH_GIVEN_NAMES = frozenset(
+    "abel amber art ash autumn barb basil bear bill billy blaze bob bobby brook buck bud buddy burr candy cap carol cash "
+    "chance charity chase cher chip chuck clay cliff clint cole colt cook coral crystal daisy dale dawn dean dick dirk "
+    "don drake drew duke earl ed ella eve faith fern finn flora ford forest frank gene ginger glen grace grant gray "
+    "guy hank harmony harry hazel heath heather herb holly hope hunter iris ivy jack jade jasmine jay jean jerry jersey "
+    "jewel jimmy joe john josh joy june april august summer major king lance lane lee lily lily mack marina mark mars "
+    "martin mason max may melody mercy merry mike miles miller myrtle nick norm olive opal parker patience pat patsy "
+    "pearl peg penny pepper percy perry peter pierce piper poppy porter prince queenie rainbow randy ray red reed rich "
+    "river rob robin rock rod roger rose rosemary rowan ruby rusty ruth sage sally sandy savannah scarlet skip sky "
+    "skye sonny star stella sterling stone storm sue susan taylor ted terry tiffany tom tony trinity troy tucker "
+    "tyler van vera vic victor viola violet wade walker wally ward warren wayne webb wendy will willow wood woody wren "
+    "zane".split()
+)
+# Of these, the ones that begin a sentence hardly ever as another word.
+ENGLISH_SURE_NAMES = frozenset("bob bobby gene hank jack josh nick pat rob ted tony tom".split())
+# Nouns that are part of a name with "of" after them: "Duke of Wellington".
+ENGLISH_NAME_HEADS = frozenset(
+    "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count countess county "
+    "department diocese duchess duchy duke earl empire gulf house institute isle isles kingdom king lord marquess "
+    "ministry museum order prince princess principality province queen republic school sea siege strait sultan treaty "
+    "university viscount".split()
+)
+# Modifiers that begin names of places: "New York", "Long Island".
+ENGLISH_PLACE_ADJECTIVES = frozenset("big grand great high little long low lower new old upper".split())
 
 # Nouns that say nothing at the end of a phrase, and verbs that look like nouns there: left out.
 ENGLISH_HEADS = frozenset(
@@ -82,6 +108,12 @@ JAPANESE_HEADS = frozenset(
     "なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
 )
 
+# What ends the names of Japanese places and institutions: 金閣寺, 東京駅, 伊勢神宮.
+JAPANESE_NAME_ENDS = frozenset(
+    "寺 寺院 神社 大社 神宮 宮 城 堂 院 園 公園 庭園 駅 空港 港 橋 塔 館 山 岳 峠 川 河 湖 島 岬 半島 大学 高校 学園 "
+    "美術館 博物館 図書館 病院 銀行 鉄道 電鉄 新聞 通り 祭 賞".split()
+)
+
 # Chinese words without meaning for search beyond what their part of speech already says.
 CHINESE_STOP_WORDS = frozenset(
     "的 了 着 过 地 得 之 是 有 在 和 与 及 或 而 但 被 把 将 对 从 到 于 以 为 由 向 给 让 使 就 都 也 还 又 "
@@ -93,7 +125,7 @@ CHINESE_STOP_WORDS = frozenset(
 )
 CHINESE_HEADS = frozenset(
     "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
-    "以上 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 "
+    "以上 曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 "
     "大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
 )
 

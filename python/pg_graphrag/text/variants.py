@@ -1,0 +1,73 @@
+"""Forms of one character: full and half width, traditional and simplified Chinese, old and new Japanese.
+
+Every function here keeps positions, or says where each character came from, so that spans still point into the text.
+Tables: OpenCC (opencc.byvoid.com).
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.text.extras import load
+
+# Full-width letters and digits, half-width kana with their voice marks. Full-width punctuation ends a term: it stays.
+_WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uff9d][\uff9e\uff9f]?")
+
+
+def narrow(text: str) -> tuple[str, list[int] | None]:
+    """Return `text` with letters, digits and kana in their usual width.
+
+    Returns
+    -------
+    str
+        The text; a half-width kana and its voice mark become one character.
+    list of int or None
+        Where each character of it, and its end, stands in `text`; None when all stand where they stood.
+    """
+    found = list(_WIDTH.finditer(text))
+    if not found:
+        return text, None
+    parts: list[str] = []
+    origins: list[int] = []
+    at = 0
+    for match in found:
+        start, end = match.span()
+        plain = unicodedata.normalize("NFKC", match.group())
+        if len(plain) > 1:
+            # A mark that does not combine with its kana.
+            plain = unicodedata.normalize("NFKC", match.group()[0]) + match.group()[1]
+        parts += (text[at:start], plain)
+        origins.extend(range(at, start))
+        origins.extend(range(start, start + len(plain)))
+        at = end
+    parts.append(text[at:])
+    origins.extend(range(at, len(text) + 1))
+    return "".join(parts), origins
+
+
+def simplified(run: str) -> str:
+    """Return Chinese characters in their simplified forms, each at its place: 資料庫 and 资料库 are one word."""
+    return _convert(run, "t2s", "zh")
+
+
+def modern(run: str) -> str:
+    """Return Japanese characters in the forms in use since 1946, each at its place: 廣島 and 広島 are one word."""
+    return _convert(run, "t2jp", "ja")
+
+
+def _convert(run: str, table: str, extra: str) -> str:
+    converter = _converter(table, extra)
+    converted: str = converter.convert(run)
+    if len(converted) == len(run):
+        return converted
+    # A phrase that is longer or shorter in the other script: character by character.
+    return "".join(one if len(one) == 1 else old for old in run for one in [converter.convert(old)])
+
+
+@lru_cache(maxsize=2)
+def _converter(table: str, extra: str) -> Any:
+    opencc = load("opencc", extra)
+    # By its bare name OpenCC would look for the table in the working directory first.
+    return opencc.OpenCC(str(Path(opencc.__file__).parent / "clib/share/opencc" / f"{table}.json"))

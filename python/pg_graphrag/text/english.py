@@ -20,8 +20,10 @@ from pg_graphrag.text.stopwords import (
     ENGLISH_HEADS,
     ENGLISH_MODIFIERS,
     ENGLISH_NAME_HEADS,
+    ENGLISH_OCCUPATIONS,
     ENGLISH_PLACE_ADJECTIVES,
     ENGLISH_SURE_NAMES,
+    ENGLISH_TITLES,
     ENGLISH_UNITS,
     ENGLISH_WEAK_HEADS,
 )
@@ -192,7 +194,7 @@ def _opens_name(word: str) -> bool:
     lower = word.lower()
     if lower in ENGLISH_GIVEN_NAMES or lower in ENGLISH_PLACE_ADJECTIVES:
         return True
-    if lower in ENGLISH_MODIFIERS or lower in ENGLISH_HEADS or lower in ENGLISH_UNITS:
+    if any(lower in words for words in (ENGLISH_MODIFIERS, ENGLISH_HEADS, ENGLISH_UNITS, ENGLISH_OCCUPATIONS)):
         return False
     if ENGLISH_FUNCTION_WORDS.get(lower, "N") != "N" or len(word) < 3 or lower.endswith("n't"):
         return False
@@ -267,6 +269,8 @@ def _shares(tagger: Any, word: str) -> dict[str, float]:
 def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     while classes[-1] == "X" or (classes[-1] == "D" and not _kept_number(text, tokens)):
         tokens, classes = tokens[:-1], classes[:-1]
+    titles = _titles([text[a:b].lower() for a, b in tokens], classes)
+    tokens, classes = tokens[titles:], classes[titles:]
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
     if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
@@ -275,6 +279,23 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
     return [Concept(" ".join(name.split()), start, end, "NAME")]
+
+
+def _titles(words: list[str], classes: str) -> int:
+    """Return how many words before a full name are a person's titles: two of "Prime Minister Atal Vajpayee"."""
+    count = 0
+    while classes[count : count + 3] == "PPP":
+        if words[count] in ENGLISH_TITLES:
+            count += 1
+        elif (
+            words[count] in ("chief", "prime", "vice")
+            and words[count + 1] in ENGLISH_TITLES
+            and classes[count + 3 :][:1] == "P"
+        ):
+            count += 2
+        else:
+            break
+    return count
 
 
 def _kept_number(text: str, tokens: list[Token]) -> bool:

@@ -45,7 +45,8 @@ def terms(run: str) -> tuple[str, ...]:
     """Return the search terms of a run of Han and kana: normalised long units, and their short units beside them.
 
     The long unit makes a name such as 東京スカイツリー findable exactly, the short ones by its parts; normalised forms
-    make old and new spellings alike, as `modern` does old and new characters. Particles, auxiliaries, pronouns and formal nouns are left out.
+    make old and new spellings alike, as `modern` does old and new characters. Particles, auxiliaries, pronouns and
+    formal nouns are left out.
     """
     _, short = _sudachi()
     found: list[str] = []

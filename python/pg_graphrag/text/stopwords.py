@@ -24,7 +24,8 @@ _CLOSED = {
     "likewise namely i'm let's don't doesn't isn't can't it's first second third fourth fifth last next "
     "previous former latter own same other others else one ones none nobody nothing something anything "
     "everything someone anyone everyone somebody anybody everybody myself yourself himself herself itself "
-    "ourselves themselves welcome goodbye congratulations congrats apologies dear fellow today tomorrow yesterday tonight ago soon later earlier",
+    "ourselves themselves welcome goodbye congratulations congrats apologies "
+    "today tomorrow yesterday tonight ago soon later earlier",
 }
 ENGLISH_FUNCTION_WORDS = {word: letter for letter, words in _CLOSED.items() for word in words.split()}
 
@@ -66,6 +67,20 @@ ENGLISH_NAME_HEADS = frozenset(
     "department diocese duchess duchy duke earl empire gulf house institute isle isles kingdom king lord marquess "
     "ministry museum order prince princess principality province queen republic school sea siege strait sultan treaty "
     "university viscount".split()
+)
+# Titles left out before a full name, so that "Professor Ada Byron" and "Ada Byron" are one entity.
+ENGLISH_TITLES = frozenset(
+    "admiral ambassador captain chairman chancellor commander congressman corporal dame detective doctor governor "
+    "inspector lieutenant mayor minister officer president professor representative senator sergeant sheriff sir".split()
+)
+# What persons are, written with a small letter before their names except at the beginning of a sentence.
+ENGLISH_OCCUPATIONS = frozenset(
+    "actor actress architect artist astronaut author biologist chef chemist coach comedian composer conductor critic "
+    "dancer dear designer director drummer economist editor engineer fellow filmmaker footballer former goalkeeper "
+    "guitarist historian host inventor journalist lawyer linguist magician mathematician model musician novelist painter "
+    "philosopher photographer physicist pianist pitcher playwright poet producer programmer psychologist quarterback "
+    "rapper researcher scientist sculptor singer songwriter striker student teacher violinist vocalist winner writer "
+    "brother daughter father friend husband mother sister son wife".split()
 )
 # Modifiers that begin names of places: "New York", "Long Island".
 ENGLISH_PLACE_ADJECTIVES = frozenset("big grand great high little long low lower new old upper".split())

@@ -1,0 +1,160 @@
+"""Real Japanese and Chinese: Debian's manual pages, ingested whole and found by names, numbers and what they say."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.manpages import Page, pages
+from tests.runtime.cluster import Database, Runtime
+from tests.sql.ingest import canonical, keys, new_corpus, put, rows, search, statuses, work
+
+LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
+COUNT = 30
+# Half width kana to what NFKC makes of them, the other way round.
+HALF_WIDTH = {
+    unicodedata.normalize("NFKC", kana + mark): kana + mark
+    for kana in map(chr, range(0xFF66, 0xFF9E))
+    for mark in ("\uff9f", "\uff9e", "")
+    if len(unicodedata.normalize("NFKC", kana + mark)) == 1
+}
+
+
+@pytest.fixture(scope="module")
+def manual(runtime: Runtime) -> dict[str, list[Page]]:
+    """Pages of middling length, spread over each language's manual; of traditional Chinese all."""
+    found = {language: pages(runtime.run, language) for language in ("ja", "zh_CN", "zh_TW")}
+    for language in LANGUAGES:
+        middling = [page for page in found[language] if 500 <= len(page.content) <= 4000]
+        assert len(middling) >= 5 * COUNT
+        found[language] = middling[:: len(middling) // COUNT][:COUNT]
+    return found
+
+
+@pytest.fixture(scope="module")
+def corpora(module_db: Database, manual: dict[str, list[Page]]) -> Iterator[dict[str, str]]:
+    """Corpus of each language."""
+    found = {language: new_corpus(module_db) for language in LANGUAGES}
+    for language, corpus in found.items():
+        for page in manual[language]:
+            put(module_db, corpus, page.key, page.content, page.title)
+    work(module_db)
+    yield found
+
+
+def plain(page: Page) -> str:
+    return unicodedata.normalize("NFKC", f"{page.title}\n{page.content}")
+
+
+def only_once(found: list[Page], pattern: str, each: int) -> list[tuple[str, str]]:
+    """(word, key of the one page it is in) of `each` words of every page that match and are in no other."""
+    words = {page.key: set(re.findall(pattern, plain(page))) for page in found}
+    count = Counter(word.casefold() for own in words.values() for word in own)
+    chosen = {key: [word for word in sorted(own) if count[word.casefold()] == 1][:each] for key, own in words.items()}
+    return [(word, key) for key, own in chosen.items() for word in own]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_is_read_as_its_language_and_nothing_of_it_is_lost(
+    module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str
+) -> None:
+    corpus = corpora[language]
+    assert set(statuses(module_db, corpus).values()) == {"indexed"}
+    chunks = rows(
+        module_db,
+        "SELECT d.source_key, string_agg(substr(c.content, 1 + c.own_offset - c.start_offset), '' ORDER BY c.ordinal),"
+        " array_agg(DISTINCT c.language), bool_and(length(c.content) = c.end_offset - c.start_offset)"
+        " FROM graphrag.chunks c JOIN graphrag.documents d ON d.id = c.document_id WHERE d.corpus = %s GROUP BY 1",
+        corpus,
+    )
+    assert {key: text for key, text, *_ in chunks} == {page.key: page.content for page in manual[language]}
+    assert all(ok for *_, ok in chunks)
+    read_as = Counter(code for _, _, codes, _ in chunks for code in codes)
+    assert read_as[LANGUAGES[language]] >= 0.9 * sum(read_as.values())
+
+
+WORDS = {
+    # Names of products, commands and constants; numbers; a letter before or after would make another word.
+    "latin": r"(?<![\w./:@=<\\-])[A-Za-z]{5,}(?![\w./:@=>-])",
+    "numbers": r"(?<![\w./:@=,\\-])\d{3,}(?![\w./:@=,-])",
+    "katakana": r"(?<![ァ-ヺー])[ァ-ヺー]{5,}(?![ァ-ヺー])",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "kind"),
+    [("ja", "latin"), ("ja", "numbers"), ("ja", "katakana"), ("zh_CN", "latin"), ("zh_CN", "numbers")],
+)
+def test_bm25_finds_names_and_numbers_in_full_and_half_width(
+    module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str, kind: str
+) -> None:
+    asked = only_once(manual[language], WORDS[kind], 3)
+    assert len(asked) >= 10
+    for word, key in asked:
+        other = "".join(HALF_WIDTH.get(c, chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c) for c in word)
+        assert other != word
+        for query in (word, other):
+            assert key in keys(search(module_db, query, corpora[language], "bm25", top_k=COUNT)), query
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_has_names_and_compound_nouns(
+    module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str
+) -> None:
+    found: dict[str, set[str]] = {page.key: set() for page in manual[language]}
+    for key, name in rows(
+        module_db,
+        "SELECT d.source_key, m.name FROM graphrag.entity_mentions m"
+        " JOIN graphrag.documents d ON d.id = m.document_id WHERE d.corpus = %s",
+        corpora[language],
+    ):
+        found[key].add(name)
+    wide = {key: {name for name in names if re.search("[\u3041-\u9fff]", name)} for key, names in found.items()}
+    assert min(map(len, found.values())) >= 3
+    assert sum(len(names) >= 5 for names in wide.values()) >= 0.9 * COUNT
+    by_key = {page.key: unicodedata.normalize("NFKC", page.content + page.title) for page in manual[language]}
+    for key, names in wide.items():
+        flat = "".join(by_key[key].split())
+        assert all("".join(unicodedata.normalize("NFKC", name).split()) in flat for name in names)
+
+
+def recall(db: Database, corpus: str, questions: Mapping[str, str], mode: str) -> float:
+    """Share of the questions whose page is among the first ten."""
+    hits = [key in keys(search(db, text, corpus, mode, top_k=10)) for key, text in questions.items()]
+    return sum(hits) / len(hits)
+
+
+@pytest.mark.parametrize("mode", ["bm25", "local", "hybrid"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_a_page_is_about_finds_it(
+    module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str, mode: str
+) -> None:
+    questions = {page.key: page.description for page in manual[language]}
+    assert recall(module_db, corpora[language], questions, mode) >= 0.8
+
+
+def test_traditional_questions_find_simplified_pages(
+    module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str]
+) -> None:
+    own = {page.key for page in manual["zh_CN"]}
+    questions = {page.key: page.description for page in manual["zh_TW"] if page.key in own}
+    assert len(questions) >= 20
+    assert recall(module_db, corpora["zh_CN"], questions, "bm25") >= 0.8
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_order_of_the_pages_says_nothing(module_db: Database, manual: dict[str, list[Page]], language: str) -> None:
+    few = sorted(manual[language], key=lambda page: len(page.content))[:6]
+    made: list[Any] = []
+    for order in (few, few[::-1]):
+        corpus = new_corpus(module_db)
+        for page in order:
+            put(module_db, corpus, page.key, page.content, page.title)
+            work(module_db)
+        made.append(canonical(module_db, corpus, (few[0].description, few[-1].description)))
+    assert made[0] == made[1]

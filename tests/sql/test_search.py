@@ -362,6 +362,19 @@ def test_japanese_and_chinese_questions_are_answered(
         assert "windows" not in found[0]["explain"]
 
 
+def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpus: str) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, JAPANESE | CHINESE)
+    work(module_db)
+    sql = "SELECT e.name FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s"
+    found = {one for (one,) in rows(module_db, sql, name)}
+    assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - found == set()
+    assert {"藤多", "藤多仲", "金閣"} & found == set()
+    english = {one for (one,) in rows(module_db, sql, corpus)}
+    assert {"Grace Hopper", "Bletchley Park", "Alan Turing"} - english == set()
+    assert {"Hopper", "Park"} & english == set()
+
+
 def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: Database) -> None:
     name = new_corpus(module_db)
     put_all(module_db, name, STORIES | {"x": "old text of London"})

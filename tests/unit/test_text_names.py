@@ -86,3 +86,10 @@ def test_a_name_at_the_beginning_has_the_key_that_it_has_within_a_sentence() -> 
         assert f"{name}/N" in found(f"{name} was mentioned.")
         assert f"{name}/N" in found(f"It was {name} that they mentioned.")
         assert f"{name}/N" in found(f"What about {name}?")
+
+
+def test_the_example_of_the_readme_has_its_names() -> None:
+    text = "The Kestrel engine burns methane. It first flew on the Heron launcher in 2011. Kim Park studies the Kestrel engine."
+    assert {"Kestrel engine/C", "Kestrel/N", "methane/C", "Heron launcher/C", "Heron/N", "Kim Park/N"} == set(
+        found(text)
+    )

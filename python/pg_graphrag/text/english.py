@@ -37,14 +37,14 @@ _TOKEN = re.compile(
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:
 #   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   Z the same in -s
-#   E participle in -ed   I word in -ing   D number   o of   d determiner   t a verb follows ("to", modals, pronouns)   b be, have
-#   p preposition   s possessive 's   & the sign   X word of a title that is no noun   x anything else
-#   . end of a sentence or line
+#   Y noun in -s, rarely a verb   E participle in -ed   I word in -ing   D number   o of   d determiner
+#   t a verb follows ("to", modals, pronouns)   b be, have   p preposition   s possessive 's   & the sign
+#   X word of a title that is no noun   x anything else   . end of a sentence or line
 # Bounded, or a long run without a noun would be scanned from each of its words.
 _PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
 _NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s)X{0,5}P[PDX]*)*")
 # "The engine burns methane": a plural rarely stands before another noun.
-_VERB_IN_S = re.compile(r"(?<=[NPCB])Z(?=[NPJCdt])")
+_VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))")
 _VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.x]))B(?=[PCdt])")
 _PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbt])E|(?<![dJ])I")
 _CLASS = {
@@ -69,7 +69,7 @@ _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 def concepts(text: str) -> list[Concept]:
     """Return the noun phrases and names of `text` in order of appearance."""
     tokens, classes = _classify(text)
-    classes = _VERB_IN_S.sub("v", classes).replace("Z", "B")
+    classes = _VERB_IN_S.sub("v", classes).replace("Z", "B").replace("Y", "N")
     classes = _VERB_BY_CONTEXT.sub("v", classes)
     classes = _PARTICIPLE_BY_CONTEXT.sub("v", classes)
     found: list[Concept] = []
@@ -216,9 +216,10 @@ def _lexical_class(word: str) -> str:
         letter = _CLASS.get(tag, "b" if tag[:2] in ("VB", "VD", "VH") else "x")
         by_class[letter] = by_class.get(letter, 0.0) + share
     noun, verb = by_class.get("N", 0.0), by_class.get("E", 0.0) + by_class.get("v", 0.0)
+    third_person = tags.get("VVZ", 0.0) if word.endswith("s") and noun >= _POSSIBLY_NOUN else 0.0
     if noun >= _SURELY_NOUN:
-        return "N"
-    if word.endswith("s") and noun >= _POSSIBLY_NOUN and tags.get("VVZ", 0.0) >= _POSSIBLY_NOUN:
+        return "Y" if third_person >= 0.01 else "N"
+    if third_person >= _POSSIBLY_NOUN:
         return "Z"
     best = _best(by_class)
     if best == "J" and by_class.get("E", 0.0) >= _POSSIBLY_NOUN and verb > by_class["J"]:

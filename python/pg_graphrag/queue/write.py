@@ -10,11 +10,13 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.retrieval.bm25 import tail_is_long
-from pg_graphrag.server import Database, columns
+from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 
 # Rows per statement that carries vectors: about 4 kB of text each.
 VECTOR_SLICE = 1000
+# Chunks per statement: parsing the text of one takes some milliseconds.
+CHUNK_SLICE = 100
 # A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
 MAX_POSITIONS = 255
 # Between the cells of a table without spaces and their like; never part of a number, name, path or compound.
@@ -107,7 +109,8 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
     old = [row["id"] for row in rows]
     if not old:
         return
-    change.remove_chunks(db, old)
+    for part in slices(old, CHUNK_SLICE):
+        change.remove_chunks(db, part)
     db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
     db.query("DELETE FROM graphrag.window_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
     db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
@@ -153,19 +156,17 @@ _CHUNK_TYPES = [
 def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
     flat = [(made.id, piece) for made in drafts for piece in made.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
-    for at in range(0, len(flat), 500):
-        part, part_ids = flat[at : at + 500], ids[at : at + 500]
+    for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
         rows = []
-        for chunk_id, (document, p) in zip(part_ids, part, strict=True):
+        for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
-    if flat:
-        _keep_overflow(db, dict(zip(ids, (piece for _, piece in flat), strict=True)))
+        _keep_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(
             "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
             ["int4", "int8[]", "int8[]"],
-            [corpus.id, ids, [document for document, _ in flat]],
+            [corpus.id, [row[0] for row in rows], [row[1] for row in rows]],
         )
     taken = iter(ids)
     return [[next(taken) for _ in made.chunks] for made in drafts]

@@ -64,8 +64,10 @@ class Change:
             self.values[row["entity_id"], "t", row["type"]] -= 1
 
 
-def merge(db: Database, change: Change, document_ids: list[int]) -> dict[str, int]:
+def merge(db: Database, change: Change, space: int, document_ids: list[int]) -> dict[str, int]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
+
+    `space` is the corpus' embedding space, from which the names of entities that are gone are removed.
 
     Returns the entities created, as {key: id}.
     """
@@ -91,7 +93,9 @@ def merge(db: Database, change: Change, document_ids: list[int]) -> dict[str, in
     )
     if gone:
         db.query(
-            "DELETE FROM graphrag.entity_vectors WHERE entity_id = ANY ($1)", ["int8[]"], [[r["id"] for r in gone]]
+            f"DELETE FROM graphrag.entity_vectors_{space} WHERE entity_id = ANY ($1)",
+            ["int8[]"],
+            [[row["id"] for row in gone]],
         )
     _project(db, change, document_ids, sorted({*change.entities, *degrees}))
     return created

@@ -50,6 +50,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         raise GraphRAGError(
             f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due."
         )
+    if db.query("SELECT pg_catalog.pg_is_in_recovery() AS standby")[0]["standby"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work on a standby, which is read only",
+            sqlstate="25006",
+            hint="Call it on the primary: what it writes arrives here by replication.",
+        )
     worker = _enlist(db)
     try:
         settings = _pin_settings(db, _SETTINGS)

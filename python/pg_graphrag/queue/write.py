@@ -10,6 +10,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.retrieval.bm25 import tail_is_long
+from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 
@@ -39,14 +40,14 @@ def write_documents(
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
     change = Change(corpus.id)
     affected = sorted([made.id for made in ready] + removable)
-    _remove_chunks(db, corpus, affected, change)
+    _remove_chunks(db, corpus, space, affected, change)
     chunk_ids = _insert_chunks(db, corpus, ready)
     _insert_windows(db, corpus, space, ready, chunk_ids)
     for made, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(made.chunks, ids, strict=True):
             change.add_chunk(made.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created = merge(db, change, affected)
+    created = merge(db, change, space, affected)
     _insert_entity_vectors(db, space, created, name_vectors)
     db.query(
         "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
@@ -54,9 +55,18 @@ def write_documents(
         ["int8[]"],
         [[made.id for made in ready]],
     )
-    if tail_is_long(db, corpus.id):
+    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
         queue_optimize(db, corpus.id)
     return skipped
+
+
+def _wants_vector_index(db: Database, corpus_id: int) -> bool:
+    rows = db.query(
+        "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2)) AS yes",
+        ["int4", "int4"],
+        [corpus_id, HNSW_ROWS],
+    )
+    return bool(rows[0]["yes"])
 
 
 def queue_optimize(db: Database, corpus_id: int) -> None:
@@ -104,7 +114,7 @@ def _lock_documents(
     return current, gone, existing - set(locked)
 
 
-def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> None:
+def _remove_chunks(db: Database, corpus: Corpus, space: int, document_ids: list[int], change: Change) -> None:
     rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
     old = [row["id"] for row in rows]
     if not old:
@@ -112,7 +122,8 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
     for part in slices(old, CHUNK_SLICE):
         change.remove_chunks(db, part)
     db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
-    db.query("DELETE FROM graphrag.window_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
+    # The partition by its name: a statement on the whole table would wait for an index build of any corpus.
+    db.query(f"DELETE FROM graphrag.window_vectors_{space} WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
     db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
 
 

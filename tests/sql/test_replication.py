@@ -85,3 +85,20 @@ def test_repair_finds_content_that_was_changed_without_its_hash(db: Database) ->
     assert canonical(db, corpus) == expected(db, changed)
     assert value(db, "SELECT graphrag.repair()")["jobs_queued"] == 0
     assert jobs(db, corpus) == []
+
+
+def test_repair_makes_documents_equal_to_an_attached_table_that_changed_past_its_triggers(db: Database) -> None:
+    corpus = new_corpus(db)
+    db.execute("CREATE TABLE public.notes (id int PRIMARY KEY, body text)")
+    db.execute("INSERT INTO public.notes VALUES (1, 'Ada wrote.'), (2, 'Alan read.'), (3, 'Grace met Ada.')")
+    db.execute("SELECT graphrag.attach_table('public.notes', %s, 'id', ARRAY['body']::name[])", [corpus])
+    work(db)
+    with psycopg.connect(db.url, autocommit=True) as silent:
+        silent.execute("SET session_replication_role = replica")
+        silent.execute("INSERT INTO public.notes VALUES (4, 'Konrad built.')")
+        silent.execute("UPDATE public.notes SET body = 'Alan left.' WHERE id = 2")
+        silent.execute("DELETE FROM public.notes WHERE id = 3")
+    db.execute("SELECT graphrag.repair()")
+    work(db)
+    documents = rows(db, "SELECT content, status FROM graphrag.documents WHERE corpus = %s ORDER BY 1", corpus)
+    assert documents == [("Ada wrote.", "indexed"), ("Alan left.", "indexed"), ("Konrad built.", "indexed")]

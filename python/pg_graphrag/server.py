@@ -7,14 +7,16 @@ Every PL/Python body of the extension reads::
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class Database:
@@ -75,6 +77,17 @@ class Database:
 def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Turn rows into column lists, as unnest() takes them."""
     return [list(column) for column in zip(*rows, strict=True)]
+
+
+# Rows per statement of a write: memory does not grow with a document, nor does the wait for a query cancel.
+_SLICE = 5000
+
+
+def slices(rows: Iterable[T], size: int = _SLICE) -> Iterator[list[T]]:
+    """Yield `rows` in lists of at most `size`."""
+    taken = iter(rows)
+    while part := list(islice(taken, size)):
+        yield part
 
 
 _databases: dict[int, Database] = {}

@@ -23,7 +23,9 @@ BEGIN
             NEW.corpus_id := graphrag._default_corpus();
         END IF;
     END IF;
-    IF TG_OP = 'INSERT' OR (NEW.title, NEW.content) IS DISTINCT FROM (OLD.title, OLD.content) THEN
+    -- An indexed_hash that is taken away asks for a new look: content that came past this trigger has an old hash.
+    IF TG_OP = 'INSERT' OR (NEW.title, NEW.content) IS DISTINCT FROM (OLD.title, OLD.content)
+       OR (NEW.indexed_hash IS NULL AND OLD.indexed_hash IS NOT NULL) THEN
         NEW.content_hash := encode(sha256(convert_to(coalesce(NEW.title, '') || E'\n' || NEW.content, 'UTF8')), 'hex');
     ELSE
         NEW.content_hash := OLD.content_hash;

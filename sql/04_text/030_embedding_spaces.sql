@@ -85,25 +85,41 @@ BEGIN
 END
 $$;
 
+-- Vector tables of a corpus that have at least least_rows vectors and no HNSW index: those for which one is to be built.
+CREATE FUNCTION graphrag._unindexed_vectors(corpus_id int, least_rows int) RETURNS TABLE (stem text, space_id int, dimensions int)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    enough boolean;
+BEGIN
+    FOR stem, space_id, dimensions IN
+        SELECT t.stem, s.id, s.dimensions
+          FROM graphrag.embedding_spaces s
+         CROSS JOIN (VALUES ('window_vectors'), ('entity_vectors')) t (stem)
+         WHERE s.corpus_id = $1
+           AND to_regclass(format('graphrag.%s_%s_hnsw_idx', t.stem, s.id)) IS NULL
+    LOOP
+        EXECUTE format('SELECT count(*) >= $1 FROM (SELECT FROM graphrag.%s_%s LIMIT $1) v', stem, space_id) INTO enough USING least_rows;
+        IF enough THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END
+$$;
+
 -- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan.
 CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int) RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    space record;
-    stem text;
+    part  record;
     built text[] := '{}';
-    enough boolean;
 BEGIN
-    FOR space IN SELECT s.id, s.dimensions FROM graphrag.embedding_spaces s WHERE s.corpus_id = _index_vectors.corpus_id LOOP
-        FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors'] LOOP
-            CONTINUE WHEN to_regclass(format('graphrag.%s_%s_hnsw_idx', stem, space.id)) IS NOT NULL;
-            EXECUTE format('SELECT count(*) >= $1 FROM (SELECT FROM graphrag.%s_%s LIMIT $1) v', stem, space.id) INTO enough USING least_rows;
-            CONTINUE WHEN NOT enough;
-            EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops)',
-                           stem, space.id, space.dimensions);
-            built := built || format('%s_%s_hnsw_idx', stem, space.id);
-        END LOOP;
+    FOR part IN SELECT u.stem, u.space_id, u.dimensions FROM graphrag._unindexed_vectors(corpus_id, least_rows) u LOOP
+        EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops)',
+                       part.stem, part.space_id, part.dimensions);
+        built := built || format('%s_%s_hnsw_idx', part.stem, part.space_id);
     END LOOP;
     RETURN built;
 END

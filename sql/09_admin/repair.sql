@@ -7,6 +7,14 @@ DECLARE
     queued bigint;
     graphs int := 0;
 BEGIN
+    -- What came past the triggers: content without its hash, a hash that is not the indexed one, or the word of a publisher
+    -- that it is indexed, there.
+    UPDATE graphrag.documents d
+       SET indexed_hash = NULL
+     WHERE d.indexed_hash IS NOT NULL
+       AND (d.indexed_hash <> d.content_hash
+            OR d.content_hash <> encode(sha256(convert_to(coalesce(d.title, '') || E'\n' || d.content, 'UTF8')), 'hex')
+            OR d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id));
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
     SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.indexed_at IS NULL AND d.status <> 'failed'
     UNION ALL
@@ -23,4 +31,4 @@ BEGIN
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run once after a restore (pg_dump | psql, pg_restore): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes. Returns {jobs_queued, graphs_rebuilt}.';

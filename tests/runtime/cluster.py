@@ -127,9 +127,13 @@ class Cluster:
         The server root it lives in.
     settings : mapping of str to str, optional
         Server settings over `SETTINGS`, for example ``{"wal_level": "logical"}``.
+    primary : Cluster, optional
+        The cluster of which this is a streaming hot standby.
     """
 
-    def __init__(self, runtime: Runtime, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, settings: Mapping[str, str] | None = None, primary: Cluster | None = None
+    ) -> None:
         self.runtime = runtime
         self.port = _free_port()
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
@@ -137,7 +141,12 @@ class Cluster:
         self.folder = runtime.folder / "clusters" / name
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port)}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
-        runtime.run("sh", "-c", f"mkdir {self._inside} && cp -r /srv/pg_graphrag/template/data {self._inside}/data")
+        runtime.run("mkdir", self._inside)
+        if primary is None:
+            runtime.run("cp", "-r", "/srv/pg_graphrag/template/data", f"{self._inside}/data")
+        else:
+            data = f"{self._inside}/data"
+            runtime.run("pg_basebackup", "-d", primary.url(), "-D", data, "-R", "-c", "fast", "--no-sync")
         self.start()
 
     def url(self, database: str = "postgres") -> str:

@@ -238,6 +238,44 @@ def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Databas
     assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name) == []
 
 
+@pytest.mark.parametrize(
+    "hold",
+    [
+        "SELECT FROM graphrag.documents WHERE corpus = %s FOR UPDATE",
+        "UPDATE graphrag.documents SET metadata = '{\"held\": true}' WHERE corpus = %s",
+    ],
+)
+def test_documents_that_an_open_transaction_holds_are_not_worked_on_before_it_ends(
+    module_db: Database, corpus: str, other: psycopg.Connection, hold: str
+) -> None:
+    # More than are looked at together, and in front of the free one.
+    held = {f"{name} {n}": f"{text} Chapter {n}." for name, text in STORIES.items() for n in range(8)}
+    put_all(module_db, corpus, held)
+    module_db.execute(
+        """CREATE TABLE public.leases (document_id bigint);
+           CREATE FUNCTION public.note_lease() RETURNS trigger LANGUAGE plpgsql
+               AS $$ BEGIN INSERT INTO public.leases VALUES (NEW.document_id); RETURN NULL; END $$;
+           CREATE TRIGGER note_lease AFTER UPDATE ON graphrag.jobs
+               FOR EACH ROW WHEN (NEW.lease IS NOT NULL) EXECUTE FUNCTION public.note_lease()"""
+    )
+    try:
+        other.execute(hold.encode(), [corpus])
+        put(module_db, corpus, "free", STORIES["hopper"])
+        for _ in range(3):
+            work(module_db)
+        leased = "SELECT d.source_key FROM public.leases JOIN graphrag.documents d ON d.id = document_id"
+        assert rows(module_db, leased) == [("free",)]
+        assert statuses(module_db, corpus) == dict.fromkeys(held, "pending") | {"free": "indexed"}
+        other.commit()
+        wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
+        assert sorted(rows(module_db, leased)) == [(key,) for key in sorted([*held, "free"])]
+    finally:
+        other.rollback()
+        module_db.execute("DROP TRIGGER note_lease ON graphrag.jobs; DROP TABLE public.leases")
+        module_db.execute("DROP FUNCTION public.note_lease()")
+    assert canonical(module_db, corpus) == expected(module_db, {**held, "free": STORIES["hopper"]})
+
+
 def test_an_open_transaction_that_holds_a_document_blocks_no_worker(
     module_db: Database, corpus: str, other: psycopg.Connection
 ) -> None:

@@ -113,3 +113,91 @@ def test_an_index_too_small_to_pay_is_not_built(module_db: Database) -> None:
     for table in ("window_vectors", "entity_vectors"):
         index = f"graphrag.{table}_{space[0]}_hnsw_idx"
         assert value(module_db, "SELECT to_regclass(%s)", index) is None
+
+
+def fill(db: Database, corpus: str, count: int) -> None:
+    """Random vectors, as many as make an index pay, for documents, chunks and windows made with SQL."""
+    number = corpus_id(db, corpus)
+    ((space,),) = rows(db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", number)
+    first = 1_000_000
+    ((document,),) = rows(db, "SELECT id FROM graphrag.documents WHERE corpus_id = %s LIMIT 1", number)
+    # Around a few centres, as texts are; the seed makes the test the same every time.
+    noise = np.random.default_rng(7)
+    centres = noise.standard_normal((100, 384))
+    made = (centres[noise.integers(0, 100, count)] + noise.standard_normal((count, 384))).astype(np.float32)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    with db.cursor().copy(
+        f"COPY graphrag.window_vectors_{space} (space_id, window_id, chunk_id, document_id, embedding) FROM STDIN".encode()
+    ) as copy:
+        for n, one in enumerate(made):
+            copy.write_row((space, first + n, first + n, document, "[" + ",".join(map(str, one.tolist())) + "]"))
+
+
+def hnsw_indexes(db: Database, corpus: str) -> list[tuple[str, int]]:
+    """Name and file of the HNSW indexes of a corpus' windows."""
+    return rows(  # type: ignore[return-value]
+        db,
+        "SELECT c.relname, c.relfilenode FROM pg_class c JOIN graphrag.embedding_spaces s"
+        " ON c.relname = format('window_vectors_%%s_hnsw_idx', s.id) WHERE s.corpus_id = %s",
+        corpus_id(db, corpus),
+    )
+
+
+def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_nearly_all(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put(module_db, name, "a", "The boat sank.")
+    work(module_db)
+    assert hnsw_indexes(module_db, name) == []
+    fill(module_db, name, 5000)
+    put(module_db, name, "b", "The bread was baked.")
+    work(module_db)
+    built = hnsw_indexes(module_db, name)
+    assert len(built) == 1
+    put(module_db, name, "c", "The star shone.")
+    work(module_db)
+    module_db.execute("SELECT graphrag.optimize(%s)", [name])
+    assert hnsw_indexes(module_db, name) == built
+    ((space,),) = rows(
+        module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", corpus_id(module_db, name)
+    )
+    nearest = (
+        f"SELECT array_agg(n.window_id) FROM (SELECT v.window_id FROM graphrag.window_vectors_{space} v"
+        " ORDER BY v.embedding::vector(384) <=> (SELECT q.embedding"
+        f" FROM graphrag.window_vectors_{space} q"
+        " WHERE q.window_id = %s)::vector(384) LIMIT 10) n"
+    )
+    targets = [
+        row[0] for row in rows(module_db, f"SELECT window_id FROM graphrag.window_vectors_{space} ORDER BY 1 LIMIT 50")
+    ]
+    module_db.execute("SET hnsw.ef_search = 200")
+    try:
+        module_db.execute("SET enable_seqscan = off")
+        approximate = [set(value(module_db, nearest, one)) for one in targets]
+        plan = "\n".join(row[0] for row in rows(module_db, "EXPLAIN " + nearest, targets[0]))
+        assert "hnsw" in plan
+        module_db.execute("SET enable_seqscan = on; SET enable_indexscan = off")
+        exact = [set(value(module_db, nearest, one)) for one in targets]
+    finally:
+        module_db.execute("RESET enable_seqscan; RESET enable_indexscan; RESET hnsw.ef_search")
+    recall = sum(len(a & b) for a, b in zip(approximate, exact, strict=True)) / 10 / len(targets)
+    assert recall >= 0.95
+
+
+def test_an_index_build_blocks_no_ingest_of_another_corpus(module_db: Database) -> None:
+    one, other = new_corpus(module_db), new_corpus(module_db)
+    for name in (one, other):
+        put(module_db, name, "a", "Ada Lovelace met Charles Babbage in London.")
+    work(module_db)
+    with psycopg.connect(module_db.url) as builder:
+        # The build's lock is held until the transaction ends.
+        builder.execute("SELECT graphrag._index_vectors(%s, 1)", [corpus_id(module_db, one)])
+        module_db.execute("SET statement_timeout = '60s'")
+        put(module_db, other, "a", "Grace Hopper wrote a compiler.")
+        work(module_db)
+        delete(module_db, other, "a")
+        work(module_db)
+        module_db.execute("RESET statement_timeout")
+        assert (
+            value(module_db, "SELECT count(*) FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, other))
+            == 0
+        )

@@ -1,14 +1,15 @@
 """Merging: every merged value is a function of the mentions, kept by counting, at the cost of the change (DESIGN.md 3)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from pg_graphrag.queue.drafts import ChunkDraft, Evidence
-from pg_graphrag.server import Database, columns
+from pg_graphrag.queue.drafts import MAX_DESCRIPTION, ChunkDraft, Evidence
+from pg_graphrag.server import Database, columns, slices
 
 
-@dataclass
+@dataclass(slots=True)
 class _Delta:
     """What a batch changes of one entity or relationship."""
 
@@ -63,8 +64,10 @@ class Change:
             self.values[row["entity_id"], "t", row["type"]] -= 1
 
 
-def merge(db: Database, change: Change, document_ids: list[int]) -> dict[str, int]:
+def merge(db: Database, change: Change, space: int, document_ids: list[int]) -> dict[str, int]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
+
+    `space` is the corpus' embedding space, from which the names of entities that are gone are removed.
 
     Returns the entities created, as {key: id}.
     """
@@ -90,14 +93,25 @@ def merge(db: Database, change: Change, document_ids: list[int]) -> dict[str, in
     )
     if gone:
         db.query(
-            "DELETE FROM graphrag.entity_vectors WHERE entity_id = ANY ($1)", ["int8[]"], [[r["id"] for r in gone]]
+            f"DELETE FROM graphrag.entity_vectors_{space} WHERE entity_id = ANY ($1)",
+            ["int8[]"],
+            [[row["id"] for row in gone]],
         )
-    db.query(
-        "SELECT graphrag._project($1, $2, $3, $4)",
-        ["int4", "int8[]", "int8[]", "int8[]"],
-        [change.corpus_id, document_ids, sorted({*change.entities, *degrees}), sorted(change.relationships)],
-    )
+    _project(db, change, document_ids, sorted({*change.entities, *degrees}))
     return created
+
+
+def _project(db: Database, change: Change, document_ids: list[int], entity_ids: list[int]) -> None:
+    # Entities before what refers to them.
+    parts: list[tuple[list[int], list[int], list[int]]] = [([], part, []) for part in slices(entity_ids)]
+    parts += [([], [], part) for part in slices(sorted(change.relationships))]
+    parts.append((document_ids, [], []))
+    for part in parts:
+        db.query(
+            "SELECT graphrag._project($1, $2, $3, $4)",
+            ["int4", "int8[]", "int8[]", "int8[]"],
+            [change.corpus_id, *part],
+        )
 
 
 def _resolve_entities(db: Database, change: Change) -> tuple[dict[str, int], dict[str, int]]:
@@ -118,12 +132,12 @@ def _resolve_entities(db: Database, change: Change) -> tuple[dict[str, int], dic
     }
     new = sorted(key for key in first if key not in ids)
     created: dict[str, int] = {}
-    if new:
+    for part in slices(new):
         for row in db.query(
             "INSERT INTO graphrag.entities (corpus_id, key, name, type)"
             " SELECT $1, u.* FROM unnest($2, $3, $4) u RETURNING id, key",
             ["int4", "text[]", "text[]", "text[]"],
-            [change.corpus_id, new, [first[key][0] for key in new], [first[key][1] for key in new]],
+            [change.corpus_id, part, [first[key][0] for key in part], [first[key][1] for key in part]],
         ):
             created[row["key"]] = row["id"]
     return ids | created, created
@@ -134,26 +148,24 @@ def _resolve_relationships(
 ) -> tuple[dict[tuple[int, int], int], list[tuple[int, int]]]:
     """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new)."""
     pairs = sorted({_pair(ids, pair) for _, _, draft in change.chunks for pair in draft.relationships})
-    if not pairs:
-        return {}, []
-    lows, highs = [low for low, _ in pairs], [high for _, high in pairs]
     known = {
         (row["low_id"], row["high_id"]): row["id"]
+        for part in slices(pairs)
         for row in db.query(
             "SELECT r.id, r.low_id, r.high_id FROM unnest($1, $2) AS u (low, high)"
             " JOIN graphrag.relationships r ON r.low_id = u.low AND r.high_id = u.high",
             ["int8[]", "int8[]"],
-            [lows, highs],
+            columns(part),
         )
     }
     new = [pair for pair in pairs if pair not in known]
-    if new:
+    for part in slices(new):
         for row in db.query(
             "INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id)"
             " SELECT $1, u.low, u.high, u.low, u.high FROM unnest($2, $3) AS u (low, high)"
             " RETURNING id, low_id, high_id",
             ["int4", "int8[]", "int8[]"],
-            [change.corpus_id, [low for low, _ in new], [high for _, high in new]],
+            [change.corpus_id, *columns(part)],
         ):
             known[row["low_id"], row["high_id"]] = row["id"]
     return known, new
@@ -188,19 +200,22 @@ _ENTITY_MENTION_TYPES += ["int4[]", "text[]"]
 
 
 def _insert_entity_mentions(db: Database, change: Change, ids: dict[str, int]) -> None:
-    rows = []
+    for part in slices(_entity_mentions(change, ids)):
+        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(part)])
+
+
+def _entity_mentions(change: Change, ids: dict[str, int]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         for key, entity in draft.entities.items():
             entity_id, name, evidence = ids[key], entity.name, entity.evidence
             place = (evidence.rank, evidence.start, evidence.end, _array(entity.windows))
-            rows.append((document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place))
+            yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place
             delta = change.entities.setdefault(entity_id, _Delta())
             delta.mentions += 1
             delta.add_evidence(evidence)
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
-    if rows:
-        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(rows)])
 
 
 _INSERT_RELATIONSHIP_MENTIONS = """
@@ -219,7 +234,14 @@ _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]"]
 def _insert_relationship_mentions(
     db: Database, change: Change, ids: dict[str, int], related: dict[tuple[int, int], int]
 ) -> None:
-    rows = []
+    for part in slices(_relationship_mentions(change, ids, related)):
+        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
+
+
+def _relationship_mentions(
+    change: Change, ids: dict[str, int], related: dict[tuple[int, int], int]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         for keys, relationship in draft.relationships.items():
             # Keys are in order, so a tie goes to the smaller source; the flag is relative to the ids.
@@ -227,18 +249,17 @@ def _insert_relationship_mentions(
             pair = _pair(ids, keys)
             relationship_id, forward, evidence = related[pair], ids[source] == pair[0], relationship.evidence
             place = (evidence.rank, evidence.start, evidence.end, _array(relationship.windows))
-            rows.append((document_id, chunk_id, relationship_id, source, target, relationship.weight, forward, *place))
+            yield document_id, chunk_id, relationship_id, source, target, relationship.weight, forward, *place
             delta = change.relationships.setdefault(relationship_id, _Delta())
             delta.mentions += 1
             delta.weight += relationship.weight
             delta.direction += 1 if forward else -1
             delta.add_evidence(evidence)
-    if rows:
-        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(rows)])
 
 
-def _array(numbers: Iterable[int]) -> str:
-    return "{" + ",".join(map(str, sorted(numbers))) + "}"
+def _array(windows: int) -> str:
+    """Return the numbers of the bits set, as an SQL array."""
+    return "{" + ",".join(str(number) for number in range(windows.bit_length()) if windows >> number & 1) + "}"
 
 
 _COUNT_VALUES = """
@@ -253,8 +274,8 @@ USING (SELECT * FROM unnest($1, $2, $3, $4)) AS d (entity_id, kind, value, delta
 
 def _count_values(db: Database, values: Counter[tuple[int, str, str]]) -> None:
     rows = sorted((*key, delta) for key, delta in values.items() if delta)
-    if rows:
-        db.query(_COUNT_VALUES, ["int8[]", "text[]", "text[]", "int4[]"], columns(rows))
+    for part in slices(rows):
+        db.query(_COUNT_VALUES, ["int8[]", "text[]", "text[]", "int4[]"], columns(part))
 
 
 _UPDATE_RELATIONSHIPS = """
@@ -281,15 +302,14 @@ SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t
 
 
 def _update_relationships(db: Database, deltas: dict[int, _Delta]) -> None:
-    rows = [
-        (key, d.mentions, d.weight, d.direction, d.best.rank if d.best else None, d.best.text if d.best else None)
-        for key, d in sorted(deltas.items())
-    ]
-    if not rows:
-        return
     types = ["int8[]", "int4[]", "int8[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
-    stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas)])
-    _renew_evidence(db, "relationship", [row["id"] for row in stale])
+    for part in slices(sorted(deltas)):
+        rows = [
+            (key, d.mentions, d.weight, d.direction, d.best.rank if d.best else None, d.best.text if d.best else None)
+            for key, d in ((key, deltas[key]) for key in part)
+        ]
+        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas, part)])
+        _renew_evidence(db, "relationship", [row["id"] for row in stale])
 
 
 _UPDATE_ENTITIES = """
@@ -313,21 +333,20 @@ SELECT t.id FROM updated t JOIN unnest($6, $7) AS gone (id, rank) ON gone.id = t
 
 
 def _update_entities(db: Database, deltas: dict[int, _Delta], degrees: Counter[int]) -> None:
-    rows = []
-    for key in sorted({*deltas, *degrees}):
-        delta = deltas.get(key, _Delta())
-        best = delta.best
-        rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
-    if not rows:
-        return
     types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
-    stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas)])
-    _renew_evidence(db, "entity", [row["id"] for row in stale])
+    for part in slices(sorted({*deltas, *degrees})):
+        rows = []
+        for key in part:
+            delta = deltas.get(key, _Delta())
+            best = delta.best
+            rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
+        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas, part)])
+        _renew_evidence(db, "entity", [row["id"] for row in stale])
 
 
-def _removed(deltas: dict[int, _Delta]) -> tuple[list[int], list[int]]:
+def _removed(deltas: dict[int, _Delta], ids: list[int]) -> tuple[list[int], list[int]]:
     """Return removed evidence as columns (id, rank): where it was the best, the next best takes its place."""
-    pairs = sorted((key, rank) for key, delta in deltas.items() for rank in delta.removed_ranks if rank is not None)
+    pairs = [(key, rank) for key in ids if key in deltas for rank in deltas[key].removed_ranks if rank is not None]
     return [key for key, _ in pairs], [rank for _, rank in pairs]
 
 
@@ -353,6 +372,6 @@ def _renew_evidence(db: Database, what: str, ids: list[int]) -> None:
         [
             [row["id"] for row in rows],
             [row["evidence_rank"] for row in rows],
-            [" ".join(row["text"].split())[:2000] for row in rows],
+            [" ".join(row["text"].split())[:MAX_DESCRIPTION] for row in rows],
         ],
     )

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+# A description is cut here: text without sentence ends would give each of its names and pairs a whole chunk.
+MAX_DESCRIPTION = 600
+
 
 @dataclass(slots=True)
 class Evidence:
@@ -16,13 +19,13 @@ class Evidence:
 
 @dataclass(slots=True)
 class EntityDraft:
-    """One entity in one chunk. `spellings` counts how it is written there; `windows` are ordinals."""
+    """One entity in one chunk. `spellings` counts how it is written there; `windows` has a bit for each ordinal."""
 
     type: str
     evidence: Evidence
     spellings: dict[str, int] = field(default_factory=dict)
     tf: int = 0
-    windows: set[int] = field(default_factory=set)
+    windows: int = 0
 
     @property
     def name(self) -> str:
@@ -37,7 +40,7 @@ class RelationshipDraft:
     evidence: Evidence
     forward: int = 0
     weight: int = 0
-    windows: set[int] = field(default_factory=set)
+    windows: int = 0
 
 
 @dataclass(slots=True)

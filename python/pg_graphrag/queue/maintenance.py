@@ -5,10 +5,8 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.retrieval import bm25
+from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, Row
-
-# From this many vectors on, an HNSW index answers faster than a scan.
-HNSW_ROWS = 5000
 
 
 def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
@@ -23,6 +21,8 @@ def optimize_named(db: Database, name: str | None) -> str:
 
 
 def _optimize(db: Database, corpus_id: int) -> dict[str, Any]:
+    # One at a time: two that build the same index would end in an error.
+    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus_id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
     built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus_id, HNSW_ROWS])
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.

@@ -5,7 +5,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft, EntityDraft, Evidence, RelationshipDraft
+from pg_graphrag.queue.drafts import (
+    MAX_DESCRIPTION,
+    ChunkDraft,
+    DocumentDraft,
+    EntityDraft,
+    Evidence,
+    RelationshipDraft,
+)
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
@@ -99,7 +106,7 @@ def _mention(made: ChunkDraft, name: str, type_: str, evidence: Evidence, window
     entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
     entity.tf += 1
     entity.type = min(entity.type, type_) if type_ != "NAME" else "NAME"
-    entity.windows.add(window)
+    entity.windows |= 1 << window
     if evidence.rank < entity.evidence.rank:
         entity.evidence = evidence
     return entity_key
@@ -114,7 +121,7 @@ def _relate(made: ChunkDraft, source: str, target: str, evidence: Evidence, wind
         relationship = made.relationships[pair] = RelationshipDraft(evidence)
     relationship.weight += 1
     relationship.forward += 1 if source < target else -1
-    relationship.windows.add(window)
+    relationship.windows |= 1 << window
     if evidence.rank < relationship.evidence.rank:
         relationship.evidence = evidence
 
@@ -124,4 +131,4 @@ def _evidence(content: str, start: int, end: int) -> Evidence:
     low, high = GOOD_SENTENCE
     penalty = max(low - len(text), len(text) - high, 0)
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest()
-    return Evidence(min(penalty, 32767) << 48 | int.from_bytes(digest, "big"), start, end, text[:2000])
+    return Evidence(min(penalty, 32767) << 48 | int.from_bytes(digest, "big"), start, end, text[:MAX_DESCRIPTION])

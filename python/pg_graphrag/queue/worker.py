@@ -24,6 +24,10 @@ MAX_ATTEMPTS = 10
 # What a worker died over this often is tried alone: the others of its batch are not to blame.
 ALONE_FROM = 2
 BACK_OFF_SECONDS = 10
+# A document that somebody's open transaction has locked: look again when it may have ended.
+LOCKED_RETRY_SECONDS = 5
+# Jobs looked at for one whose document is free, where the first ones were not.
+LOOK_JOBS = 2000
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
 
@@ -45,6 +49,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
     if max_jobs is not None and max_jobs < 0:
         raise GraphRAGError(
             f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due."
+        )
+    if db.query("SELECT pg_catalog.pg_is_in_recovery() AS standby")[0]["standby"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work on a standby, which is read only",
+            sqlstate="25006",
+            hint="Call it on the primary: what it writes arrives here by replication.",
         )
     worker = _enlist(db)
     try:
@@ -99,7 +109,6 @@ def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
     left = max_jobs
     while left is None or left > 0:
         batch = _claim(db, worker, BATCH_DOCUMENTS if left is None else min(left, BATCH_DOCUMENTS))
-        db.commit()
         if batch is None:
             break
         _work(db, worker, batch)
@@ -129,8 +138,19 @@ WITH alive AS MATERIALIZED (
        AND j.next_attempt_at <= pg_catalog.now()
        AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
      ORDER BY (j.kind = 'optimize'), j.next_attempt_at, j.id
-     LIMIT $3
+     LIMIT $6
        FOR UPDATE SKIP LOCKED
+), free AS MATERIALIZED (
+    SELECT doc.id
+      FROM graphrag.documents doc
+     WHERE doc.id IN (SELECT d.document_id FROM due d)
+       FOR NO KEY UPDATE SKIP LOCKED
+), held AS (
+    SELECT d.id
+      FROM due d
+      JOIN graphrag.documents doc ON doc.id = d.document_id
+     WHERE d.kind = 'index'
+       AND NOT EXISTS (SELECT FROM free f WHERE f.id = d.document_id)
 ), sized AS (
     SELECT d.id, d.corpus_id, d.kind,
            pg_catalog.row_number() OVER same AS place,
@@ -141,27 +161,51 @@ WITH alive AS MATERIALIZED (
            pg_catalog.first_value(d.kind) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_kind
       FROM due d
       LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
+     WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
     WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id)
+), postponed AS (
+    UPDATE graphrag.jobs j
+       SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $7 * interval '1 second'
+      FROM held h
+     WHERE j.id = h.id
+    RETURNING j.id
+), leased AS (
+    UPDATE graphrag.jobs j
+       SET state = 'leased', lease = $2, attempts = j.attempts + 1, next_attempt_at = pg_catalog.now()
+      FROM sized s
+     WHERE j.id = s.id
+       AND s.corpus_id = s.first_corpus
+       AND s.kind = s.first_kind
+       AND (s.place = 1
+            OR (s.place <= $3 AND s.bytes <= $4 AND s.attempts < $5 AND s.kind IN ('index', 'remove')))
+    RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
 )
-UPDATE graphrag.jobs j
-   SET state = 'leased', lease = $2, attempts = j.attempts + 1, next_attempt_at = pg_catalog.now()
-  FROM sized s
- WHERE j.id = s.id
-   AND s.corpus_id = s.first_corpus
-   AND s.kind = s.first_kind
-   AND (s.place = 1 OR (s.bytes <= $4 AND s.attempts < $5 AND s.kind IN ('index', 'remove')))
-RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
+SELECT l.* FROM leased l
+ UNION ALL
+SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p
 """
 
 
 def _claim(db: Database, worker: int, limit: int) -> Batch | None:
-    rows = db.query(
-        _CLAIM, ["int4", "int4", "int4", "int8", "int4"], [WORKER_LOCK, worker, limit, BATCH_BYTES, ALONE_FROM]
-    )
-    if not rows:
-        return None
-    rows.sort(key=lambda row: int(row["id"]))
-    return Batch(rows[0]["corpus_id"], rows[0]["kind"], rows)
+    """Lease the jobs of one batch, committed; None when nothing is due.
+
+    A document that an open transaction has locked comes back later: what is prepared now could not be written.
+    """
+    look = limit
+    while True:
+        rows = db.query(
+            _CLAIM,
+            ["int4", "int4", "int4", "int8", "int4", "int4", "int4"],
+            [WORKER_LOCK, worker, limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
+        )
+        db.commit()
+        jobs = sorted((row for row in rows if row["kind"] is not None), key=lambda row: int(row["id"]))
+        if jobs:
+            return Batch(jobs[0]["corpus_id"], jobs[0]["kind"], jobs)
+        if not rows:
+            return None
+        # They may be many: leave them behind before the first is looked at again.
+        look = LOOK_JOBS
 
 
 def _release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
@@ -268,7 +312,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         made.vectors = vectors[at : at + count] if count else None
         at += count
     skipped = write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], name_vectors)
-    _release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], delay_seconds=1)
+    _release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
     _finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
 
 

@@ -10,11 +10,14 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.retrieval.bm25 import tail_is_long
-from pg_graphrag.server import Database, columns
+from pg_graphrag.retrieval.dense import HNSW_ROWS
+from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 
 # Rows per statement that carries vectors: about 4 kB of text each.
 VECTOR_SLICE = 1000
+# Chunks per statement: parsing the text of one takes some milliseconds.
+CHUNK_SLICE = 100
 # A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
 MAX_POSITIONS = 255
 # Between the cells of a table without spaces and their like; never part of a number, name, path or compound.
@@ -37,14 +40,14 @@ def write_documents(
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
     change = Change(corpus.id)
     affected = sorted([made.id for made in ready] + removable)
-    _remove_chunks(db, corpus, affected, change)
+    _remove_chunks(db, corpus, space, affected, change)
     chunk_ids = _insert_chunks(db, corpus, ready)
     _insert_windows(db, corpus, space, ready, chunk_ids)
     for made, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(made.chunks, ids, strict=True):
             change.add_chunk(made.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created = merge(db, change, affected)
+    created = merge(db, change, space, affected)
     _insert_entity_vectors(db, space, created, name_vectors)
     db.query(
         "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
@@ -52,9 +55,18 @@ def write_documents(
         ["int8[]"],
         [[made.id for made in ready]],
     )
-    if tail_is_long(db, corpus.id):
+    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
         queue_optimize(db, corpus.id)
     return skipped
+
+
+def _wants_vector_index(db: Database, corpus_id: int) -> bool:
+    rows = db.query(
+        "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2)) AS yes",
+        ["int4", "int4"],
+        [corpus_id, HNSW_ROWS],
+    )
+    return bool(rows[0]["yes"])
 
 
 def queue_optimize(db: Database, corpus_id: int) -> None:
@@ -102,14 +114,16 @@ def _lock_documents(
     return current, gone, existing - set(locked)
 
 
-def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> None:
+def _remove_chunks(db: Database, corpus: Corpus, space: int, document_ids: list[int], change: Change) -> None:
     rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
     old = [row["id"] for row in rows]
     if not old:
         return
-    change.remove_chunks(db, old)
+    for part in slices(old, CHUNK_SLICE):
+        change.remove_chunks(db, part)
     db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
-    db.query("DELETE FROM graphrag.window_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
+    # The partition by its name: a statement on the whole table would wait for an index build of any corpus.
+    db.query(f"DELETE FROM graphrag.window_vectors_{space} WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
     db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
 
 
@@ -153,19 +167,17 @@ _CHUNK_TYPES = [
 def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
     flat = [(made.id, piece) for made in drafts for piece in made.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
-    for at in range(0, len(flat), 500):
-        part, part_ids = flat[at : at + 500], ids[at : at + 500]
+    for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
         rows = []
-        for chunk_id, (document, p) in zip(part_ids, part, strict=True):
+        for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
-    if flat:
-        _keep_overflow(db, dict(zip(ids, (piece for _, piece in flat), strict=True)))
+        _keep_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(
             "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
             ["int4", "int8[]", "int8[]"],
-            [corpus.id, ids, [document for document, _ in flat]],
+            [corpus.id, [row[0] for row in rows], [row[1] for row in rows]],
         )
     taken = iter(ids)
     return [[next(taken) for _ in made.chunks] for made in drafts]

@@ -8,6 +8,8 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking, ranking
 
+# From this many vectors on, an HNSW index answers faster than a scan.
+HNSW_ROWS = 5000
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
 # Below this share of visible documents a scan of just their vectors is faster than an index scan that skips the others.

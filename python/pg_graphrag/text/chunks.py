@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.text.sentences import PARAGRAPH, SENTENCE, ends
 
 if TYPE_CHECKING:
-    from pg_graphrag.text.tokenizers import Positions, Tokenizer
+    from pg_graphrag.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,13 @@ _JOINER = "\u200d"
 _MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
-def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100) -> list[Chunk]:
-    """Cut `text` into chunks of at most `size` tokens, each beginning with about `overlap` tokens of the one before.
+def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100) -> Iterator[Chunk]:
+    """Yield the chunks of `text`, each of at most `size` tokens, each beginning with about `overlap` tokens of the one before.
 
     A chunk ends at the last paragraph end that leaves it at least half full, else at a sentence end, a line end, a
     word, and only then inside a word; never inside a character and its combining marks. Tokens are counted in the
-    context of the whole text; one that a cut goes through counts for both sides. ``"".join(text[c.own_start:c.end])``
+    context of the whole text; one that a cut goes through counts for both sides. The text is tokenised as far as a
+    chunk needs it: each takes a few ten milliseconds, however long the text. ``"".join(text[c.own_start:c.end])``
     over the chunks is the text, whatever the script. A text without any character has no chunks.
 
     Parameters
@@ -61,23 +63,37 @@ def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100)
             f"chunks of {size} tokens cannot overlap by {overlap}",
             hint=f"Give a size of at least {_SMALLEST} tokens, and an overlap of at most half of it.",
         )
-    tokens = _Tokens(*tokenizer.spans(text), len(text), size * _CHARACTERS_PER_TOKEN)
-    chunks: list[Chunk] = []
-    own_start = 0
+    return _chunks(text, _Tokens(tokenizer, text, size * _CHARACTERS_PER_TOKEN), size, overlap)
+
+
+def _chunks(text: str, tokens: _Tokens, size: int, overlap: int) -> Iterator[Chunk]:
+    own_start = start = ordinal = 0
     while own_start < len(text):
-        start = _overlap_start(text, tokens, chunks[-1], overlap) if chunks else 0
+        tokens.read(start)
         limit = tokens.furthest(start, size)
         end = len(text) if limit >= len(text) else _cut(text, own_start, max(limit, own_start + 1))
-        chunks.append(Chunk(len(chunks), start, end, own_start, tokens.within(start, end)))
+        made = Chunk(ordinal, start, end, own_start, tokens.within(start, end))
+        yield made
+        start = _overlap_start(text, tokens, made, overlap)
         own_start = end
-    return chunks
+        ordinal += 1
 
 
 class _Tokens:
-    """The tokens of a text, counted by position."""
+    """The tokens of a part of a text that moves on with `read`, counted by position."""
 
-    def __init__(self, starts: Positions, token_ends: Positions, length: int, longest: int):
-        self._starts, self._ends, self._length, self._longest = starts, token_ends, length, longest
+    def __init__(self, tokenizer: Tokenizer, text: str, longest: int):
+        self._stretches = tokenizer.stretches(text)
+        self._starts = self._ends = np.zeros(0, np.int64)
+        self._read, self._length, self._longest = 0, len(text), longest
+
+    def read(self, start: int) -> None:
+        """Tokenise as far as a chunk that begins at `start` can reach, and forget what ends before it."""
+        while self._read < min(self._length, start + self._longest):
+            kept = int(np.searchsorted(self._ends, start, "right"))
+            self._read, starts, token_ends = next(self._stretches)
+            self._starts = np.concatenate([self._starts[kept:], starts])
+            self._ends = np.concatenate([self._ends[kept:], token_ends])
 
     def within(self, start: int, end: int) -> int:
         """Return the number of tokens that overlap ``[start, end)``."""

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,8 @@ _CHARACTERS_PER_UNKNOWN = 4
 _LONGEST_WORD = 100
 # Words kept with their pieces; cleared when full, so that a session cannot grow without bound.
 _KNOWN_WORDS = 200_000
+# Long texts are tokenised in stretches of this many characters, ended at the next gap.
+_STRETCH, _LONGEST_STRETCH = 50_000, 100_000
 
 
 class Tokenizer(ABC):
@@ -46,12 +49,36 @@ class Tokenizer(ABC):
     name: str
     fingerprint: str
 
+    # Where a text may be cut so that its tokens stay the same.
+    _GAP: re.Pattern[str]
+
     @abstractmethod
+    def _spans(self, text: str) -> tuple[Positions, Positions]:
+        """Return the spans of the tokens of one stretch."""
+
+    def stretches(self, text: str) -> Iterator[tuple[int, Positions, Positions]]:
+        """Yield (end of a stretch, `spans` of its tokens) so that a long text costs neither much memory nor a long wait.
+
+        Each takes a few ten milliseconds. A text without a gap where one is looked for is cut all the same, and the
+        token there in two.
+        """
+        start = 0
+        while len(text) - start > _LONGEST_STRETCH:
+            gap = self._GAP.search(text, start + _STRETCH, start + _LONGEST_STRETCH)
+            end = gap.start() if gap else start + _LONGEST_STRETCH
+            starts, ends = self._spans(text[start:end])
+            yield end, starts + start, ends + start
+            start = end
+        starts, ends = self._spans(text[start:])
+        yield len(text), starts + start, ends + start
+
     def spans(self, text: str) -> tuple[Positions, Positions]:
         """Return first and past-the-last character of every token, two arrays of one length, both ascending.
 
         Tokens may leave white space uncovered (WordPiece) and may share one character (bytes of an emoji).
         """
+        _, starts, ends = zip(*self.stretches(text), strict=True)
+        return np.concatenate(starts), np.concatenate(ends)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return the character span of every token of `text`, in order."""
@@ -60,7 +87,7 @@ class Tokenizer(ABC):
 
     def count(self, text: str) -> int:
         """Return the number of tokens of `text`, special tokens not counted."""
-        return len(self.spans(text)[0])
+        return sum(len(starts) for _, starts, _ in self.stretches(text))
 
 
 class WordPiece(Tokenizer):
@@ -83,11 +110,12 @@ class WordPiece(Tokenizer):
         self._reference.no_padding()
         self._pieces: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
+    _GAP = re.compile(r"[ \t\n\r]")
     # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and
     # is cut by the reference.
     _WORD = re.compile(r"[^ \t\n\r]+")
 
-    def spans(self, text: str) -> tuple[Positions, Positions]:
+    def _spans(self, text: str) -> tuple[Positions, Positions]:
         starts: list[int] = []
         ends: list[int] = []
         pieces = self._pieces
@@ -104,9 +132,6 @@ class WordPiece(Tokenizer):
                 starts.extend([at + start for start in cut[0]])
                 ends.extend([at + end for end in cut[1]])
         return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
-
-    def count(self, text: str) -> int:
-        return sum(len((self._pieces.get(word) or self._cut(word))[0]) for word in self._WORD.findall(text))
 
     def _cut(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         starts: list[int] = []
@@ -149,7 +174,10 @@ class BytePairs(Tokenizer):
             lengths[rank] = len(token)
         return lengths
 
-    def spans(self, text: str) -> tuple[Positions, Positions]:
+    # Before one blank between two words: the patterns put it at the beginning of a token.
+    _GAP = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
+
+    def _spans(self, text: str) -> tuple[Positions, Positions]:
         ids = self._ids(text)
         byte_ends = np.cumsum(self._lengths[ids])
         byte_starts = byte_ends - self._lengths[ids]
@@ -158,9 +186,6 @@ class BytePairs(Tokenizer):
         data = np.frombuffer(text.encode(), dtype=np.uint8)
         character = np.cumsum((data & 0xC0) != 0x80) - 1
         return character[byte_starts], character[byte_ends - 1] + 1
-
-    def count(self, text: str) -> int:
-        return len(self._ids(text))
 
     # The patterns backtrack over a run of letters or blanks: a megabyte of them overflows the matcher's stack.
     _RUN = re.compile(r"\S{20000}|\s{2000}")

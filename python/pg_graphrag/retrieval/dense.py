@@ -4,7 +4,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.query import Query, float64s, int64s
-from pg_graphrag.retrieval.rankings import Ranking, ranking
+from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
@@ -33,7 +33,7 @@ def windows(query: Query, limit: int) -> Ranking:
         scores = np.array([score for score, _ in best.values()])
         ids = np.array([window for _, window in best.values()])
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
-    ranked = ranking("windows", chunks, scores, lambda chunk: {"window_id": window[chunk]})
+    ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
     query.memo["windows"] = limit, ranked
     return ranked
 
@@ -94,12 +94,13 @@ def _indexed(query: Query, table: str, column: str, vector: str, limit: int, see
 def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
     """SQL of the best window of each of the `limit` nearest chunks and all that tie, exactly: OFFSET 0 hides the index."""
     return (
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(n.chunk_id), ''::bytea) AS chunks,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(n.best[1]), ''::bytea) AS distances,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(n.best[2]::int8), ''::bytea) AS windows FROM"
-        "  (SELECT g.* FROM (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
-        f"  ({_select(query, table, 'window_id, v.chunk_id', query.vector_text, seen)} OFFSET 0) v GROUP BY v.chunk_id) g"
-        f"   ORDER BY g.best[1] FETCH FIRST {limit} ROWS WITH TIES) n"
+        "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
+        f"  ({_select(query, table, 'window_id, v.chunk_id', query.vector_text, seen)} OFFSET 0) v GROUP BY v.chunk_id)"
+        " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
+        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
+        "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
+        "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
+        f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"
     )
 
 
@@ -134,4 +135,4 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
         f"         WHERE v.chunk_id = ANY ('{{{','.join(map(str, chunk_ids.tolist()))}}}'::int8[]) GROUP BY v.chunk_id) s"
     )[0]
     scores[np.searchsorted(chunk_ids, int64s(row["ids"]))] = float64s(row["cosines"])
-    return scores
+    return leveled(scores)

@@ -7,6 +7,9 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 
+# Cosines of equal texts differ by less.
+NOISE = 1e-6
+
 Why = Callable[[int], dict[str, Any]]
 
 
@@ -113,6 +116,20 @@ def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> 
         part[np.searchsorted(every, ranking.ids)] = present
         scores += part
     return Fused(every, scores, rankings)
+
+
+def leveled(scores: Any) -> Any:
+    """Return cosines, (n,) in any order, with those equal that differ by what an embedder's batches differ by.
+
+    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
+    highest value.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    first = np.append(True, ordered[:-1] - ordered[1:] > NOISE)[: len(ordered)]
+    level = np.empty_like(scores)
+    level[order] = ordered[np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))]
+    return level
 
 
 def ranking(retriever: str, ids: Any, scores: Any, why: Why = _nothing) -> Ranking:

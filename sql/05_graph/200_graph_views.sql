@@ -1,4 +1,5 @@
--- Views for BI tools: one row per thing, plain column types, names instead of numbers. They show what the caller may see.
+-- Views for BI tools: one row per thing, plain column types, names instead of numbers. They show what the caller may see:
+-- under row-level security on documents, what was merged from all of them is made anew from those that are visible.
 CREATE VIEW graphrag.graph_nodes WITH (security_invoker = true) AS
 SELECT c.name AS corpus,
        e.id   AS entity_id,
@@ -9,7 +10,34 @@ SELECT c.name AS corpus,
        e.degree,
        e.mention_count
   FROM graphrag.entities e
-  JOIN graphrag.corpora c ON c.id = e.corpus_id;
+  JOIN graphrag.corpora c ON c.id = e.corpus_id
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ UNION ALL
+SELECT c.name, e.id, e.key::text COLLATE "default", v.name, v.type, v.description, g.degree, n.mention_count
+  FROM graphrag.entities e
+  JOIN graphrag.corpora c ON c.id = e.corpus_id
+ CROSS JOIN LATERAL (
+       SELECT m.name, m.type,
+              coalesce(m.description, pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset)) AS description
+         FROM graphrag.entity_mentions m
+         JOIN graphrag.documents d ON d.id = m.document_id
+         JOIN graphrag.chunks k ON k.id = m.chunk_id
+        WHERE m.entity_id = e.id
+        ORDER BY m.evidence_rank, m.description COLLATE "C", m.name COLLATE "C"
+        LIMIT 1) v
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*)::int AS mention_count
+         FROM graphrag.entity_mentions m
+         JOIN graphrag.documents d ON d.id = m.document_id
+        WHERE m.entity_id = e.id) n
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(DISTINCT r.id)::int AS degree
+         FROM (SELECT l.id FROM graphrag.relationships l WHERE l.low_id = e.id
+               UNION ALL
+               SELECT h.id FROM graphrag.relationships h WHERE h.high_id = e.id) r
+         JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id
+         JOIN graphrag.documents d ON d.id = m.document_id) g
+ WHERE pg_catalog.row_security_active('graphrag.documents');
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
@@ -41,11 +69,38 @@ SELECT c.name AS corpus,
             r.mention_count::double precision / n.chunks
             * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
        END AS pmi
-  FROM graphrag.relationships r
+  FROM (SELECT r.id, r.corpus_id, r.source_id, r.target_id, r.keywords, r.description, r.weight, r.mention_count
+          FROM graphrag.relationships r
+         WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+         UNION ALL
+        SELECT r.id, r.corpus_id, r.source_id, r.target_id, w.keywords, v.description, a.weight, a.mention_count
+          FROM graphrag.relationships r
+         CROSS JOIN LATERAL (
+               SELECT coalesce(m.description, pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset)) AS description
+                 FROM graphrag.relationship_mentions m
+                 JOIN graphrag.documents d ON d.id = m.document_id
+                 JOIN graphrag.chunks k ON k.id = m.chunk_id
+                WHERE m.relationship_id = r.id
+                ORDER BY m.evidence_rank, m.description COLLATE "C"
+                LIMIT 1) v
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.sum(m.weight) AS weight, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+                 FROM graphrag.relationship_mentions m
+                 JOIN graphrag.documents d ON d.id = m.document_id
+                WHERE m.relationship_id = r.id) a
+         CROSS JOIN LATERAL (
+               SELECT coalesce(pg_catalog.array_agg(DISTINCT u.keyword COLLATE "C"), '{}') AS keywords
+                 FROM graphrag.relationship_mentions m
+                 JOIN graphrag.documents d ON d.id = m.document_id
+                CROSS JOIN LATERAL pg_catalog.unnest(m.keywords) AS u (keyword)
+                WHERE m.relationship_id = r.id) w
+         WHERE pg_catalog.row_security_active('graphrag.documents')) r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
-  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id;
+  JOIN graphrag.graph_nodes s ON s.entity_id = r.source_id
+  JOIN graphrag.graph_nodes t ON t.entity_id = r.target_id
+  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks
+               FROM graphrag.chunks x JOIN graphrag.documents d ON d.id = x.document_id
+              GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id;
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';

@@ -114,7 +114,7 @@ def test_a_bad_top_k_is_an_error_with_a_hint(module_db: Database, corpus: str, t
     ("arguments", "sqlstate", "named"),
     [
         ("'x', 'nowhere'", "42704", "nowhere"),
-        ("'x', NULL", "42704", ""),
+        ("'x', NULL", "22004", "null"),
         ("'x', CORPUS, 'sideways'", "22023", "sideways"),
         ("'x', CORPUS, NULL", "22023", ""),
         ("""'x', CORPUS, options => '{"rrf_q": 1}'""", "22023", "rrf_q"),

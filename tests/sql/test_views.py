@@ -90,6 +90,44 @@ def test_row_level_security_of_the_tables_holds_in_the_views(rows: Any) -> None:
         assert rows.execute("SELECT source_key FROM graphrag.document_coverage").fetchall() == [("a/2",)]
 
 
+SAID = {
+    "open": "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London.",
+    "secret": "Ada Lovelace hid the Enigma. Ada Lovelace met Charles Babbage.",
+}
+GRAPH = {
+    "nodes": "SELECT name, type, description, degree, mention_count FROM graphrag.graph_nodes ORDER BY key",
+    "edges": "SELECT source, target, keyword_list, description, weight, mention_count FROM graphrag.graph_edges ORDER BY 1, 2",
+    "neighbors": "SELECT hop, name, type, description, degree, relationship, keywords, weight, path"
+    " FROM graphrag.neighbors('ada lovelace', 'c', 3) ORDER BY hop, name",
+}
+
+
+def test_under_row_level_security_the_graph_is_that_of_the_visible_documents(db: Any) -> None:
+    """Whatever else is in the corpus, a reader sees the graph of a corpus with the visible documents alone."""
+    found = {}
+    for hidden in (False, True):
+        db.execute("SELECT graphrag.create_corpus('c')")
+        for key, content in SAID.items():
+            if hidden or key == "open":
+                db.execute(
+                    "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('c', %s, %s)", [key, content]
+                )
+        db.execute("CALL graphrag.process_jobs()")
+        if hidden:
+            whole = {name: db.execute(sql).fetchall() for name, sql in GRAPH.items()}
+            db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+            db.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (source_key = 'open')")
+        with db.transaction():
+            db.execute("SET LOCAL ROLE graphrag_reader")
+            found[hidden] = {name: db.execute(sql).fetchall() for name, sql in GRAPH.items()}
+            assert db.execute("SELECT * FROM graphrag.neighbors('enigma', 'c')").fetchall() == []
+        if not hidden:
+            db.execute("SELECT graphrag.drop_corpus('c')")
+    assert found[True] == found[False]
+    assert all(found[True].values())
+    assert all(whole[name] != found[True][name] for name in GRAPH)
+
+
 def test_pandas_and_sqlalchemy_read_them(rows: Any) -> None:
     pandas = pytest.importorskip("pandas")
     sqlalchemy = pytest.importorskip("sqlalchemy")

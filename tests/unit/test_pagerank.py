@@ -67,9 +67,12 @@ def test_seeds_outside_the_graph_move_nothing() -> None:
     assert run([(1, 10, 1.0)], {5: 1.0}, {99: 1.0}, 0.5) == {10: 0.0}
 
 
-def test_the_entity_that_brought_most_is_named() -> None:
+def test_the_flow_of_an_edge_is_what_it_brought_its_chunk() -> None:
     columns = [
         np.array(column) for column in zip(*[(1, 10, 1.0), (2, 10, 1.0), (2, 11, 1.0), (3, 11, 9.0)], strict=True)
     ]
-    ids, _, through = walk(*columns, {3: 1.0, 1: 0.1}, {}, 0.5)
-    assert dict(zip(ids.tolist(), through.tolist(), strict=True)) == {10: 1, 11: 3}
+    ids, mass, flow = walk(*columns, {3: 1.0, 1: 0.1}, {}, 0.5)
+    assert flow[0] > flow[1] and flow[3] > flow[2]
+    assert dict(zip(ids.tolist(), mass.tolist(), strict=True)) == pytest.approx(
+        {10: flow[0] + flow[1], 11: flow[2] + flow[3]}
+    )

@@ -53,14 +53,14 @@ def context(
     chunks = _chunks(asked, mode_name, total - used - more) if asked.options.include_chunks else []
     prompt = _prompt(entities, relationships, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
-    while prompt and ranks.count(prompt) > total:
+    while (tokens := ranks.count(prompt)) > total and prompt:
         (chunks or relationships or entities).pop()
         prompt = _prompt(entities, relationships, chunks)
     references = _references(chunks)
     for chunk in chunks:
         del chunk["source"]
     whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
-    whole |= {"references": references, "prompt": prompt, "tokens": ranks.count(prompt)}
+    whole |= {"references": references, "prompt": prompt, "tokens": tokens}
     return json.dumps(whole, ensure_ascii=False)
 
 

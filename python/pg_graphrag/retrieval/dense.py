@@ -1,12 +1,10 @@
 """Dense retrieval over windows and entity names: HNSW where it is right and faster, exact otherwise."""
 
-import json
 from typing import Any
 
-from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.query import Query, int64s
-from pg_graphrag.retrieval.rankings import Ranking, ranking
+from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 
 # From this many vectors on, an HNSW index answers faster than a scan.
 HNSW_ROWS = 5000
@@ -26,22 +24,24 @@ def windows(query: Query, limit: int) -> Ranking:
         ranked: Ranking = found
         return ranked
     table, seen = f"window_vectors_{space}", "v.document_id = ANY ({visible})"
-    rows = _indexed(query, table, "window_id, v.chunk_id", query.vector, 2 * limit, seen)
-    if len({row["chunk_id"] for row in rows}) < limit:
-        rows = _best_windows(query, table, 2 * limit, seen)
-    scores: dict[int, float] = {}
-    why: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        if row["chunk_id"] not in scores:
-            scores[row["chunk_id"]] = 1.0 - row["distance"]
-            why[row["chunk_id"]] = {"window_id": row["window_id"]}
-    best = ranking("windows", scores, why)
-    query.memo["windows"] = limit, best
-    return best
+    best: dict[int, tuple[float, int]] = {}
+    for row in _indexed(query, table, "window_id, v.chunk_id", query.vector_text, 2 * limit, seen):
+        best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
+    if len(best) < limit:
+        row = query.db.literal_query(_best_windows(query, table, 2 * limit, seen))[0]
+        chunks, scores, ids = int64s(row["chunks"]), 1.0 - float64s(row["distances"]), int64s(row["windows"])
+    else:
+        chunks = np.fromiter(best, np.int64, len(best))
+        scores = np.array([score for score, _ in best.values()])
+        ids = np.array([window for _, window in best.values()])
+    window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
+    ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
+    query.memo["windows"] = limit, ranked
+    return ranked
 
 
-def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
-    """Return the `limit` entities whose names are nearest, as (entity id, cosine)."""
+def entities(query: Query, vector: str, limit: int) -> list[tuple[int, float, str]]:
+    """Return the `limit` entities (and all that tie) whose names are nearest, as (entity id, cosine, key)."""
     space = query.corpus.space
     if space is None or limit <= 0:
         return []
@@ -53,27 +53,23 @@ def entities(query: Query, vector: Any, limit: int) -> list[tuple[int, float]]:
     rows = _indexed(query, table, "entity_id", vector, limit, seen)
     if len(rows) < limit:
         rows = query.db.literal_query(
-            f"SELECT * FROM ({_select(query, table, 'entity_id', vector, seen)} OFFSET 0) v ORDER BY v.distance LIMIT {limit}"
+            f"SELECT n.entity_id, n.distance, e.key FROM (SELECT * FROM"
+            f" ({_select(query, table, 'entity_id', vector, seen)} OFFSET 0) v"
+            f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES) n JOIN graphrag.entities e ON e.id = n.entity_id"
         )
-    return [(row["entity_id"], 1.0 - row["distance"]) for row in rows]
+    else:
+        keys = _keys(query, [row["entity_id"] for row in rows])
+        for row in rows:
+            row["key"] = keys[row["entity_id"]]
+    return [(row["entity_id"], 1.0 - row["distance"], row["key"]) for row in rows]
 
 
-def name_vectors(query: Query, keys: list[str]) -> dict[str, Any]:
-    """Return {key: vector} of entities with these very names, which need no embedding."""
-    space = query.corpus.space
-    if space is None:
-        return {}
-    rows = query.db.query(
-        f"SELECT e.key, v.embedding::text AS vector FROM graphrag.entities e"
-        f" JOIN graphrag.entity_vectors_{space} v ON v.entity_id = e.id"
-        ' WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
-        ["int4", "text[]"],
-        [query.corpus.id, keys],
-    )
-    return {row["key"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
+def _keys(query: Query, ids: list[int]) -> dict[int, str]:
+    rows = query.db.query("SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)", ["int8[]"], [ids])
+    return {row["id"]: row["key"] for row in rows}
 
 
-def _select(query: Query, table: str, column: str, vector: Any, seen: str) -> str:
+def _select(query: Query, table: str, column: str, vector: str, seen: str) -> str:
     """Distances of the rows that the caller may see, for which `seen` is the condition.
 
     The literal, not a parameter, lets the planner see the index (DESIGN.md 6).
@@ -84,12 +80,12 @@ def _select(query: Query, table: str, column: str, vector: Any, seen: str) -> st
     return f"SELECT v.{column}, {_distance(query, vector)} AS distance FROM graphrag.{table} v {where}"
 
 
-def _distance(query: Query, vector: Any) -> str:
+def _distance(query: Query, vector: str) -> str:
     kind = f"{query.db.vector_type}({query.corpus.options.embedding.dimensions})"
-    return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector_text(vector)}'::{kind})"
+    return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector}'::{kind})"
 
 
-def _indexed(query: Query, table: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
+def _indexed(query: Query, table: str, column: str, vector: str, limit: int, seen: str) -> list[dict[str, Any]]:
     """Return the nearest rows by HNSW; none where there is no index, or where a scan is right or faster."""
     if limit > EF_SEARCH or not _is_indexed(query, table) or not _mostly_visible(query):
         return []
@@ -97,13 +93,16 @@ def _indexed(query: Query, table: str, column: str, vector: Any, limit: int, see
     return query.db.literal_query(f"{select} ORDER BY {_distance(query, vector)} LIMIT {limit}")
 
 
-def _best_windows(query: Query, table: str, limit: int, seen: str) -> list[dict[str, Any]]:
-    """Return the best window of each of the `limit` nearest chunks, exactly: behind OFFSET 0 the planner sees no index."""
-    return query.db.literal_query(
-        "SELECT b.chunk_id, b.best[1] AS distance, b.best[2]::int8 AS window_id FROM"
-        " (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best"
-        f"   FROM ({_select(query, table, 'window_id, v.chunk_id', query.vector, seen)} OFFSET 0) v GROUP BY v.chunk_id) b"
-        f" ORDER BY b.best LIMIT {limit}"
+def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
+    """SQL of the best window of each of the `limit` nearest chunks and all that tie, exactly: OFFSET 0 hides the index."""
+    return (
+        "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
+        f"  ({_select(query, table, 'window_id, v.chunk_id', query.vector_text, seen)} OFFSET 0) v GROUP BY v.chunk_id)"
+        " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
+        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
+        "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
+        "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
+        f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"
     )
 
 
@@ -125,19 +124,17 @@ def _mostly_visible(query: Query) -> bool:
     return bool(len(query.visible_ids) >= INDEX_SHARE * rows[0]["n"])
 
 
-def score_chunks(query: Query, chunk_ids: Any) -> dict[int, float]:
-    """Return {chunk id: cosine of the query to its best window} for given chunks."""
-    space = query.corpus.space
-    if space is None or not len(chunk_ids):
-        return {}
+def score_chunks(query: Query, chunk_ids: Any) -> Any:
+    """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
+    scores = np.zeros(len(chunk_ids))
     db = query.db
     kind = f"{db.vector_type}({query.corpus.options.embedding.dimensions})"
     row = db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea ORDER BY s.chunk_id) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea ORDER BY s.chunk_id) AS cosines"
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea) AS ids,"
+        "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea) AS cosines"
         f"  FROM (SELECT v.chunk_id, 1 - pg_catalog.min(v.embedding::{kind} {db.cosine_distance}"
-        f"               '{vector_text(query.vector)}'::{kind}) AS cosine FROM graphrag.window_vectors_{space} v"
-        f"         WHERE v.chunk_id = ANY ('{{{','.join(map(str, chunk_ids))}}}'::int8[]) GROUP BY v.chunk_id) s"
+        f"               '{query.vector_text}'::{kind}) AS cosine FROM graphrag.window_vectors_{query.corpus.space} v"
+        f"         WHERE v.chunk_id = ANY ('{{{','.join(map(str, chunk_ids.tolist()))}}}'::int8[]) GROUP BY v.chunk_id) s"
     )[0]
-    cosines = np.frombuffer(row["cosines"] or b"", ">f8").tolist()
-    return dict(zip(int64s(row["ids"]).tolist(), cosines, strict=True))
+    scores[np.searchsorted(chunk_ids, int64s(row["ids"]))] = float64s(row["cosines"])
+    return leveled(scores)

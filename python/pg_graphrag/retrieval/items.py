@@ -13,40 +13,44 @@ from pg_graphrag.server import Database, Row
 _ENTITIES = """
 SELECT e.id, e.key, e.name, e.type, e.description, e.degree
   FROM graphrag.entities e
- WHERE e.id = ANY ($1) AND $2 IS NULL
-UNION ALL
+ WHERE e.id = ANY ($1)
+"""
+_VISIBLE_ENTITIES = """
 SELECT e.id, e.key, v.name, v.type, v.description,
        (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
           FROM (SELECT r.id FROM graphrag.relationships r WHERE r.low_id = e.id
                 UNION ALL SELECT r.id FROM graphrag.relationships r WHERE r.high_id = e.id) r
-          JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2))
+          JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2)) AS degree
   FROM graphrag.entities e
  CROSS JOIN LATERAL (
        SELECT m.name, m.type,
-              pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+              coalesce(m.description, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                       m.end_offset - m.start_offset)) AS description
          FROM graphrag.entity_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
         ORDER BY m.evidence_rank
         LIMIT 1) v
- WHERE e.id = ANY ($1) AND $2 IS NOT NULL
+ WHERE e.id = ANY ($1)
 """
 
 _RELATIONSHIPS = """
 SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
-       r.source_id, r.target_id, s.key AS source_key, t.key AS target_key
+       s.key AS source_key, t.key AS target_key
   FROM graphrag.relationships r
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
- WHERE r.id = ANY ($1) AND $2 IS NULL
-UNION ALL
-SELECT r.id, s.key, t.key, v.keywords, v.description, w.weight, r.source_id, r.target_id, s.key, t.key
+ WHERE r.id = ANY ($1)
+"""
+_VISIBLE_RELATIONSHIPS = """
+SELECT r.id, s.key AS source, t.key AS target, v.keywords, v.description, w.weight, s.key AS source_key, t.key AS target_key
   FROM graphrag.relationships r
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
  CROSS JOIN LATERAL (
        SELECT m.keywords,
-              pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS description
+              coalesce(m.description, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                       m.end_offset - m.start_offset)) AS description
          FROM graphrag.relationship_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)
@@ -56,7 +60,7 @@ SELECT r.id, s.key, t.key, v.keywords, v.description, w.weight, r.source_id, r.t
        SELECT pg_catalog.sum(m.weight)::float8 AS weight
          FROM graphrag.relationship_mentions m
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
- WHERE r.id = ANY ($1) AND $2 IS NOT NULL
+ WHERE r.id = ANY ($1)
 """
 
 
@@ -69,7 +73,7 @@ def entities(
     if not wanted or not (asked.text or low):
         return
     matched = graph.match_entities(asked, 2 * wanted)
-    rows = ranked(asked, _ENTITIES, {key: score for key, (score, _) in matched.items()}, lambda row: (row["key"],))
+    rows = entity_rows(asked, {key: score for key, (score, _) in matched.items()})
     for rank, row in enumerate(rows[:wanted], 1):
         explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
         yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], row["score"], explain)
@@ -84,29 +88,32 @@ def relationships(
     if not wanted or not (asked.text or high):
         return
     matched = graph.match_relationships(asked, 2 * wanted)
-    scores = {key: score for key, (score, _) in matched.items()}
-    rows = ranked(asked, _RELATIONSHIPS, scores, lambda row: (row["source_key"], row["target_key"]))
+    rows = relationship_rows(asked, {key: score for key, (score, _) in matched.items()})
     for rank, row in enumerate(rows[:wanted], 1):
         explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
         named = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
         yield (rank, row["id"], *named, row["score"], explain)
 
 
-def ranked(query: Query, sql: str, scores: dict[int, float], tie: Any) -> list[Row]:
-    """Fetch the rows of `scores` that the caller may see, best first, ties by key."""
+def entity_rows(query: Query, scores: dict[int, float]) -> list[Row]:
+    """Return the entities of `scores` that the caller may see, best first, ties by key."""
+    rows = _rows(query, _ENTITIES if query.visible is None else _VISIBLE_ENTITIES, scores)
+    rows.sort(key=lambda row: (-row["score"], row["key"].encode()))
+    return rows
+
+
+def relationship_rows(query: Query, scores: dict[int, float]) -> list[Row]:
+    """Return the relationships of `scores` that the caller may see, best first, ties by key."""
+    rows = _rows(query, _RELATIONSHIPS if query.visible is None else _VISIBLE_RELATIONSHIPS, scores)
+    rows.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["target_key"].encode()))
+    return rows
+
+
+def _rows(query: Query, sql: str, scores: dict[int, float]) -> list[Row]:
+    if not scores:
+        return []
     rows = query.db.query(sql, ["int8[]", "int8[]"], [list(scores), query.visible_ids])
     for row in rows:
         row["score"] = round(scores[row["id"]], DIGITS)
         row["description"] = " ".join(row["description"].split())
-    rows.sort(key=lambda row: (-row["score"], *(part.encode() for part in tie(row))))
     return rows
-
-
-def entity_rows(query: Query, scores: dict[int, float]) -> list[Row]:
-    """Return the entities of `scores`, best first."""
-    return ranked(query, _ENTITIES, scores, lambda row: (row["key"],))
-
-
-def relationship_rows(query: Query, scores: dict[int, float]) -> list[Row]:
-    """Return the relationships of `scores`, best first."""
-    return ranked(query, _RELATIONSHIPS, scores, lambda row: (row["source_key"], row["target_key"]))

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import dense, graph
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import dense, evidence_chunks, graph, ties
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
@@ -27,25 +28,26 @@ def keyword(query: Query, depth: int) -> Fused:
 
 def local(query: Query, depth: int) -> Fused:
     """LightRAG's low level: entities of the query, their relationships, and the chunks that mention them."""
-    return alone([_local(query, depth)])
+    return alone(evidence_chunks.rank(query, {"local": graph.local_evidence(query)}, depth))
 
 
 def global_(query: Query, depth: int) -> Fused:
     """LightRAG's high level: relationships of the theme, their endpoints, and the chunks that state them."""
-    return alone([_global(query, depth)])
+    return alone(evidence_chunks.rank(query, {"global": graph.global_evidence(query)}, depth))
 
 
 def hybrid(query: Query, depth: int) -> Fused:
     """Best: BM25, windows and PageRank over the entity–chunk graph, fused. Paper: local and global, round-robin."""
     if query.options.profile == "paper":
-        return round_robin([_local(query, depth), _global(query, depth)])
+        return round_robin(_dual_level(query, depth))
     direct = [bm25(query, depth)]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     else:
         query.notes["dense"] = f"left out: the embedder was not made for {', '.join(query.languages)}"
-    first = _best_first(standard_scores(HYBRID_WEIGHTS)(direct))
-    seeds = [(chunk, 1.0 / place) for place, chunk in enumerate(first[:SEED_CHUNKS], 1)]
+    fused = standard_scores(HYBRID_WEIGHTS)(direct)
+    first = fused.ids[ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)].tolist()
+    seeds = [(chunk, 1.0 / place) for place, chunk in enumerate(first, 1)]
     walked = pagerank(query, seeds, depth)
     return standard_scores(HYBRID_WEIGHTS)([*direct, _logarithmic(walked)])
 
@@ -53,24 +55,15 @@ def hybrid(query: Query, depth: int) -> Fused:
 def mix(query: Query, depth: int) -> Fused:
     """LightRAG's mix: local, global and direct chunks, by reciprocal rank."""
     direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
-    return reciprocal_rank(query.options.rrf_k)([_local(query, depth), _global(query, depth), direct])
+    return reciprocal_rank(query.options.rrf_k)([*_dual_level(query, depth), direct])
 
 
-def _local(query: Query, depth: int) -> Ranking:
-    return graph.chunks(query, "local", graph.local_evidence(query), depth)
-
-
-def _global(query: Query, depth: int) -> Ranking:
-    return graph.chunks(query, "global", graph.global_evidence(query), depth)
-
-
-def _best_first(fused: Fused) -> list[int]:
-    return sorted(fused.scores, key=lambda chunk: (-round(fused.scores[chunk], 9), chunk))
+def _dual_level(query: Query, depth: int) -> list[Ranking]:
+    evidence = {"local": graph.local_evidence(query), "global": graph.global_evidence(query)}
+    return evidence_chunks.rank(query, evidence, depth)
 
 
 def _logarithmic(walked: Ranking) -> Ranking:
-    from pg_graphrag.numeric import np
-
     positive = walked.scores > 0
     return Ranking(walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.why)
 

@@ -6,9 +6,11 @@ Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few dire
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
@@ -25,6 +27,8 @@ MAX_EDGES = 3000
 SEED_CHUNKS = 3
 # What is left unspread after the last step: damping ** steps.
 RESIDUAL = 1e-9
+# Flows that differ by a smaller share are equal.
+EQUAL = 1e-9
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> Ranking:
@@ -50,20 +54,35 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> R
     edges = _neighbourhood(query, entity_seeds, chunk_seeds, hub, count)
     if not len(edges[0]):
         return Ranking.empty("pagerank")
-    ids, mass, through = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
-    order = np.lexsort((ids, -mass))[:limit]
-    ids, mass, through = ids[order], mass[order], through[order]
-    return Ranking("pagerank", ids, mass, _why(query, ids.tolist(), through.tolist(), chunk_seeds))
+    ids, mass, flow = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
+    order = ties.best(query, ids, mass, limit)
+    ids, mass = ids[order], mass[order]
+    through = cache(lambda: _through(query, edges[0], edges[1], flow, ids))
+
+    def why(chunk: int) -> dict[str, Any]:
+        entity, key = through()[chunk]
+        return {"through": {"entity_id": entity, "key": key}, "seed": chunk in chunk_seeds}
+
+    return Ranking("pagerank", ids, mass, why)
 
 
-def _why(query: Query, chunks: list[int], through: list[int], seeds: dict[int, float]) -> dict[int, dict[str, Any]]:
-    """Say for each chunk through which entity most of its mass came, and whether the walk began there."""
-    rows = query.db.query("SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)", ["int8[]"], [through])
-    keys = {row["id"]: row["key"] for row in rows}
-    return {
-        chunk: {"through": {"entity_id": entity, "key": keys.get(entity)}, "seed": chunk in seeds}
-        for chunk, entity in zip(chunks, through, strict=True)
-    }
+def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -> dict[int, tuple[int, str]]:
+    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key."""
+    here = np.isin(chunks, wanted)
+    entities, chunks, flow = entities[here], chunks[here], flow[here]
+    _, place = np.unique(chunks, return_inverse=True)
+    most = np.zeros(len(wanted))
+    np.maximum.at(most, place, flow)
+    strongest = flow >= most[place] * (1 - EQUAL)
+    entities, chunks = entities[strongest], chunks[strongest]
+    rows = query.db.query(
+        "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER BY e.key DESC",
+        ["int8[]"],
+        [np.unique(entities).tolist()],
+    )
+    order = {row["id"]: (place, row["key"]) for place, row in enumerate(rows)}
+    by_key = sorted(zip(chunks.tolist(), entities.tolist(), strict=True), key=lambda edge: order[edge[1]][0])
+    return {chunk: (entity, order[entity][1]) for chunk, entity in by_key}
 
 
 def _chunk_count(query: Query) -> int:
@@ -105,8 +124,7 @@ def _neighbourhood(
     _, chunks, weights = _edges(query, "entity_id", first, hub, count)
     reached, inverse = np.unique(chunks, return_inverse=True)
     if len(reached) > most:
-        mass = np.bincount(inverse, weights)
-        reached = reached[np.lexsort((reached, -mass))[:most]]
+        reached = reached[ties.best(query, reached, np.bincount(inverse, weights), most)]
     reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
     return _edges(query, "chunk_id", reached, hub, count)
 
@@ -119,36 +137,30 @@ def walk(
     chunk_seeds: dict[int, float],
     damping: float,
 ) -> tuple[Any, Any, Any]:
-    """Personalised PageRank on a bipartite graph; return (chunk ids, mass, the entity that most of it came through).
+    """Personalised PageRank on a bipartite graph; return (chunk ids ascending, mass, the last step's flow of each edge).
 
     `entities`, `chunks`, `weights` (edges,); seeds outside the graph are left out.
     """
     entity_ids, left = np.unique(entities, return_inverse=True)
     chunk_ids, right = np.unique(chunks, return_inverse=True)
     sizes = len(entity_ids), len(chunk_ids)
-    out_left = np.bincount(left, weights, sizes[0])
-    out_right = np.bincount(right, weights, sizes[1])
+    share_left = weights / np.bincount(left, weights, sizes[0])[left]
+    share_right = weights / np.bincount(right, weights, sizes[1])[right]
     reset_left = _seeded(entity_ids, entity_seeds)
     reset_right = _seeded(chunk_ids, chunk_seeds)
     total = reset_left.sum() + reset_right.sum()
     if not total:
-        mass_left, mass_right = np.zeros(sizes[0]), np.zeros(sizes[1])
-        return chunk_ids, mass_right, entity_ids[_strongest(left, right, mass_left[left])]
-    reset_left, reset_right = reset_left / total, reset_right / total
-    mass_left, mass_right = reset_left, reset_right
+        return chunk_ids, np.zeros(sizes[1]), np.zeros(len(weights))
+    reset_left, reset_right = reset_left * ((1 - damping) / total), reset_right * ((1 - damping) / total)
+    mass_left, mass_right = reset_left / (1 - damping), reset_right / (1 - damping)
+    share_left *= damping
+    share_right *= damping
     for _ in range(math.ceil(math.log(RESIDUAL) / math.log(damping))):
-        to_right = np.bincount(right, (mass_left / out_left)[left] * weights, sizes[1])
-        to_left = np.bincount(left, (mass_right / out_right)[right] * weights, sizes[0])
-        mass_left = (1 - damping) * reset_left + damping * to_left
-        mass_right = (1 - damping) * reset_right + damping * to_right
-    return chunk_ids, mass_right, entity_ids[_strongest(left, right, (mass_left / out_left)[left] * weights)]
-
-
-def _strongest(left: Any, right: Any, flow: Any) -> Any:
-    """Return for each chunk (0, 1, …) the entity of its edge with the largest flow."""
-    order = np.lexsort((left, flow, right))
-    last = np.flatnonzero(np.append(np.diff(right[order]) > 0, True))
-    return left[order][last]
+        to_right = np.bincount(right, mass_left[left] * share_left, sizes[1])
+        to_left = np.bincount(left, mass_right[right] * share_right, sizes[0])
+        mass_left = reset_left + to_left
+        mass_right = reset_right + to_right
+    return chunk_ids, mass_right, mass_left[left] * share_left
 
 
 def _seeded(ids: Any, seeds: dict[int, float]) -> Any:

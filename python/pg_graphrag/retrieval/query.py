@@ -7,6 +7,7 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
@@ -71,6 +72,11 @@ class Query:
     def vector(self) -> Any:
         """The query's vector, (dimensions,) float32."""
         return self.embed([self.text])[0]
+
+    @cached_property
+    def vector_text(self) -> str:
+        """The query's vector as pgvector reads it."""
+        return vector_text(self.vector)
 
     def embed(self, texts: list[str]) -> Any:
         """Return (texts, dimensions) float32; what the session embedded lately is not embedded again.
@@ -153,3 +159,8 @@ class Query:
 def int64s(packed: bytes | None) -> Any:
     """Return the int64 array that ``string_agg(int8send(…))`` packed."""
     return np.frombuffer(packed or b"", ">i8").astype(np.int64)
+
+
+def float64s(packed: bytes | None) -> Any:
+    """Return the float64 array that ``string_agg(float8send(…))`` packed."""
+    return np.frombuffer(packed or b"", ">f8").astype(np.float64)

@@ -1,43 +1,62 @@
 """Rankings and how they are fused: a retriever gives (chunk, score, why), a fuser combines, a mode names both."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import np
 
+# Cosines of equal texts differ by less.
+NOISE = 1e-6
+
+Why = Callable[[int], dict[str, Any]]
+
+
+def _nothing(_: int) -> dict[str, Any]:
+    return {}
+
 
 @dataclass
 class Ranking:
-    """Chunks best first. `ids` (n,) int64, `scores` (n,) float64, `why`: {chunk id: what to explain}."""
+    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `why` says of a chunk what to explain."""
 
     retriever: str
     ids: Any
     scores: Any
-    why: dict[int, dict[str, Any]] = field(default_factory=dict)
+    why: Why = _nothing
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
         """Return a ranking of nothing."""
         return cls(retriever, np.empty(0, np.int64), np.empty(0))
 
-    def places(self) -> dict[int, int]:
-        """Return {chunk id: rank from 1}; equal scores share a rank, so that no order of ids shows."""
-        ranks: dict[int, int] = {}
-        rank, last = 0, None
-        for place, (chunk, score) in enumerate(zip(self.ids.tolist(), self.scores.tolist(), strict=True), 1):
-            if score != last:
-                rank, last = place, score
-            ranks[chunk] = rank
-        return ranks
+    @cached_property
+    def ranks(self) -> Any:
+        """Rank of each chunk from 1, (n,) int64; equal scores share a rank, so that no order of ids shows."""
+        return np.searchsorted(-self.scores, -self.scores) + 1
+
+    def explain(self, chunk: int) -> dict[str, Any] | None:
+        """Say at which rank and score the chunk stands, and why; None: not at all."""
+        places = np.flatnonzero(self.ids == chunk)
+        if not len(places):
+            return None
+        place = places[0]
+        return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.why(chunk)
 
 
 @dataclass
 class Fused:
-    """Chunk scores after fusion, and per chunk what each retriever said."""
+    """Chunks in ascending order of `ids` (n,) int64 with their `scores` (n,) float64, and what they were fused from."""
 
-    scores: dict[int, float]
-    explain: dict[int, dict[str, Any]]
+    ids: Any
+    scores: Any
+    rankings: Sequence[Ranking]
+
+    def explain(self, chunk: int) -> dict[str, dict[str, Any]]:
+        """Return what each retriever that found the chunk said of it."""
+        said = {ranking.retriever: ranking.explain(chunk) for ranking in self.rankings}
+        return {retriever: found for retriever, found in said.items() if found is not None}
 
 
 Fuser = Callable[[Sequence[Ranking]], Fused]
@@ -46,37 +65,31 @@ Fuser = Callable[[Sequence[Ranking]], Fused]
 def alone(rankings: Sequence[Ranking]) -> Fused:
     """Keep the scores of the one ranking."""
     (ranking,) = rankings
-    return _fused(rankings, dict(zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)))
+    return _summed(rankings, [(ranking.scores, 0.0)])
 
 
 def reciprocal_rank(k: int) -> Fuser:
     """RRF (Cormack et al. 2009): sum of 1 / (k + rank); absent: 0."""
 
     def fuse(rankings: Sequence[Ranking]) -> Fused:
-        scores: dict[int, float] = {}
-        for ranking in rankings:
-            for chunk, rank in ranking.places().items():
-                scores[chunk] = scores.get(chunk, 0.0) + 1.0 / (k + rank)
-        return _fused(rankings, scores)
+        return _summed(rankings, [(1.0 / (k + ranking.ranks), 0.0) for ranking in rankings])
 
     return fuse
 
 
-def standard_scores(weights: dict[str, float]) -> Fuser:
+def standard_scores(weights: Mapping[str, float]) -> Fuser:
     """Weighted sum of z-scores; a chunk that a retriever did not return has that retriever's lowest score."""
 
     def fuse(rankings: Sequence[Ranking]) -> Fused:
-        scores = {chunk: 0.0 for ranking in rankings for chunk in ranking.ids.tolist()}
+        parts = []
         for ranking in rankings:
-            if not len(ranking.ids):
-                continue
-            spread = float(ranking.scores.std()) or 1.0
-            standard = (ranking.scores - ranking.scores.mean()) / spread * weights[ranking.retriever]
-            given = dict(zip(ranking.ids.tolist(), standard.tolist(), strict=True))
-            lowest = float(standard.min())
-            for chunk in scores:
-                scores[chunk] += given.get(chunk, lowest)
-        return _fused(rankings, scores)
+            if len(ranking.ids):
+                spread = float(ranking.scores.std()) or 1.0
+                standard = (ranking.scores - ranking.scores.mean()) / spread * weights[ranking.retriever]
+                parts.append((standard, float(standard.min())))
+            else:
+                parts.append((ranking.scores, 0.0))
+        return _summed(rankings, parts)
 
     return fuse
 
@@ -89,20 +102,37 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
         for chunks in lists:
             if place < len(chunks):
                 order.setdefault(chunks[place])
-    return _fused(rankings, {chunk: 1.0 / place for place, chunk in enumerate(order, 1)})
+    ids = np.array(list(order), np.int64)
+    by_id = np.argsort(ids)
+    return Fused(ids[by_id], (1.0 / np.arange(1, len(ids) + 1))[by_id], rankings)
 
 
-def _fused(rankings: Sequence[Ranking], scores: dict[int, float]) -> Fused:
-    explain: dict[int, dict[str, Any]] = {chunk: {} for chunk in scores}
-    for ranking in rankings:
-        places = ranking.places()
-        for chunk, score in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True):
-            said = {"rank": places[chunk], "score": round(score, 6)} | ranking.why.get(chunk, {})
-            explain[chunk][ranking.retriever] = said
-    return Fused(scores, explain)
+def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> Fused:
+    """Add up, over the rankings, (the parts of their chunks, the part of a chunk that is absent)."""
+    every = np.unique(np.concatenate([ranking.ids for ranking in rankings]))
+    scores = np.zeros(len(every))
+    for ranking, (present, absent) in zip(rankings, parts, strict=True):
+        part = np.full(len(every), absent)
+        part[np.searchsorted(every, ranking.ids)] = present
+        scores += part
+    return Fused(every, scores, rankings)
 
 
-def ranking(retriever: str, scores: dict[int, float], why: dict[int, dict[str, Any]] | None = None) -> Ranking:
-    """Return chunks by score, best first."""
-    order = sorted(scores, key=lambda chunk: -scores[chunk])
-    return Ranking(retriever, np.array(order, np.int64), np.array([scores[chunk] for chunk in order], float), why or {})
+def leveled(scores: Any) -> Any:
+    """Return cosines, (n,) in any order, with those equal that differ by what an embedder's batches differ by.
+
+    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
+    highest value.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    first = np.append(True, ordered[:-1] - ordered[1:] > NOISE)[: len(ordered)]
+    level = np.empty_like(scores)
+    level[order] = ordered[np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))]
+    return level
+
+
+def ranking(retriever: str, ids: Any, scores: Any, why: Why = _nothing) -> Ranking:
+    """Return chunks by score, best first; `ids` and `scores` (n,) in any order."""
+    order = np.argsort(-scores, kind="stable")
+    return Ranking(retriever, ids[order], scores[order], why)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval.modes import MODES, mode
 from pg_graphrag.retrieval.query import Query
@@ -54,6 +55,10 @@ def prepare(
 ) -> Query:
     """Check the arguments of a search and return its query."""
     mode(mode_name)
+    if corpus is None:
+        raise GraphRAGError(
+            "corpus cannot be null", sqlstate="22004", hint="Leave it out for the corpus “default”, or give a name."
+        )
     found = find(db, corpus)
     parsed = search_options.parse(options, str(mode_name), context)
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
@@ -81,7 +86,7 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
     depth = max(DEPTH, 2 * top_k)
     fused = MODES[str(mode_name)](query, depth)
     rows = _rows(query, fused, top_k)
-    if len(rows) < top_k and len(rows) < len(fused.scores) and query.visible is None:
+    if len(rows) < top_k and len(rows) < len(fused.ids) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query.existing_only = True
         del query.visible
@@ -92,7 +97,7 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
 
 
 _FETCH = """
-SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title, d.metadata
+SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
  WHERE c.id = ANY ($1)
@@ -100,15 +105,19 @@ SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.s
 
 
 def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:
-    score = {chunk: round(value, DIGITS) for chunk, value in fused.scores.items()}
-    order = sorted(score, key=lambda chunk: -score[chunk])
+    value = np.round(fused.scores, DIGITS)
+    order = np.argsort(-value, kind="stable")
     # All that tie with the last place, and some more for documents that are gone.
     last = min(len(order), top_k + top_k // 4 + 10)
-    while 0 < last < len(order) and score[order[last]] == score[order[last - 1]]:
-        last += 1
-    found = query.db.query(_FETCH, ["int8[]"], [order[:last]])
+    if 0 < last < len(order):
+        last = int(np.searchsorted(-value[order], -value[order[last - 1]], side="right"))
+    wanted = order[:last]
+    score = dict(zip(fused.ids[wanted].tolist(), fused.scores[wanted].tolist(), strict=True))
+    found = query.db.query(_FETCH, ["int8[]"], [list(score)])
     for row in found:
-        row["score"] = score[row["chunk_id"]]
-        row["explain"] = fused.explain[row["chunk_id"]]
+        row["score"] = round(score[row["chunk_id"]], DIGITS)
     found.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
-    return found[:top_k]
+    del found[top_k:]
+    for row in found:
+        row["explain"] = fused.explain(row["chunk_id"])
+    return found

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -109,6 +109,7 @@ class WordPiece(Tokenizer):
         self._reference.no_truncation()
         self._reference.no_padding()
         self._pieces: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._sizes = _Sizes(self._cut)
 
     _GAP = re.compile(r"[ \t\n\r]")
     # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and
@@ -133,6 +134,15 @@ class WordPiece(Tokenizer):
                 ends.extend([at + end for end in cut[1]])
         return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
+    # What str.split() takes for white space although it stays inside the "word".
+    _ODD_SPACE = re.compile("[\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+
+    def count(self, text: str) -> int:
+        words = self._WORD.findall(text) if self._ODD_SPACE.search(text) else text.split()
+        if len(self._sizes) > _KNOWN_WORDS:
+            self._sizes.clear()
+        return sum(map(self._sizes.__getitem__, words))
+
     def _cut(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         starts: list[int] = []
         ends: list[int] = []
@@ -150,6 +160,20 @@ class WordPiece(Tokenizer):
                 self._pieces.clear()
             self._pieces[word] = cut
         return cut
+
+
+class _Sizes(dict[str, int]):
+    """Number of pieces of each word, cut when first asked for: a look-up costs no Python call."""
+
+    def __init__(self, cut: Callable[[str], tuple[tuple[int, ...], tuple[int, ...]]]):
+        super().__init__()
+        self._cut = cut
+
+    def __missing__(self, word: str) -> int:
+        size = len(self._cut(word)[0])
+        if len(word) <= _LONGEST_WORD:
+            self[word] = size
+        return size
 
 
 class BytePairs(Tokenizer):

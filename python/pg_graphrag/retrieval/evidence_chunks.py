@@ -1,0 +1,131 @@
+"""The chunks that mention graph evidence, ranked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import dense, ties
+from pg_graphrag.retrieval.bm25 import BM25Index
+from pg_graphrag.retrieval.graph import Evidence
+from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.rankings import Ranking
+
+# A hub entity or relationship is followed to this many chunks, those that mention it most.
+MAX_CHUNKS_EACH = 200
+
+
+def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ranking]:
+    """Rank for each named evidence the chunks that mention it: by their own nearness to the query, and by how much they hold.
+
+    Nearness is the best window's cosine (LightRAG's VECTOR) with BM25; evidence counts with linear decay over the ranks
+    (LightRAG's WEIGHT).
+    """
+    mentions = _read_mentions(query, list(evidence.values()))
+    held = {name: _Held.of(found, mentions) for name, found in evidence.items()}
+    every = np.unique(np.concatenate([part.chunks for part in held.values()]))
+    if not len(every):
+        return [Ranking.empty(name) for name in evidence]
+    cosines, lexical = _near(query, every)
+    ranked = []
+    for name, part in held.items():
+        places = np.searchsorted(every, part.chunks)
+        near = _mixed(query, None if cosines is None else cosines[places], None if lexical is None else lexical[places])
+        scores = near + 0.1 * np.log1p(part.weights)
+        order = ties.best(query, part.chunks, scores, limit)
+        ranked.append(Ranking(name, part.chunks[order], scores[order], part.why))
+    return ranked
+
+
+@dataclass
+class _Held:
+    """What the chunks hold of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind."""
+
+    evidence: Evidence
+    chunks: Any
+    weights: Any
+    rows: dict[str, tuple[Any, Any, Any]]
+
+    @classmethod
+    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Any, Any]]) -> "_Held":
+        rows = {}
+        for kind, items in (("entity", evidence.entities), ("relationship", evidence.relationships)):
+            chunks, mentioned = mentions[kind]
+            ids = np.fromiter(items, np.int64, len(items))
+            decays = np.fromiter(items.values(), float, len(items)) * (1 - np.arange(len(ids)) / (len(ids) + 1))
+            by_id = np.argsort(ids)
+            ids, decays = ids[by_id], decays[by_id]
+            wanted = np.isin(mentioned, ids)
+            chunks, mentioned = chunks[wanted], mentioned[wanted]
+            rows[kind] = chunks, mentioned, decays[np.searchsorted(ids, mentioned)]
+        chunks, inverse = np.unique(np.concatenate([row[0] for row in rows.values()]), return_inverse=True)
+        weights = np.bincount(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
+        return cls(evidence, chunks, weights, rows)
+
+    def why(self, chunk: int) -> dict[str, Any]:
+        """Name the strongest entity and relationship that the chunk mentions."""
+        said = {}
+        for kind, (chunks, items, decays) in self.rows.items():
+            here = np.flatnonzero(chunks == chunk)
+            if len(here):
+                item = int(items[here[np.argmax(decays[here])]])
+                said[kind] = {"id": item, "because": self.evidence.why.get((kind, item))}
+        return said
+
+
+# Only where an item has more mentions than are followed do the best of them have to be found out.
+_MENTIONS = """
+(SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
+        pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS {kind}_items
+   FROM (SELECT m.chunk_id, i.id
+           FROM pg_catalog.unnest({items}) AS u (id)
+           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count <= {most}
+           JOIN graphrag.{kind}_mentions m ON m.{kind}_id = i.id {visible}
+          UNION ALL
+         SELECT b.chunk_id, i.id
+           FROM pg_catalog.unnest({items}) AS u (id)
+           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count > {most}
+          CROSS JOIN LATERAL (
+                SELECT m.chunk_id
+                  FROM graphrag.{kind}_mentions m
+                  JOIN graphrag.chunks c ON c.id = m.chunk_id
+                  JOIN graphrag.documents d ON d.id = c.document_id
+                 WHERE m.{kind}_id = i.id {visible}
+                 ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
+                 LIMIT {most}) b) f) AS {kind}
+"""
+
+
+def _read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
+    """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
+    visible = "" if query.visible is None else "AND m.document_id = ANY ($3)"
+    common = {"most": MAX_CHUNKS_EACH, "visible": visible}
+    entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", **common)
+    relationships = _MENTIONS.format(kind="relationship", table="relationships", items="$2", order="weight", **common)
+    row = query.db.query(
+        f"SELECT * FROM {entities} CROSS JOIN {relationships}",
+        ["int8[]", "int8[]", "int8[]"],
+        [
+            list({item: None for found in evidence for item in found.entities}),
+            list({item: None for found in evidence for item in found.relationships}),
+            query.visible_ids,
+        ],
+    )[0]
+    return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in ("entity", "relationship")}
+
+
+def _near(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
+    """Return (cosines, BM25 scores) of chunks to the query; None for the one that the profile or the language rules out."""
+    cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
+    if query.options.profile == "paper" and cosines is not None:
+        return cosines, None
+    index = BM25Index(query.db, query.corpus.id, "chunk")
+    return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
+
+
+def _mixed(query: Query, cosines: Any, lexical: Any) -> Any:
+    """Nearness in 0 … 1: cosine, and for the profile best its mean with BM25 (as a share of the best)."""
+    if lexical is None:
+        return cosines
+    lexical = lexical / (lexical.max(initial=0.0) or 1.0)
+    return lexical if cosines is None else (cosines + lexical) / 2

@@ -1,0 +1,43 @@
+"""Chunks with equal scores: by source key, then ordinal (DESIGN.md 3). Ids depend on the order of ingestion."""
+
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.query import Query, int64s
+
+# Scores that differ by less, as a share of the largest, are equal: sums of the same numbers in another order.
+DIGITS = 12
+
+_ORDER = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal, c.id) AS ids
+  FROM graphrag.chunks c
+  LEFT JOIN graphrag.documents d ON d.id = c.document_id
+ WHERE c.id = ANY ($1)
+"""
+
+
+def best(query: Query, ids: Any, scores: Any, limit: int) -> Any:
+    """Return the places of the `limit` best chunks, best first. `ids` (n,) int64, `scores` (n,) float64.
+
+    The source keys are read only where a tie makes a difference.
+    """
+    if not len(ids) or limit <= 0:
+        return np.empty(0, np.intp)
+    value = np.round(scores / (np.abs(scores).max() or 1.0), DIGITS)
+    order = np.argsort(-value, kind="stable")
+    if limit < len(order):
+        order = order[: np.searchsorted(-value[order], -value[order[limit - 1]], side="right")]
+    equal = np.diff(value[order]) == 0
+    tied = np.append(equal, False) | np.append(False, equal)
+    if tied.any():
+        order = order[np.lexsort((_places(query, ids[order], tied), -value[order]))]
+    return order[:limit]
+
+
+def _places(query: Query, ids: Any, tied: Any) -> Any:
+    """Return sort keys, (n,) int64, that put the tied chunks in order."""
+    ordered = int64s(query.db.query(_ORDER, ["int8[]"], [ids[tied].tolist()])[0]["ids"])
+    by_id = np.argsort(ordered)
+    places = np.zeros(len(ids), np.int64)
+    places[tied] = by_id[np.searchsorted(ordered, ids[tied], sorter=by_id)]
+    return places

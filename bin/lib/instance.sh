@@ -8,6 +8,10 @@ choose_runtime() { # fixed when the instance is made
         runtime=${GRAPHRAG_RUNTIME:-}
         [ -n "$runtime" ] || { ! docker info > /dev/null 2>&1 || runtime=docker; }
         [ -n "$runtime" ] || { [ "$(id -u)" -ne 0 ] && runtime=bubblewrap || runtime=chroot; }
+        case $runtime in
+            chroot | bubblewrap | docker) ;;
+            *) die "GRAPHRAG_RUNTIME is \"$runtime\": it may be chroot, bubblewrap or docker" ;;
+        esac
         mkdir -p "$instance"
         chmod 700 "$instance"
         printf '%s\n' "$checkout" > "$instance/checkout"

@@ -271,7 +271,9 @@ def test_where_namespaces_are_not_allowed_up_says_what_to_do(tmp_path: Path) -> 
     environment = os.environ | {"GRAPHRAG_RUNTIME": "bubblewrap", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
     command = [str(PROJECT / "bin/graphrag-server"), "up"]
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 1
     assert "No permissions to create new namespace" in done.stderr
     assert "or run this as root" in done.stderr

@@ -8,11 +8,25 @@ choose_runtime() { # fixed when the instance is made
         runtime=${GRAPHRAG_RUNTIME:-}
         [ -n "$runtime" ] || { ! docker info > /dev/null 2>&1 || runtime=docker; }
         [ -n "$runtime" ] || { [ "$(id -u)" -ne 0 ] && runtime=bubblewrap || runtime=chroot; }
+        case $runtime in
+            chroot | bubblewrap | docker) ;;
+            *) die "GRAPHRAG_RUNTIME is \"$runtime\": it may be chroot, bubblewrap or docker" ;;
+        esac
         mkdir -p "$instance"
         chmod 700 "$instance"
         printf '%s\n' "$checkout" > "$instance/checkout"
         printf '%s\n' "$runtime" > "$instance/runtime"
     fi
+}
+
+check_namespaces() { # an ordinary user needs namespaces for the server, and user ids of his own in them to build the base
+    local said user
+    [ "$runtime" = bubblewrap ] && command -v bwrap > /dev/null || return 0 # need_host_tools names a missing bwrap
+    said=$(bwrap --unshare-user --ro-bind / / true 2>&1) ||
+        die "bubblewrap cannot make namespaces here ($said). Allow it to ordinary users (depending on the system, sysctl kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0), or run this as root, or where a Docker engine answers"
+    user=$(id -un)
+    [ -d "$base" ] || { grep -qs "^$user:" /etc/subuid && grep -qs "^$user:" /etc/subgid; } ||
+        die "$user has no subordinate ids in /etc/subuid and /etc/subgid. Run, with ranges that are free there: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $user"
 }
 
 as_admin() { # CMD...: inside $root, as the owner of its files
@@ -103,6 +117,7 @@ prepare() { # $root with everything in it; holds the instance's lock (descriptor
     exec 9> "$instance/lock"
     flock 9
     base=$(base_path)
+    check_namespaces
     ensure_root
     install_extension
 }

@@ -49,22 +49,35 @@ def at_work(environment: dict[str, str]) -> bool:
     return row is not None and row[0] > 0
 
 
-def test_quickstart_resumes_after_a_kill_and_answers_in_every_mode(instance: dict[str, str]) -> None:
-    first = subprocess.Popen(
+def stop_at_work(environment: dict[str, str], how: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """Start ./quickstart and send the signal to all its processes, as a terminal does, when a worker has begun."""
+    process = subprocess.Popen(
         [PROJECT / "quickstart"],
-        env=instance,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
     deadline = time.monotonic() + 10 * MINUTES
-    while not at_work(instance):
-        assert first.poll() is None, "quickstart ended before it was killed"
+    while not at_work(environment):
+        assert process.poll() is None, "quickstart ended before it was stopped"
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+    os.killpg(process.pid, how)
+    _, said = process.communicate(timeout=2 * MINUTES)
+    return subprocess.CompletedProcess(process.args, process.returncode, "", said)
+
+
+def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(instance: dict[str, str]) -> None:
+    interrupted = stop_at_work(instance, signal.SIGINT)
+    assert interrupted.returncode == 130
+    assert "./quickstart goes on from here" in interrupted.stderr
+    assert "Traceback" not in interrupted.stderr
+    with psycopg.connect(url(instance) or "", autocommit=True) as connection:
+        assert connection.execute("SELECT count(*) FROM graphrag.jobs WHERE lease IS NOT NULL").fetchone() == (0,)
+    stop_at_work(instance, signal.SIGKILL)
 
     second = subprocess.run(
         [PROJECT / "quickstart"], env=instance, capture_output=True, text=True, timeout=20 * MINUTES

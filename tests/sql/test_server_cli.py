@@ -262,3 +262,18 @@ def test_make_refuses_a_package_of_another_version(checkout: Checkout) -> None:
         assert "version 0.1.0" in done.stderr and "says 0.2.0" in done.stderr
     finally:
         init.write_text(before)
+
+
+def test_where_namespaces_are_not_allowed_up_says_what_to_do(tmp_path: Path) -> None:
+    bwrap = tmp_path / "bwrap"
+    bwrap.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    bwrap.chmod(0o755)
+    environment = os.environ | {"GRAPHRAG_RUNTIME": "bubblewrap", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    command = [str(PROJECT / "bin/graphrag-server"), "up"]
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "No permissions to create new namespace" in done.stderr
+    assert "or run this as root" in done.stderr

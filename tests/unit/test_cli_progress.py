@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pg_graphrag.cli import progress as module
-from pg_graphrag.cli.progress import Display, line, total
+from pg_graphrag.cli.progress import Display, line, lines, total
 from pg_graphrag.client import Progress
 
 HALF = Progress(
@@ -45,12 +45,20 @@ def test_an_empty_database_is_done() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 110, 140, 200])
-def test_a_line_fits_the_terminal(width: int) -> None:
-    assert len(line(HALF, 2.0, width)) < width
+def test_both_lines_fit_the_terminal(width: int) -> None:
+    assert all(len(text) < width for text in lines(HALF, 2.0, width))
 
 
-def test_a_wide_terminal_has_a_bar_filled_by_the_share() -> None:
-    assert line(HALF, 2.0, 200).startswith("[" + "#" * 15 + "." * 15 + "] 50%, ")
+def test_eighty_columns_hold_everything() -> None:
+    many = replace(HALF, documents=100_000, pending=90_000, chunks=2_000_000)
+    bar, counts = lines(many, 2.0, 80)
+    assert bar.endswith("10%, 10,000/100,000 documents, 10 failed, 2.0 documents/s, 12:30:00 left")
+    assert counts == "2,000,000 chunks, 30,000 entities, 400,000 relationships"
+
+
+def test_the_bar_is_filled_by_the_share() -> None:
+    bar, _ = lines(HALF, 2.0, 200)
+    assert bar.startswith("[" + "#" * 15 + "." * 15 + "] 50%, ")
 
 
 def test_corpora_add_up() -> None:
@@ -74,6 +82,7 @@ def test_a_terminal_is_redrawn_and_a_file_gets_a_line_now_and_then(monkeypatch: 
             display.update(replace(HALF, indexed=done, pending=1_000 - done))
         display.close()
     assert terminal.getvalue().count("\r") == 25
-    assert terminal.getvalue().count("\n") == 1
+    assert terminal.getvalue().count("\x1b[A") == 25
+    assert terminal.getvalue().endswith("\x1b[A\n\n")  # what follows does not overwrite it
     assert len(file.getvalue().splitlines()) == 3 + 1  # at 0, 10 and 20 seconds, and at the end
     assert "1.0 documents/s" in file.getvalue()

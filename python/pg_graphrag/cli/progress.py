@@ -10,7 +10,8 @@ from typing import TextIO
 from pg_graphrag.client.results import Progress
 
 # Seconds: what the rate is taken over, and between two lines where nothing can be redrawn.
-_RATE_SPAN = 20.0
+# A batch of long documents takes a worker the better part of a minute, and counts when it is done.
+_RATE_SPAN = 120.0
 _LINE_INTERVAL = 10.0
 _MAX_BAR = 30
 
@@ -40,7 +41,7 @@ class Display:
     Parameters
     ----------
     stream : TextIO, optional
-        Where to; standard error by default. A terminal gets one line that is redrawn, anything else a new line every
+        Where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
         ten seconds.
     """
 
@@ -59,8 +60,8 @@ class Display:
             self._seen.popleft()
         self._shown = progress
         if self._redraws:
-            width = shutil.get_terminal_size().columns
-            self._stream.write(f"\r{line(progress, self._rate(), width)}\x1b[K")
+            bar, counts = lines(progress, self._rate(), shutil.get_terminal_size().columns)
+            self._stream.write(f"\r{bar}\x1b[K\n{counts}\x1b[K\x1b[A")
             self._stream.flush()
         elif now - self._last_line >= _LINE_INTERVAL:
             self._last_line = now
@@ -69,7 +70,7 @@ class Display:
     def close(self) -> None:
         """Leave the last state standing."""
         if self._redraws:
-            self._stream.write("\n")
+            self._stream.write("\n\n")
             self._stream.flush()
         elif self._shown is not None:
             print(line(self._shown, None), file=self._stream, flush=True)
@@ -79,37 +80,59 @@ class Display:
         return (done - before) / (now - start) if now > start and done > before else None
 
 
-def line(progress: Progress, rate: float | None, width: int | None = None) -> str:
+def line(progress: Progress, rate: float | None) -> str:
     """Return one line of text: done, documents, chunks, entities, relationships, rate and time left.
 
     Parameters
     ----------
     rate : float or None
         Documents a second; None when unknown.
-    width : int, optional
-        Columns of the terminal: the line has a bar and fits; no bar when absent.
     """
-    done = progress.documents - progress.pending
-    share = done / progress.documents if progress.documents else 1.0
-    parts = [f"{int(share * 100)}%", f"{done:,}/{progress.documents:,} documents"]
-    parts += [f"{progress.failed:,} failed"] if progress.failed else []
-    parts += [f"{progress.chunks:,} chunks", f"{progress.entities:,} entities"]
-    parts += [f"{progress.relationships:,} relationships"]
-    if progress.pending:
-        if rate:
-            parts += [f"{rate:.1f} documents/s", f"{_clock(progress.pending / rate)} left"]
-        else:
-            parts += [f"{progress.leased:,} at work" if progress.leased else "waiting for a worker"]
-    elif progress.jobs:
-        parts += ["finishing"]
-    text = ", ".join(parts)
-    if width is None:
-        return text
+    return ", ".join([f"{int(_share(progress) * 100)}%", *_done(progress), *_made(progress), *_speed(progress, rate)])
+
+
+def lines(progress: Progress, rate: float | None, width: int) -> tuple[str, str]:
+    """Return two lines that fit a terminal: a bar with documents, rate and time left, and what was made of them.
+
+    Parameters
+    ----------
+    rate : float or None
+        Documents a second; None when unknown.
+    width : int
+        Columns of the terminal.
+    """
+    share = _share(progress)
+    text = f"{int(share * 100)}%, " + ", ".join([*_done(progress), *_speed(progress, rate)])
     bar = min(_MAX_BAR, width - len(text) - 4)
     if bar >= 5:
         filled = int(share * bar)
         text = f"[{'#' * filled}{'.' * (bar - filled)}] {text}"
-    return text[: width - 1]
+    return text[: width - 1], ", ".join(_made(progress))[: width - 1]
+
+
+def _share(progress: Progress) -> float:
+    return (progress.documents - progress.pending) / progress.documents if progress.documents else 1.0
+
+
+def _done(progress: Progress) -> list[str]:
+    done = [f"{progress.documents - progress.pending:,}/{progress.documents:,} documents"]
+    return [*done, f"{progress.failed:,} failed"] if progress.failed else done
+
+
+def _made(progress: Progress) -> list[str]:
+    return [
+        f"{progress.chunks:,} chunks",
+        f"{progress.entities:,} entities",
+        f"{progress.relationships:,} relationships",
+    ]
+
+
+def _speed(progress: Progress, rate: float | None) -> list[str]:
+    if not progress.pending:
+        return ["finishing"] if progress.jobs else []
+    if rate:
+        return [f"{rate:.1f} documents/s", f"{_clock(progress.pending / rate)} left"]
+    return [f"{progress.leased:,} at work" if progress.leased else "waiting for a worker"]
 
 
 def _clock(seconds: float) -> str:

@@ -1,0 +1,73 @@
+"""What the tests of attach_table() share: an application's session, its table of articles, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.runtime.cluster import Database
+
+APP = "attach_app"
+ARTICLES = "id int PRIMARY KEY, headline text, body text, tags text[], hits int DEFAULT 0"
+
+
+def session(db: Database) -> Database:
+    connection = Database.open(db.url)
+    connection.execute(f"SET ROLE {APP}")
+    connection.execute("SET search_path = app")
+    return connection
+
+
+def attach(app: Database, key: str = "id", table: str = "articles", corpus: str = "default", **columns: Any) -> None:
+    app.execute(
+        "SELECT graphrag.attach_table(%s::regclass, %s, %s::name, %s::name[], %s::name, %s::name[])",
+        [table, corpus, key, columns.get("content", ["body"]), columns.get("title"), columns.get("metadata", [])],
+    )
+
+
+def articles(app: Database, rows: int = 0) -> None:
+    app.execute(f"CREATE TABLE articles ({ARTICLES})".encode())
+    app.execute("INSERT INTO articles SELECT n, 'Title ' || n, 'Body ' || n FROM generate_series(1, %s) n", [rows])
+    attach(app, title="headline")
+
+
+def documents(db: Database) -> dict[str, str]:
+    return dict(db.execute("SELECT source_key, content FROM graphrag.documents").fetchall())
+
+
+def queued(db: Database) -> list[tuple[str, str]]:
+    """Kind and key of the jobs of documents."""
+    return db.execute(
+        "SELECT j.kind, coalesce(d.source_key,"
+        " '') FROM graphrag.jobs j"
+        " LEFT JOIN graphrag.documents d ON d.id = j.document_id"
+        " WHERE j.document_id IS NOT NULL ORDER BY 1, 2"
+    ).fetchall()
+
+
+def indexed(db: Database) -> None:
+    """As if a worker had indexed everything."""
+    db.execute("UPDATE graphrag.documents SET indexed_hash = content_hash, indexed_at = now(), status = 'indexed'")
+    db.execute("DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL")
+
+
+def backfill(db: Database) -> int:
+    """Do the jobs of kind attach that are due, and no others; return how many steps they took."""
+    due = "SELECT 1 FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND next_attempt_at <= now()"
+    others = (
+        "UPDATE graphrag.jobs SET next_attempt_at = 'infinity' WHERE kind <> 'attach' AND next_attempt_at <> 'infinity'"
+    )
+    for step in range(1000):
+        db.execute(others)
+        if not db.execute(due).fetchall():
+            return step
+        db.execute("CALL graphrag.process_jobs(1)")
+    raise AssertionError("the backfill does not end")
+
+
+def backfill_later(db: Database) -> int:
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE kind = 'attach'")
+    return backfill(db)
+
+
+def isolated(app: Database, level: str) -> None:
+    app.execute(f"SET default_transaction_isolation = '{level}'".encode())

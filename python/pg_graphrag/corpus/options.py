@@ -8,6 +8,8 @@ from pg_graphrag.text.languages import REGCONFIG
 
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
+ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
+DEFAULT_ENTITY_TYPES = ("person", "organization", "location", "event", "product", "technology", "concept", "work", "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,45 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class LLM:
+    """Which model does what: `roles` names provider and model for a role where they differ from the corpus' own.
+
+    `monthly_budget`: what calls may cost in a calendar month, in the currency of the providers' prices.
+    """
+
+    provider: str | None = None
+    model: str | None = None
+    roles: dict[str, dict[str, str]] = field(default_factory=dict)
+    monthly_budget: float | None = None
+
+    def has(self, role: str) -> bool:
+        """Whether a model is set for `role`."""
+        given = self.roles.get(role, {})
+        return bool((given.get("provider") or self.provider) and (given.get("model") or self.model))
+
+    def of(self, role: str) -> tuple[str, str]:
+        """Return (provider, model) of `role`; 55000 when the corpus has none."""
+        given = self.roles.get(role, {})
+        provider, model = given.get("provider") or self.provider, given.get("model") or self.model
+        if not provider or not model:
+            raise GraphRAGError(
+                f'the corpus has no model for the role "{role}"',
+                sqlstate="55000",
+                hint="SELECT graphrag.set_provider(…), then graphrag.alter_corpus(…, "
+                '\'{"llm": {"provider": …, "model": …}}\').',
+            )
+        return provider, model
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """The cross-encoder of ``rerank``."""
+
+    provider: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of a corpus (DESIGN.md 4); sizes in tokens of the corpus' tokenizer."""
 
@@ -29,15 +70,22 @@ class Options:
     chunk_overlap: int = 100
     tokenizer: str = LOCAL_MODEL
     embedding: Embedding = field(default_factory=Embedding)
+    entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    max_gleaning: int = 1
+    claims: bool = False
+    prompts: dict[str, str] = field(default_factory=dict)
+    llm: LLM = field(default_factory=LLM)
+    rerank: Rerank = field(default_factory=Rerank)
 
 
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
+# Likewise where a model extracts.
+EXTRACTION = ("entity_types", "max_gleaning", "claims")
 # Fixed once there are documents.
 PINNED = ("tokenizer", "embedding")
 
 _KNOWN = set(Options.__dataclass_fields__)
-_KNOWN_EMBEDDING = set(Embedding.__dataclass_fields__)
 
 
 def parse(options: dict[str, Any]) -> Options:
@@ -50,22 +98,84 @@ def parse(options: dict[str, Any]) -> Options:
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
     given = dict(options)
-    embedding = given.pop("embedding", {})
-    if not isinstance(embedding, dict):
-        raise _bad("embedding", embedding, 'an object, for example {"provider": "local"}')
-    _refuse_unknown(embedding, _KNOWN_EMBEDDING, "embedding option")
-    parsed = Options(**given, embedding=Embedding(**embedding))
-    _choice("extractor", parsed.extractor, {"nlp"})
+    embedding = _part(given, "embedding", Embedding, '{"provider": "local"}')
+    llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
+    rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
+    if "entity_types" in given:
+        given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
+    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank)
+    _choice("extractor", parsed.extractor, {"nlp", "llm"})
     _choice("language", parsed.language, {"auto", *REGCONFIG})
     _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
     _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
     if not isinstance(parsed.tokenizer, str):
         raise _bad("tokenizer", parsed.tokenizer, "the name of a tokenizer")
-    _choice("embedding.provider", parsed.embedding.provider, {"local"})
-    _choice("embedding.model", parsed.embedding.model, {LOCAL_MODEL})
-    if not isinstance(parsed.embedding.dimensions, int) or parsed.embedding.dimensions != LOCAL_DIMENSIONS:
-        raise _bad("embedding.dimensions", parsed.embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+    _check_embedding(embedding)
+    _whole("max_gleaning", parsed.max_gleaning, 0, 3)
+    if not isinstance(parsed.claims, bool):
+        raise _bad("claims", parsed.claims, "true or false")
+    _check_prompts(parsed.prompts)
+    _check_llm(llm)
+    _check_model("rerank", asdict(rerank))
+    if parsed.extractor == "llm" and not llm.has("extract"):
+        raise GraphRAGError(
+            'option "extractor" is "llm", but no model is set', hint='Add {"llm": {"provider": …, "model": …}}.'
+        )
     return parsed
+
+
+def _part(given: dict[str, Any], name: str, kind: Any, example: str) -> Any:
+    value = given.pop(name, {})
+    if not isinstance(value, dict):
+        raise _bad(name, value, f"an object, for example {example}")
+    _refuse_unknown(value, set(kind.__dataclass_fields__), f"{name} option")
+    return kind(**value)
+
+
+def _check_embedding(embedding: Embedding) -> None:
+    _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})
+    if embedding.provider == "local":
+        _choice("embedding.model", embedding.model, {LOCAL_MODEL})
+        if not isinstance(embedding.dimensions, int) or embedding.dimensions != LOCAL_DIMENSIONS:
+            raise _bad("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+        return
+    _whole("embedding.dimensions", embedding.dimensions, 1, 2000)
+
+
+def _check_llm(llm: LLM) -> None:
+    _check_model("llm", {"provider": llm.provider, "model": llm.model})
+    if not isinstance(llm.roles, dict):
+        raise _bad("llm.roles", llm.roles, 'an object, for example {"answer": {"model": …}}')
+    _refuse_unknown(llm.roles, set(ROLES), "role")
+    for role, model in llm.roles.items():
+        if not isinstance(model, dict):
+            raise _bad(f"llm.roles.{role}", model, "an object with provider, model or both")
+        _refuse_unknown(model, {"provider", "model"}, f'option of role "{role}":')
+        _check_model(f"llm.roles.{role}", model)
+    budget = llm.monthly_budget
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget < 0):
+        raise _bad("llm.monthly_budget", budget, "an amount in the currency of the providers' prices, or null")
+
+
+def _check_model(where: str, model: dict[str, Any]) -> None:
+    for name, value in model.items():
+        if value is not None and (not isinstance(value, str) or not value):
+            raise _bad(f"{where}.{name}", value, "a name")
+
+
+def _check_prompts(prompts: Any) -> None:
+    if not isinstance(prompts, dict):
+        raise _bad("prompts", prompts, 'an object of texts, for example {"answer": "…"}')
+    from pg_graphrag.llm.prompts import check
+
+    for name, text in prompts.items():
+        check(name, text)
+
+
+def _strings(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
+        raise _bad(name, value, "a list of names")
+    return value
 
 
 def changed(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:

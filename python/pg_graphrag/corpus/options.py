@@ -1,6 +1,6 @@
 """What a corpus can be told, its defaults and its checks."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
@@ -61,6 +61,23 @@ class Rerank:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """How long, in days, and how many rows are kept; None: without limit."""
+
+    days: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept of what grows with use."""
+
+    llm_cache: Limit = Limit(365, 1_000_000)
+    llm_calls: Limit = Limit(400, 1_000_000)
+    query_log: Limit = Limit(90, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of a corpus (DESIGN.md 4); sizes in tokens of the corpus' tokenizer."""
 
@@ -76,6 +93,8 @@ class Options:
     prompts: dict[str, str] = field(default_factory=dict)
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
+    query_log: bool = False
+    retention: Retention = field(default_factory=Retention)
 
 
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
@@ -101,9 +120,10 @@ def parse(options: dict[str, Any]) -> Options:
     embedding = _part(given, "embedding", Embedding, '{"provider": "local"}')
     llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
     rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
+    retention = _retention(given.pop("retention", {}))
     if "entity_types" in given:
         given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
-    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank)
+    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention)
     _choice("extractor", parsed.extractor, {"nlp", "llm"})
     _choice("language", parsed.language, {"auto", *REGCONFIG})
     _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
@@ -114,6 +134,8 @@ def parse(options: dict[str, Any]) -> Options:
     _whole("max_gleaning", parsed.max_gleaning, 0, 3)
     if not isinstance(parsed.claims, bool):
         raise _bad("claims", parsed.claims, "true or false")
+    if not isinstance(parsed.query_log, bool):
+        raise _bad("query_log", parsed.query_log, "true or false")
     _check_prompts(parsed.prompts)
     _check_llm(llm)
     _check_model("rerank", asdict(rerank))
@@ -130,6 +152,23 @@ def _part(given: dict[str, Any], name: str, kind: Any, example: str) -> Any:
         raise _bad(name, value, f"an object, for example {example}")
     _refuse_unknown(value, set(kind.__dataclass_fields__), f"{name} option")
     return kind(**value)
+
+
+def _retention(value: Any) -> Retention:
+    example = '{"query_log": {"days": 30, "rows": null}}'
+    if not isinstance(value, dict):
+        raise _bad("retention", value, f"an object, for example {example}")
+    _refuse_unknown(value, set(Retention.__dataclass_fields__), "retention option")
+    limits: dict[str, Limit] = {}
+    for table, given in value.items():
+        if not isinstance(given, dict):
+            raise _bad(f"retention.{table}", given, "an object with days, rows or both; null: without limit")
+        _refuse_unknown(given, {"days", "rows"}, f"option of retention.{table}:")
+        for name, number in given.items():
+            if number is not None:
+                _whole(f"retention.{table}.{name}", number, 0, 2**31 - 1)
+        limits[table] = replace(getattr(Retention(), table), **given)
+    return Retention(**limits)
 
 
 def _check_embedding(embedding: Embedding) -> None:

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
+
+# How `pg_graphrag.server.call` marks its errors.
+_PREFIX = "graphrag: "
 
 
 def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> dict[str, Any]:
@@ -25,5 +29,25 @@ def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, A
     cursor = db.cursor(
         "SELECT graphrag._model_stream($1, $2, $3, $4) AS piece", ["int4", "text", "jsonb", "bool"], values
     )
-    while rows := cursor.fetch(1):
+    while True:
+        try:
+            rows = cursor.fetch(1)
+        except Exception as error:
+            raise _as_told(error) from None
+        if not rows:
+            return
         yield rows[0]["piece"]
+
+
+def _as_told(error: Exception) -> Exception:
+    """The door's own error out of what SPI made of it; any other, query cancel among them, as it is.
+
+    In an error between two pieces, PL/Python has put the message into the DETAIL.
+    """
+    sqlstate, detail, hint = [*(getattr(error, "spidata", None) or ()), None, None, None][:3]
+    for told, rest in ((str(error), detail), (detail or "", None)):
+        if told.startswith(_PREFIX):
+            return GraphRAGError(
+                told.removeprefix(_PREFIX), sqlstate=str(getattr(error, "sqlstate", sqlstate)), detail=rest, hint=hint
+            )
+    return error

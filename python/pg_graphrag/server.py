@@ -81,25 +81,6 @@ def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-class Rows:
-    """Rows of a set-returning function that go out while more are made: those there are, then those to come.
-
-    An error in what is to come keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
-    """
-
-    def __init__(self, db: Database, first: Sequence[Any], rest: Iterator[Any]) -> None:
-        self._db = db
-        self._first = first
-        self._rest = rest
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self._first
-        try:
-            yield from self._rest
-        except GraphRAGError as error:
-            _raise(self._db.plpy, error)
-
-
 _databases: dict[int, Database] = {}
 
 
@@ -142,6 +123,25 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
+
+
+class Rows:
+    """Rows of a set-returning function that go out while more are made: those there are, then those to come.
+
+    An error in what is to come keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
+    """
+
+    def __init__(self, db: Database, first: Sequence[Any], rest: Iterator[Any]) -> None:
+        self._db = db
+        self._first = first
+        self._rest = rest
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._first
+        try:
+            yield from self._rest
+        except GraphRAGError as error:
+            _raise(self._db.plpy, error)
 
 
 def _raise(plpy: Any, error: GraphRAGError) -> None:

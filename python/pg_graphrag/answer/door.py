@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pg_graphrag.answer import replies, tasks
+from pg_graphrag.answer import tasks
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
@@ -47,7 +47,7 @@ def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | N
     try:
         for piece in _after_reasoning(_gateway(db, corpus, request, record).stream(request)):
             if piece:
-                yield replies.storable(piece)
+                yield piece
     except GraphRAGError as fault:
         shown = _shown(db, corpus, request.role, fault)
         message, sqlstate = str(shown["message"]), str(shown["sqlstate"])

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.wire import clean
 
 # A keyword is a phrase, and a question has few of them: what a looping model adds is not read.
 MAX_KEYWORDS = 20
@@ -21,11 +22,6 @@ _NAMES = {
 
 _REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
-
-
-def storable(text: str) -> str:
-    """Return `text` without what PostgreSQL cannot hold: NUL, and halves of surrogate pairs."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def without_reasoning(text: str) -> str:
@@ -49,7 +45,7 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     if not (lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]):
         raise ItemFault("the model gave no keywords", raw=text)
     question = folded.get("question")
-    restated = storable(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
+    restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
     return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
 
 
@@ -69,7 +65,7 @@ def _phrases(value: Any) -> list[str]:
             item = item.get("name")
         if isinstance(item, (int, float)) and not isinstance(item, bool):
             item = str(item)
-        if isinstance(item, str) and (phrase := " ".join(storable(item).split())):
+        if isinstance(item, str) and (phrase := " ".join(clean(item).split())):
             phrases[phrase[:MAX_KEYWORD_CHARACTERS]] = None
     return list(phrases)[:MAX_KEYWORDS]
 
@@ -99,4 +95,4 @@ def answer(text: str, cut_off: bool) -> dict[str, Any]:
     said = without_reasoning(text)
     if not said.strip() or (said is text and said.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
-    return {"text": storable(said), "cut_off": cut_off}
+    return {"text": clean(said), "cut_off": cut_off}

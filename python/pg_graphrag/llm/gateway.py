@@ -117,12 +117,17 @@ class Gateway:
         Otherwise someone waits: such a fault is tried again, and nothing is committed.
     writes : bool
         Whether calls and answers may be written down.
+    patience : float
+        Where someone waits: the longest wait, in seconds, before a request is tried again.
     """
 
-    def __init__(self, db: Database, corpus: Corpus, *, worker: bool, writes: bool) -> None:
+    def __init__(
+        self, db: Database, corpus: Corpus, *, worker: bool, writes: bool, patience: float = INTERACTIVE_SECONDS
+    ) -> None:
         self._db = db
         self._corpus = corpus
         self._worker = worker
+        self._patience = patience
         self._ledger = Ledger(db, corpus, writes)
         self._endpoints: dict[str, _Endpoint] = {}
         self._last_poll = self._last_save = time.monotonic()
@@ -147,13 +152,18 @@ class Gateway:
         return result
 
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
-        """Yield the pieces of an answer as they come; return the whole.
+        """Yield the pieces of an answer as they come, or a known answer in one; return the whole.
 
         May be closed at any moment, also by the end of the caller's cursor, when no SQL can be run: so what ends with it
         needs none.
         """
-        self._ledger.check_budget()
         endpoint, model = self._endpoint_of(request)
+        key = cache_key(model, request.messages)
+        if known := self._ledger.cached([key]):
+            self.usage.cache_hits += 1
+            yield known[key]
+            return known[key]
+        self._ledger.check_budget()
         slots = Slots(self._db, endpoint.provider, for_transaction=True)
         tries = 0
         while True:
@@ -179,10 +189,11 @@ class Gateway:
                     elif item is not None:
                         whole = item
                     self._poll()
+                request.parse(whole.text, whole.finish_reason == "length")
             except GraphRAGError as fault:
-                self._note(endpoint, model, request, (0, 0), started, fault)
+                self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
                 self._ledger.save()
-                wait = _wait_to_retry(tries, fault)
+                wait = _wait_to_retry(tries, fault, self._patience)
                 if begun or wait is None:
                     raise
                 tries += 1
@@ -194,6 +205,8 @@ class Gateway:
             finally:
                 stream.cancel()
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
+            if request.cacheable and whole.finish_reason != "length":
+                self._ledger.keep(key, request.role, model, whole.text)
             self._ledger.save()
             return whole.text
 
@@ -258,12 +271,12 @@ class Gateway:
             endpoint.breaker.succeeded()
 
 
-def _wait_to_retry(tries: int, fault: GraphRAGError) -> float | None:
+def _wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:
     """Seconds after which to try again what someone waits for; None: do not."""
     if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
         return None
     wait = wire.back_off(tries, fault.retry_after)
-    return wait if wait <= INTERACTIVE_SECONDS else None
+    return wait if wait <= patience else None
 
 
 def _workers_alive(db: Database) -> int:
@@ -435,13 +448,14 @@ class _Run:
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
-            if request.cacheable and fault is None:
+            # What was cut off may be of use, but the next one who asks deserves the whole.
+            if request.cacheable and fault is None and result.finish_reason != "length":
                 gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
         else:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
         gateway._note(endpoint, sending.model, request, tokens, sending.started, fault)
-        wait = None if gateway._worker or fault is None else _wait_to_retry(sending.tries, fault)
+        wait = None if gateway._worker or fault is None else _wait_to_retry(sending.tries, fault, gateway._patience)
         if wait is not None:
             sending.tries += 1
             sending.not_before = time.monotonic() + wait

@@ -48,6 +48,11 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
 # What this session knows of a corpus' month: (when it was read, what was spent then and by this session since).
 BUDGET_SECONDS = 5.0
 _spent: dict[int, tuple[float, float]] = {}
+# What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
+# calls it made there, by corpus, until it may write them down.
+MAX_REMEMBERED = 2000
+_remembered: dict[tuple[int, str], str] = {}
+_unwritten: dict[int, list[tuple[Any, ...]]] = {}
 
 
 class Ledger:
@@ -57,7 +62,7 @@ class Ledger:
         self._db = db
         self._corpus = corpus
         self.writes = writes
-        self._calls: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = {}
         self.usage = Usage()
 
@@ -70,7 +75,11 @@ class Ledger:
             ["int4", "text[]"],
             [self._corpus.id, list(keys)],
         )
-        return {row["key"]: row["reply"] for row in rows}
+        known = {row["key"]: row["reply"] for row in rows}
+        for key in keys:
+            if key not in known and (self._corpus.id, key) in _remembered:
+                known[key] = _remembered[self._corpus.id, key]
+        return known
 
     def note_call(
         self, provider: Provider, model: str, purpose: str, tokens: tuple[int, int], seconds: float, error: str | None
@@ -96,8 +105,9 @@ class Ledger:
         return self.writes and bool(self._calls or self._answers)
 
     def save(self) -> None:
-        """Write what was noted, in the caller's transaction."""
+        """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
         if not self.writes:
+            self._remember()
             return
         if self._calls:
             self._db.query(
@@ -119,6 +129,17 @@ class Ledger:
         self._calls.clear()
         self._answers.clear()
 
+    def _remember(self) -> None:
+        for key, (_, _, reply) in self._answers.items():
+            _remembered[self._corpus.id, key] = reply
+        while len(_remembered) > MAX_REMEMBERED:
+            del _remembered[next(iter(_remembered))]
+        unwritten = _unwritten.setdefault(self._corpus.id, [])
+        unwritten += self._calls
+        del unwritten[:-MAX_REMEMBERED]
+        self._calls.clear()
+        self._answers.clear()
+
     def check_budget(self) -> None:
         """Raise `BudgetReached` when this month's calls, those not yet written included, cost the budget or more."""
         budget = self._corpus.options.llm.monthly_budget
@@ -133,7 +154,8 @@ class Ledger:
                 ["int4"],
                 [self._corpus.id],
             )[0]
-            spent = float(row["spent"]) + sum(call[5] for call in self._calls)
+            noted = [*_unwritten.get(self._corpus.id, ()), *self._calls]
+            spent = float(row["spent"]) + sum(call[5] for call in noted)
             known = _spent[self._corpus.id] = (time.monotonic(), spent)
         spent = known[1]
         if spent >= budget:

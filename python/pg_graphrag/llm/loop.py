@@ -77,6 +77,7 @@ class Stream:
 
     def __init__(self, items: AsyncIterator[Any]) -> None:
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._ended = threading.Event()
 
         async def run() -> None:
             try:
@@ -87,6 +88,8 @@ class Stream:
                 raise
             except BaseException as error:
                 self._items.put(error)
+            finally:
+                self._ended.set()
 
         self._future = asyncio.run_coroutine_threadsafe(run(), _running())
 
@@ -103,5 +106,9 @@ class Stream:
         return False, item
 
     def cancel(self) -> None:
-        """Stop reading; the connection is closed."""
+        """Stop reading; the connection is closed.
+
+        Waits for that: a session that goes idle keeps the interpreter's lock, and the thread would not get to it.
+        """
         self._future.cancel()
+        self._ended.wait(1.0)

@@ -1,5 +1,6 @@
 """The callers' side of the door to models: what runs with the caller's own rights."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -29,14 +30,15 @@ def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, A
     cursor = db.cursor(
         "SELECT graphrag._model_stream($1, $2, $3, $4) AS piece", ["int4", "text", "jsonb", "bool"], values
     )
-    while True:
-        try:
-            rows = cursor.fetch(1)
-        except Exception as error:
-            raise _as_told(error) from None
-        if not rows:
-            return
-        yield rows[0]["piece"]
+    try:
+        while rows := cursor.fetch(1):
+            yield rows[0]["piece"]
+    except Exception as error:
+        raise _as_told(error) from None
+    finally:
+        # Not left to the end of the object: an error's traceback may hold it, and a pinned portal forbids the commit.
+        with contextlib.suppress(Exception):
+            cursor.close()
 
 
 def _as_told(error: Exception) -> Exception:

@@ -5,11 +5,15 @@ and never touches plpy; the main thread waits in short steps and polls the datab
 """
 
 import asyncio
+import contextlib
 import queue
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
+
+# How long the end of cancelled requests is waited for.
+CLOSE_SECONDS = 0.2
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -30,19 +34,53 @@ def _running() -> asyncio.AbstractEventLoop:
     return _loop
 
 
+class _Work:
+    """Coroutines under way in the background thread."""
+
+    def __init__(self) -> None:
+        self._loop = _running()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin with `work`, which is made in the loop: what is cancelled before leaves nothing."""
+
+        def make() -> None:
+            task = self._loop.create_task(work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(make)
+
+    def cancel(self) -> None:
+        """End what is under way and wait for it, for a moment: its connections are closed.
+
+        A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
+        """
+
+        async def end() -> None:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(2 * CLOSE_SECONDS)
+
+
 class Requests:
     """Requests under way. Results come back in the order in which they end; `cancel` ends all of them."""
 
     def __init__(self) -> None:
-        self._loop = _running()
+        self._work = _Work()
         self._done: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
-        self._futures: dict[Any, Any] = {}
+        self._under_way = 0
 
     def __len__(self) -> int:
-        return len(self._futures)
+        return self._under_way
 
     def start(self, tag: Any, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Start `work` (made in the loop: one cancelled before it begins leaves nothing); `take` gives what it comes to."""
+        """Start `work`; its result, or its error, comes out of `take` with `tag`."""
 
         async def run() -> None:
             try:
@@ -52,7 +90,8 @@ class Requests:
             except BaseException as error:
                 self._done.put((tag, None, error))
 
-        self._futures[tag] = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        self._under_way += 1
+        self._work.begin(run)
 
     def take(self, timeout: float) -> tuple[Any, Any, BaseException | None] | None:
         """Return (tag, result, error) of a request that has ended, waiting at most `timeout` seconds; else None."""
@@ -60,14 +99,14 @@ class Requests:
             ended = self._done.get(timeout=timeout) if timeout > 0 else self._done.get_nowait()
         except queue.Empty:
             return None
-        self._futures.pop(ended[0], None)
+        self._under_way -= 1
         return ended
 
     def cancel(self) -> None:
         """End what is under way; connections are closed."""
-        for future in self._futures.values():
-            future.cancel()
-        self._futures.clear()
+        if self._under_way:
+            self._work.cancel()
+        self._under_way = 0
 
 
 class Stream:
@@ -76,8 +115,9 @@ class Stream:
     _END = object()
 
     def __init__(self, items: AsyncIterator[Any]) -> None:
+        self._work = _Work()
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ended = threading.Event()
+        self._ended = False
 
         async def run() -> None:
             try:
@@ -88,10 +128,8 @@ class Stream:
                 raise
             except BaseException as error:
                 self._items.put(error)
-            finally:
-                self._ended.set()
 
-        self._future = asyncio.run_coroutine_threadsafe(run(), _running())
+        self._work.begin(run)
 
     def take(self, timeout: float) -> tuple[bool, Any]:
         """Return (False, the next item), (False, None) when none came in time, or (True, None) at the end."""
@@ -99,6 +137,7 @@ class Stream:
             item = self._items.get(timeout=timeout)
         except queue.Empty:
             return False, None
+        self._ended = item is self._END or isinstance(item, BaseException)
         if item is self._END:
             return True, None
         if isinstance(item, BaseException):
@@ -106,9 +145,7 @@ class Stream:
         return False, item
 
     def cancel(self) -> None:
-        """Stop reading; the connection is closed.
-
-        Waits for that: a session that goes idle keeps the interpreter's lock, and the thread would not get to it.
-        """
-        self._future.cancel()
-        self._ended.wait(1.0)
+        """Stop reading; the connection is closed."""
+        if not self._ended:
+            self._work.cancel()
+        self._ended = True

@@ -61,6 +61,10 @@ class Database:
         """pgvector's operator ``<=>``, qualified."""
         return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
 
+    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
+        """Open a cursor: rows are made as they are fetched. It lives as long as the object, at most the transaction."""
+        return self.plpy.cursor(self.plpy.prepare(sql, list(types)), list(values))
+
     def commit(self) -> None:
         """Commit; only under a top-level CALL."""
         self.plpy.commit()
@@ -132,6 +136,25 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
+
+
+class Rows:
+    """Rows of a set-returning function that go out while more are made: those there are, then those to come.
+
+    An error in what is to come keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
+    """
+
+    def __init__(self, db: Database, first: Sequence[Any], rest: Iterator[Any]) -> None:
+        self._db = db
+        self._first = first
+        self._rest = rest
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._first
+        try:
+            yield from self._rest
+        except GraphRAGError as error:
+            _raise(self._db.plpy, error)
 
 
 def _raise(plpy: Any, error: GraphRAGError) -> None:

@@ -36,5 +36,12 @@ GRANT SELECT ON
     graphrag.bm25_tombstones,
     graphrag.graph_nodes,
     graphrag.graph_edges,
-    graphrag.document_coverage
+    graphrag.document_coverage,
+    graphrag.graph_growth
+TO graphrag_reader;
+-- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
+GRANT EXECUTE ON FUNCTION
+    graphrag._model(int, text, jsonb, boolean),
+    graphrag._model_stream(int, text, jsonb, boolean),
+    graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
 TO graphrag_reader;

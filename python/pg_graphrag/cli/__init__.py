@@ -99,6 +99,33 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
     search.set_defaults(run=_search)
 
+    ask = commands.add_parser(
+        "ask",
+        parents=[corpus],
+        help="ask a question",
+        description="""Answer a question from the documents, by the corpus' model for answers. The answer is printed as it
+        comes, then the documents that it cites.""",
+    )
+    ask.add_argument("question", metavar="QUESTION")
+    ask.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
+    ask.add_argument(
+        "--filter", type=_json_object, metavar="JSON", help="only documents whose metadata contains this object"
+    )
+    ask.add_argument("--history", type=_json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
+    ask.add_argument(
+        "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
+    )
+    ask.add_argument(
+        "--options",
+        type=_json_object,
+        default={},
+        metavar="JSON",
+        help="search options, such as '{\"chunk_top_k\": 5}'",
+    )
+    ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
+    ask.set_defaults(run=_ask)
+
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
@@ -142,6 +169,23 @@ def _search(given: argparse.Namespace) -> int:
     )
 
 
+def _ask(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.ask import ask
+
+    return ask(
+        given.url,
+        given.corpus,
+        given.question,
+        given.mode,
+        given.max_tokens,
+        given.filter,
+        given.history,
+        given.response_type,
+        given.options,
+        given.json,
+    )
+
+
 def _status(given: argparse.Namespace) -> int:
     from pg_graphrag.cli.status import status
 
@@ -153,6 +197,16 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number
+
+
+def _json_array(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(value, list):
+        raise argparse.ArgumentTypeError(f"not a JSON array: {text}")
+    return value
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def search(
 ) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
     with connect(url) as connection:
-        results = GraphRAG(connection, corpus).search(query, mode=mode, top_k=top_k, filter=filter, **options)
+        rag = GraphRAG(connection, corpus, log_queries=True)
+        results = rag.search(query, mode=mode, top_k=top_k, filter=filter, **options)
     for result in results:
         if as_json:
             fields = dataclasses.asdict(result)

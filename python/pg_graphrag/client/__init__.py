@@ -4,6 +4,8 @@ from pg_graphrag.client.asynchronous import AsyncGraphRAG
 from pg_graphrag.client.blocking import GraphRAG
 from pg_graphrag.client.documents import Document
 from pg_graphrag.client.results import (
+    Answer,
+    Citation,
     EntityResult,
     FailedJob,
     InsertSummary,
@@ -14,7 +16,9 @@ from pg_graphrag.client.results import (
 )
 
 __all__ = [
+    "Answer",
     "AsyncGraphRAG",
+    "Citation",
     "Document",
     "EntityResult",
     "FailedJob",

@@ -12,6 +12,7 @@ import psycopg
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
+    Answer,
     EntityResult,
     FailedJob,
     InsertSummary,
@@ -21,7 +22,7 @@ from pg_graphrag.client.results import (
     SearchResult,
 )
 from pg_graphrag.client.settings import SETTINGS
-from pg_graphrag.client.statements import Statement
+from pg_graphrag.client.statements import Question, Statement
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
@@ -44,6 +45,9 @@ class AsyncGraphRAG:
         connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
     corpus : str
         Corpus of all calls.
+    log_queries : bool
+        Note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more statement
+        each. `ask` is noted by the server.
 
     Notes
     -----
@@ -51,8 +55,9 @@ class AsyncGraphRAG:
     don't. Every call is that of `GraphRAG`.
     """
 
-    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default"):
+    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default", log_queries: bool = False):
         self.corpus = corpus
+        self._log_queries = log_queries
         self._source = source
         self._own: Connection | None = None
         self._turn = asyncio.Lock()
@@ -88,6 +93,16 @@ class AsyncGraphRAG:
         async with self._connection() as connection:
             return await execute(connection, statement)
 
+    async def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
+        """Run a statement that only reads, and note it where the client was told to."""
+        started = time.monotonic()
+        async with self._connection() as connection:
+            found = await execute(connection, statement)
+            if self._log_queries:
+                seconds = time.monotonic() - started
+                await execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, found))
+        return found
+
     async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
         """As `GraphRAG.insert`."""
         summary = InsertSummary(0, 0, 0)
@@ -112,9 +127,10 @@ class AsyncGraphRAG:
         **options: Any,
     ) -> list[SearchResult]:
         """As `GraphRAG.search`."""
-        return await self._run(
-            statements.search(self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options)
+        statement = statements.search(
+            self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
         )
+        return await self._logged("search", mode, query, statement)
 
     async def search_entities(
         self,
@@ -150,11 +166,76 @@ class AsyncGraphRAG:
         **options: Any,
     ) -> dict[str, Any]:
         """As `GraphRAG.context`."""
-        return await self._run(
-            statements.context(
-                self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
-            )
+        statement = statements.context(
+            self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
         )
+        return await self._logged("context", mode, query, statement)
+
+    async def understand(self, question: str) -> dict[str, Any]:
+        """As `GraphRAG.understand`."""
+        return await self._run(statements.understand(self.corpus, question))
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> Answer:
+        """As `GraphRAG.ask`."""
+        asked = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        return await self._run(statements.ask(self.corpus, asked))
+
+    async def ask_stream(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> AsyncIterator[str]:
+        """As `GraphRAG.ask_stream`."""
+        asked = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        statement = statements.ask_stream(self.corpus, asked)
+        async with (
+            self._connection() as connection,
+            _atomic(connection),
+            connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+        ):
+            await cursor.execute(statement.sql, statement.parameters)
+            while row := await cursor.fetchone():
+                yield row[0]
 
     async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """As `GraphRAG.neighbors`."""

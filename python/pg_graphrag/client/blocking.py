@@ -12,6 +12,7 @@ import psycopg
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
+    Answer,
     EntityResult,
     FailedJob,
     InsertSummary,
@@ -21,7 +22,7 @@ from pg_graphrag.client.results import (
     SearchResult,
 )
 from pg_graphrag.client.settings import SETTINGS
-from pg_graphrag.client.statements import Statement
+from pg_graphrag.client.statements import Question, Statement
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -44,6 +45,9 @@ class GraphRAG:
         connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
     corpus : str
         Corpus of all calls.
+    log_queries : bool
+        Note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more statement
+        each. `ask` is noted by the server.
 
     Notes
     -----
@@ -51,8 +55,9 @@ class GraphRAG:
     the database are psycopg's, whose text ends with the server's HINT.
     """
 
-    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default"):
+    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default", log_queries: bool = False):
         self.corpus = corpus
+        self._log_queries = log_queries
         self._source = source
         self._own: Connection | None = None
         self._turn = RLock()  # a transaction must not take in another thread's statements
@@ -87,6 +92,16 @@ class GraphRAG:
     def _run(self, statement: Statement[T]) -> T:
         with self._connection() as connection:
             return execute(connection, statement)
+
+    def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
+        """Run a statement that only reads, and note it where the client was told to."""
+        started = time.monotonic()
+        with self._connection() as connection:
+            found = execute(connection, statement)
+            if self._log_queries:
+                seconds = time.monotonic() - started
+                execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, found))
+        return found
 
     def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
         """Insert documents, or replace those with the same ``source_key``, all in one transaction.
@@ -135,9 +150,10 @@ class GraphRAG:
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        return self._run(
-            statements.search(self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options)
+        statement = statements.search(
+            self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
         )
+        return self._logged("search", mode, query, statement)
 
     def search_entities(
         self,
@@ -184,11 +200,89 @@ class GraphRAG:
         dict
             entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
-        return self._run(
-            statements.context(
-                self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
-            )
+        statement = statements.context(
+            self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
         )
+        return self._logged("context", mode, query, statement)
+
+    def understand(self, question: str) -> dict[str, Any]:
+        """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
+        return self._run(statements.understand(self.corpus, question))
+
+    def ask(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> Answer:
+        """Answer a question from the documents, with citations: ``graphrag.ask``. Needs a model for answers.
+
+        Parameters
+        ----------
+        history : sequence of {"role": "user" or "assistant", "content": str}, optional
+            The conversation before the question.
+        response_type : str
+            The form of the answer, in words: "single sentence", "bullet list", …
+
+        The others are as in `context`.
+        """
+        asked = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        return self._run(statements.ask(self.corpus, asked))
+
+    def ask_stream(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> Iterator[str]:
+        """Yield the answer of `ask` in pieces, as the model gives them; closing the iterator ends the request.
+
+        The connection is taken until then; the pieces come in one transaction.
+        """
+        asked = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        statement = statements.ask_stream(self.corpus, asked)
+        with (
+            self._connection() as connection,
+            _atomic(connection),
+            connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+        ):
+            cursor.execute(statement.sql, statement.parameters)
+            while row := cursor.fetchone():
+                yield row[0]
 
     def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""

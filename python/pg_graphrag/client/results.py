@@ -64,6 +64,27 @@ class RelationshipResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there."""
+
+    number: int
+    document_id: int
+    source_key: str
+    title: str | None
+    chunk_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What ``graphrag.ask`` returns: `usage` is what it cost, `context` what the model was given."""
+
+    answer: str
+    citations: list[Citation]
+    usage: dict[str, Any]
+    context: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbor:
     """An entity near another, from ``graphrag.neighbors``: `hop` is its distance, `path` the names on the way to it."""
 

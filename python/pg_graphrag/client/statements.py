@@ -1,13 +1,15 @@
 """The SQL of the client, once for both its faces: every function returns a `Statement` that either of them runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.client.results import (
+    Answer,
+    Citation,
     EntityResult,
     FailedJob,
     InsertSummary,
@@ -218,6 +220,91 @@ def context(
             "options": _json(options),
         },
         _first,
+    )
+
+
+def understand(corpus: str, question: str) -> Statement[dict[str, Any]]:
+    return Statement(
+        "SELECT graphrag.understand(%(question)s::text, %(corpus)s::text)",
+        {"question": question, "corpus": corpus},
+        _first,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The arguments of ``graphrag.ask`` and ``graphrag.ask_stream``."""
+
+    question: str
+    mode: str = "hybrid"
+    max_tokens: int | None = None
+    filter: Mapping[str, Any] | None = None
+    low_level_keywords: Sequence[str] | None = None
+    high_level_keywords: Sequence[str] | None = None
+    history: Sequence[Mapping[str, str]] | None = None
+    response_type: str = "multiple paragraphs"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def parameters(self, corpus: str) -> dict[str, Any]:
+        """The parameters of `_ARGUMENTS`."""
+        return {
+            "question": self.question,
+            "corpus": corpus,
+            "mode": self.mode,
+            "max_tokens": self.max_tokens,
+            "filter": _json(self.filter),
+            "low_level_keywords": _list(self.low_level_keywords),
+            "high_level_keywords": _list(self.high_level_keywords),
+            "options": _json(self.options),
+            "history": None if self.history is None else Jsonb([dict(turn) for turn in self.history]),
+            "response_type": self.response_type,
+        }
+
+
+_ARGUMENTS = """
+               question => %(question)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text,
+               max_tokens => %(max_tokens)s::int, filter => %(filter)s::jsonb,
+               low_level_keywords => %(low_level_keywords)s::text[],
+               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb,
+               history => %(history)s::jsonb, response_type => %(response_type)s::text)"""
+
+
+def ask(corpus: str, asked: Question) -> Statement[Answer]:
+    def the_answer(rows: list[Row]) -> Answer:
+        answer, citations, usage, context = rows[0]
+        return Answer(answer, [Citation(**citation) for citation in citations], usage, context)
+
+    return Statement(
+        f"SELECT answer, citations, usage, context FROM graphrag.ask({_ARGUMENTS}", asked.parameters(corpus), the_answer
+    )
+
+
+def ask_stream(corpus: str, asked: Question) -> Statement[None]:
+    """In the SELECT list, where rows are made as a cursor fetches them."""
+    return Statement(f"SELECT graphrag.ask_stream({_ARGUMENTS}", asked.parameters(corpus), _nothing)
+
+
+def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, found: Any) -> Statement[None]:
+    """Note a search, or a context with its entities, relationships and chunks, in the query log."""
+    parts = {part: len(found[part]) if isinstance(found, Mapping) else None for part in ("entities", "relationships")}
+    chunks = len(found["chunks"]) if isinstance(found, Mapping) else len(found)
+    return Statement(
+        """
+        SELECT graphrag.log_query(
+               question => %(question)s::text, corpus => %(corpus)s::text, kind => %(kind)s::text, mode => %(mode)s::text,
+               milliseconds => %(milliseconds)s::float8, entities => %(entities)s::int,
+               relationships => %(relationships)s::int, chunks => %(chunks)s::int)
+        """,
+        {
+            "question": question,
+            "corpus": corpus,
+            "kind": kind,
+            "mode": mode,
+            "milliseconds": 1000 * seconds,
+            "chunks": chunks,
+            **parts,
+        },
+        _nothing,
     )
 
 

@@ -1,6 +1,6 @@
 """What a corpus can be told, its defaults and its checks."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
@@ -8,6 +8,8 @@ from pg_graphrag.text.languages import REGCONFIG
 
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
+ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
+DEFAULT_ENTITY_TYPES = ("person", "organization", "location", "event", "product", "technology", "concept", "work", "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,62 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class LLM:
+    """Which model does what: `roles` names provider and model for a role where they differ from the corpus' own.
+
+    `monthly_budget`: what calls may cost in a calendar month, in the currency of the providers' prices.
+    """
+
+    provider: str | None = None
+    model: str | None = None
+    roles: dict[str, dict[str, str]] = field(default_factory=dict)
+    monthly_budget: float | None = None
+
+    def has(self, role: str) -> bool:
+        """Whether a model is set for `role`."""
+        given = self.roles.get(role, {})
+        return bool((given.get("provider") or self.provider) and (given.get("model") or self.model))
+
+    def of(self, role: str) -> tuple[str, str]:
+        """Return (provider, model) of `role`; 55000 when the corpus has none."""
+        given = self.roles.get(role, {})
+        provider, model = given.get("provider") or self.provider, given.get("model") or self.model
+        if not provider or not model:
+            raise GraphRAGError(
+                f'the corpus has no model for the role "{role}"',
+                sqlstate="55000",
+                hint="SELECT graphrag.set_provider(…), then graphrag.alter_corpus(…, "
+                '\'{"llm": {"provider": …, "model": …}}\').',
+            )
+        return provider, model
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """The cross-encoder of ``rerank``."""
+
+    provider: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long, in days, and how many rows are kept; None: without limit."""
+
+    days: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept of what grows with use."""
+
+    llm_cache: Limit = Limit(365, 1_000_000)
+    llm_calls: Limit = Limit(400, 1_000_000)
+    query_log: Limit = Limit(90, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of a corpus (DESIGN.md 4); sizes in tokens of the corpus' tokenizer."""
 
@@ -29,15 +87,24 @@ class Options:
     chunk_overlap: int = 100
     tokenizer: str = LOCAL_MODEL
     embedding: Embedding = field(default_factory=Embedding)
+    entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    max_gleaning: int = 1
+    claims: bool = False
+    prompts: dict[str, str] = field(default_factory=dict)
+    llm: LLM = field(default_factory=LLM)
+    rerank: Rerank = field(default_factory=Rerank)
+    query_log: bool = False
+    retention: Retention = field(default_factory=Retention)
 
 
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
+# Likewise where a model extracts.
+EXTRACTION = ("entity_types", "max_gleaning", "claims")
 # Fixed once there are documents.
 PINNED = ("tokenizer", "embedding")
 
 _KNOWN = set(Options.__dataclass_fields__)
-_KNOWN_EMBEDDING = set(Embedding.__dataclass_fields__)
 
 
 def parse(options: dict[str, Any]) -> Options:
@@ -50,22 +117,104 @@ def parse(options: dict[str, Any]) -> Options:
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
     given = dict(options)
-    embedding = given.pop("embedding", {})
-    if not isinstance(embedding, dict):
-        raise _bad("embedding", embedding, 'an object, for example {"provider": "local"}')
-    _refuse_unknown(embedding, _KNOWN_EMBEDDING, "embedding option")
-    parsed = Options(**given, embedding=Embedding(**embedding))
-    _choice("extractor", parsed.extractor, {"nlp"})
+    embedding = _part(given, "embedding", Embedding, '{"provider": "local"}')
+    llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
+    rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
+    retention = _retention(given.pop("retention", {}))
+    if "entity_types" in given:
+        given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
+    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention)
+    _choice("extractor", parsed.extractor, {"nlp", "llm"})
     _choice("language", parsed.language, {"auto", *REGCONFIG})
     _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
     _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
     if not isinstance(parsed.tokenizer, str):
         raise _bad("tokenizer", parsed.tokenizer, "the name of a tokenizer")
-    _choice("embedding.provider", parsed.embedding.provider, {"local"})
-    _choice("embedding.model", parsed.embedding.model, {LOCAL_MODEL})
-    if not isinstance(parsed.embedding.dimensions, int) or parsed.embedding.dimensions != LOCAL_DIMENSIONS:
-        raise _bad("embedding.dimensions", parsed.embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+    _check_embedding(embedding)
+    _whole("max_gleaning", parsed.max_gleaning, 0, 3)
+    if not isinstance(parsed.claims, bool):
+        raise _bad("claims", parsed.claims, "true or false")
+    if not isinstance(parsed.query_log, bool):
+        raise _bad("query_log", parsed.query_log, "true or false")
+    _check_prompts(parsed.prompts)
+    _check_llm(llm)
+    _check_model("rerank", asdict(rerank))
+    if parsed.extractor == "llm" and not llm.has("extract"):
+        raise GraphRAGError(
+            'option "extractor" is "llm", but no model is set', hint='Add {"llm": {"provider": …, "model": …}}.'
+        )
     return parsed
+
+
+def _part(given: dict[str, Any], name: str, kind: Any, example: str) -> Any:
+    value = given.pop(name, {})
+    if not isinstance(value, dict):
+        raise _bad(name, value, f"an object, for example {example}")
+    _refuse_unknown(value, set(kind.__dataclass_fields__), f"{name} option")
+    return kind(**value)
+
+
+def _retention(value: Any) -> Retention:
+    example = '{"query_log": {"days": 30, "rows": null}}'
+    if not isinstance(value, dict):
+        raise _bad("retention", value, f"an object, for example {example}")
+    _refuse_unknown(value, set(Retention.__dataclass_fields__), "retention option")
+    limits: dict[str, Limit] = {}
+    for table, given in value.items():
+        if not isinstance(given, dict):
+            raise _bad(f"retention.{table}", given, "an object with days, rows or both; null: without limit")
+        _refuse_unknown(given, {"days", "rows"}, f"option of retention.{table}:")
+        for name, number in given.items():
+            if number is not None:
+                _whole(f"retention.{table}.{name}", number, 0, 2**31 - 1)
+        limits[table] = replace(getattr(Retention(), table), **given)
+    return Retention(**limits)
+
+
+def _check_embedding(embedding: Embedding) -> None:
+    _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})
+    if embedding.provider == "local":
+        _choice("embedding.model", embedding.model, {LOCAL_MODEL})
+        if not isinstance(embedding.dimensions, int) or embedding.dimensions != LOCAL_DIMENSIONS:
+            raise _bad("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+        return
+    _whole("embedding.dimensions", embedding.dimensions, 1, 2000)
+
+
+def _check_llm(llm: LLM) -> None:
+    _check_model("llm", {"provider": llm.provider, "model": llm.model})
+    if not isinstance(llm.roles, dict):
+        raise _bad("llm.roles", llm.roles, 'an object, for example {"answer": {"model": …}}')
+    _refuse_unknown(llm.roles, set(ROLES), "role")
+    for role, model in llm.roles.items():
+        if not isinstance(model, dict):
+            raise _bad(f"llm.roles.{role}", model, "an object with provider, model or both")
+        _refuse_unknown(model, {"provider", "model"}, f'option of role "{role}":')
+        _check_model(f"llm.roles.{role}", model)
+    budget = llm.monthly_budget
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget < 0):
+        raise _bad("llm.monthly_budget", budget, "an amount in the currency of the providers' prices, or null")
+
+
+def _check_model(where: str, model: dict[str, Any]) -> None:
+    for name, value in model.items():
+        if value is not None and (not isinstance(value, str) or not value):
+            raise _bad(f"{where}.{name}", value, "a name")
+
+
+def _check_prompts(prompts: Any) -> None:
+    if not isinstance(prompts, dict):
+        raise _bad("prompts", prompts, 'an object of texts, for example {"answer": "…"}')
+    from pg_graphrag.llm.prompts import check
+
+    for name, text in prompts.items():
+        check(name, text)
+
+
+def _strings(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
+        raise _bad(name, value, "a list of names")
+    return value
 
 
 def changed(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:

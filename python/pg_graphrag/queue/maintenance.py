@@ -1,8 +1,9 @@
-"""Upkeep of a corpus: build vector indexes, pack BM25 postings."""
+"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings."""
 
 import json
 from typing import Any
 
+from pg_graphrag.answer.retention import prune
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.retrieval import bm25
 from pg_graphrag.retrieval.dense import HNSW_ROWS
@@ -11,19 +12,20 @@ from pg_graphrag.server import Database, Row
 
 def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind optimize; True: nothing is left to do."""
-    _optimize(db, corpus.id)
+    _optimize(db, corpus)
     return True
 
 
 def optimize_named(db: Database, name: str | None) -> str:
     """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return what was done, as JSON."""
-    return json.dumps(_optimize(db, find(db, name).id))
+    return json.dumps(_optimize(db, find(db, name)))
 
 
-def _optimize(db: Database, corpus_id: int) -> dict[str, Any]:
+def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:
     # One at a time: two that build the same index would end in an error.
-    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus_id])
+    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
-    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus_id, HNSW_ROWS])
+    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, HNSW_ROWS])
+    pruned = prune(db, corpus)
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.
-    return bm25.optimize(db, corpus_id) | {"vector_indexes": built[0]["built"]}
+    return bm25.optimize(db, corpus.id) | {"vector_indexes": built[0]["built"], "pruned": pruned}

@@ -37,6 +37,11 @@ def context(
 ) -> str:
     """Return {entities, relationships, reports, chunks, references, prompt, tokens} as JSON."""
     asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, context=True)
+    return json.dumps(assemble(asked, mode_name, max_tokens), ensure_ascii=False)
+
+
+def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dict[str, Any]:
+    """Return the context of a prepared query, as `context` does."""
     total = asked.options.max_total_tokens if max_tokens is None else max_tokens
     if total < 0:
         raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
@@ -61,7 +66,7 @@ def context(
         del chunk["source"]
     whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
     whole |= {"references": references, "prompt": prompt, "tokens": tokens}
-    return json.dumps(whole, ensure_ascii=False)
+    return whole
 
 
 def _graph_part(query: Query, mode_name: str) -> graph.Evidence:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pg_graphrag.answer.understanding import Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
@@ -12,14 +13,13 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
-from pg_graphrag.text.keywords import keywords
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages
 
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
-# Understanding looks at this much of a query; BM25 at all of it.
+# Phrases are taken from this much of a query; BM25 takes all of it.
 MAX_UNDERSTOOD = 4000
 
 # Query vectors a session keeps: a few hundred kilobytes.
@@ -41,6 +41,7 @@ class Query:
     low: list[str] | None = None
     high: list[str] | None = None
     existing_only: bool = False
+    understanding: Understanding | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
 
@@ -109,8 +110,10 @@ class Query:
 
     @cached_property
     def _understood(self) -> tuple[list[str], list[str]]:
-        language = self.corpus.options.language
-        return keywords(self.text[:MAX_UNDERSTOOD], None if language == "auto" else language)
+        if self.understanding is None:
+            self.understanding = understand(self.db, self.corpus, self.text, given=self.low is not None or self.high is not None)
+        self.notes["understanding"] = self.understanding.note()
+        return self.understanding.low, self.understanding.high
 
     @cached_property
     def low_level_keys(self) -> list[str]:

@@ -65,7 +65,10 @@ def prepare(
         raise GraphRAGError(
             f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
         )
-    return Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+    asked = Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+    if (low is not None or high is not None) and mode_name not in ("naive", "bm25"):
+        asked.notes["understanding"] = {"by": "caller"}
+    return asked
 
 
 def _words(keywords: list[str] | None) -> list[str] | None:

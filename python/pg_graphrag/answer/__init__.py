@@ -1,0 +1,1 @@
+"""Models at work on questions: understanding, cited answers, and the accounts of both."""

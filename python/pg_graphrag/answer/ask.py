@@ -1,0 +1,167 @@
+"""graphrag.ask and graphrag.ask_stream: an answer from the documents, with citations that exist."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.answer import tasks
+from pg_graphrag.answer.call import ask_model, stream_model
+from pg_graphrag.answer.citations import Citations, listed
+from pg_graphrag.answer.query_log import log_query
+from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.retrieval.search import prepare
+from pg_graphrag.server import Database, Rows
+
+MAX_RESPONSE_TYPE = 200
+_USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
+# Modes that use a question's keywords; the others look at its words alone.
+_UNDERSTOOD = ("local", "global", "hybrid", "mix")
+
+
+@dataclass
+class _Asked:
+    """A question with its context, ready for the model; `usage` is what understanding it came to."""
+
+    corpus: Corpus
+    question: str
+    mode: str
+    context: dict[str, Any]
+    arguments: dict[str, Any]
+    usage: dict[str, Any]
+    started: float
+
+
+def ask(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+) -> list[tuple[str, str, str, str]]:
+    """Return one row: answer, citations, usage, context."""
+    asked = _prepare(db, question, corpus, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    citations = Citations(reference["number"] for reference in asked.context["references"])
+    usage = asked.usage
+    if asked.context["prompt"]:
+        outcome = ask_model(db, asked.corpus, "answer", asked.arguments, record=True)
+        usage = _sum(usage, outcome["usage"])
+        if "fault" in outcome:
+            fault = outcome["fault"]
+            raise GraphRAGError(
+                fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"]
+            )
+        if outcome["value"]["cut_off"]:
+            db.warning("the model's answer was cut off at its length limit")
+        answer = citations.feed(outcome["value"]["text"]) + citations.finish()
+    else:
+        answer = tasks.not_found(asked.question)
+    usage["invalid_citations"] = citations.invalid
+    _log(db, asked, "ask", usage)
+    made = (listed(citations.found, asked.context), usage, asked.context)
+    return [(answer, *(json.dumps(part, ensure_ascii=False) for part in made))]  # type: ignore[list-item]
+
+
+def ask_stream(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+) -> Rows:
+    """Return the answer of `ask` in pieces, as they come."""
+    asked = _prepare(db, question, corpus, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    pieces = _pieces(db, asked)
+    first = next(pieces, None)
+    return Rows(db, [] if first is None else [first], pieces)
+
+
+def _pieces(db: Database, asked: _Asked) -> Iterator[str]:
+    """Yield the pieces, none empty; invalid citations are left out on the way."""
+    if asked.context["prompt"]:
+        citations = Citations(reference["number"] for reference in asked.context["references"])
+        for piece in stream_model(db, asked.corpus, "answer", asked.arguments, record=True):
+            if shown := citations.feed(piece):
+                yield shown
+        if shown := citations.finish():
+            yield shown
+    else:
+        yield tasks.not_found(asked.question)
+    _log(db, asked, "ask_stream", None)
+
+
+def _prepare(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+) -> _Asked:
+    started = time.monotonic()
+    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, context=True)
+    turns = list(tasks.history(json.loads(history) if history is not None else None))
+    form = _response_type(response_type)
+    if not asked.text:
+        raise GraphRAGError("the question is empty", hint="Ask something.")
+    asked.corpus.options.llm.of("answer")  # before anything is paid for
+    whole = asked.text
+    understood: Understanding | None = None
+    given = low is not None or high is not None
+    if mode_name in _UNDERSTOOD:
+        understood = understand(db, asked.corpus, whole, given=given, history=turns, record=True)
+        asked.understanding = understood
+    if turns:
+        # What a question means may lie in what went before: as the model restated it, else with the question before.
+        before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+        asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
+    context = assemble(asked, mode_name, max_tokens)
+    if understood is not None:
+        context["understanding"] = understood.note()
+    arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
+    usage = _sum(understood.usage if understood else {}, {})
+    return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
+
+
+def _response_type(form: str | None) -> str:
+    text = " ".join((form or "").split())
+    if not text or len(text) > MAX_RESPONSE_TYPE:
+        raise GraphRAGError(
+            f"response_type cannot be {(form or '')[:50]!r}",
+            hint=f'For example "multiple paragraphs", "single sentence", "bullet list": at most {MAX_RESPONSE_TYPE} characters.',
+        )
+    return text
+
+
+def _sum(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    whole = {name: one.get(name, 0) + other.get(name, 0) for name in _USAGE}
+    return whole | {"cost": round(float(whole["cost"]), 8)}
+
+
+def _log(db: Database, asked: _Asked, kind: str, usage: dict[str, Any] | None) -> None:
+    if asked.corpus.options.query_log:
+        counts = [len(asked.context[part]) for part in ("entities", "relationships", "chunks")]
+        log_query(
+            db, asked.corpus.name, kind, asked.mode, asked.question, time.monotonic() - asked.started, counts, usage
+        )

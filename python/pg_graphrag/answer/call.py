@@ -1,0 +1,55 @@
+"""The callers' side of the door to models: what runs with the caller's own rights."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+
+# How `pg_graphrag.server.call` marks its errors.
+_PREFIX = "graphrag: "
+
+
+def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> dict[str, Any]:
+    """Have a task done; return {value, cached, usage} or {fault, usage}."""
+    rows = db.query(
+        "SELECT graphrag._model($1, $2, $3, $4) AS outcome",
+        ["int4", "text", "jsonb", "bool"],
+        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
+    )
+    outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
+    return outcome
+
+
+def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:
+    """Have a task done; yield the pieces of its answer as they come. Closing the iterator ends the request."""
+    values = [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record]
+    cursor = db.cursor(
+        "SELECT graphrag._model_stream($1, $2, $3, $4) AS piece", ["int4", "text", "jsonb", "bool"], values
+    )
+    try:
+        while rows := cursor.fetch(1):
+            yield rows[0]["piece"]
+    except Exception as error:
+        raise _as_told(error) from None
+    finally:
+        # Not left to the end of the object: an error's traceback may hold it, and a pinned portal forbids the commit.
+        with contextlib.suppress(Exception):
+            cursor.close()
+
+
+def _as_told(error: Exception) -> Exception:
+    """The door's own error out of what SPI made of it; any other, query cancel among them, as it is.
+
+    In an error between two pieces, PL/Python has put the message into the DETAIL.
+    """
+    sqlstate, detail, hint = [*(getattr(error, "spidata", None) or ()), None, None, None][:3]
+    for told, rest in ((str(error), detail), (detail or "", None)):
+        if told.startswith(_PREFIX):
+            return GraphRAGError(
+                told.removeprefix(_PREFIX), sqlstate=str(getattr(error, "sqlstate", sqlstate)), detail=rest, hint=hint
+            )
+    return error

@@ -1,0 +1,145 @@
+"""The one way of readers to a corpus' models: graphrag._model and graphrag._model_stream, with the owner's rights.
+
+A reader may neither see providers nor write caches and accounts, and yet search and ask. What passes is a task of
+`pg_graphrag.answer.tasks` with its arguments, and its outcome. Of a fault, only who belongs to the owner is told what the
+endpoint said.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.answer import tasks
+from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.gateway import ChatRequest, Gateway, Reply, Task
+from pg_graphrag.server import Database, Rows
+
+# Keywords are worth a moment; noun phrases cost none.
+PATIENCE_SECONDS = {"keywords": 2.0}
+
+
+def model(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
+    """Return {value, cached, usage}, or {fault, usage} when the model failed, as JSON.
+
+    A fault is a value: an error would take the account of what it cost with it.
+    """
+    corpus, request = _asked(db, corpus_id, task, arguments)
+    gateway = _gateway(db, corpus, request, record)
+    try:
+        reply = gateway.one(_ask(request))
+        outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached}
+    except GraphRAGError as fault:
+        outcome = {"fault": _shown(db, corpus, request.role, fault)}
+    return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
+
+
+def model_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> Rows:
+    """Return the pieces of the answer, as they come; a fault is an error."""
+    corpus, request = _asked(db, corpus_id, task, arguments)
+    pieces = _pieces(db, corpus, request, record)
+    # Most of what can go wrong does so before the first piece: then it is an error of the call, told in full.
+    return Rows(db, [piece for piece in (next(pieces, None),) if piece is not None], pieces)
+
+
+def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Iterator[str]:
+    try:
+        for piece in _after_reasoning(_gateway(db, corpus, request, record).stream(request)):
+            if piece:
+                yield piece
+    except GraphRAGError as fault:
+        shown = _shown(db, corpus, request.role, fault)
+        message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
+        raise GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"]) from None
+
+
+def _asked(db: Database, corpus_id: int, task: str | None, arguments: str | None) -> tuple[Corpus, ChatRequest]:
+    corpus = by_id(db, corpus_id)
+    if corpus is None:
+        raise GraphRAGError(f"corpus number {corpus_id} does not exist", sqlstate="42704", hint="It has been dropped.")
+    given = json.loads(arguments) if arguments else {}
+    return corpus, tasks.request(corpus.options, task, given if isinstance(given, dict) else {})
+
+
+def _gateway(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Gateway:
+    read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+    writes = bool(record) and not read_only
+    patience = PATIENCE_SECONDS.get(request.role)
+    return Gateway(db, corpus, worker=False, writes=writes, **({} if patience is None else {"patience": patience}))
+
+
+def _ask(request: ChatRequest) -> Task:
+    reply: Reply = yield request
+    return reply
+
+
+_OPENING = ("<think>", "<thinking>")
+_CLOSING = ("</think>", "</thinking>")
+
+
+def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
+    """Leave out the reasoning that an answer may begin with, as `replies.without_reasoning` does of a whole one."""
+    begun = ""
+    for piece in pieces:
+        begun += piece
+        start = begun.lstrip()
+        if any(opening.startswith(start) for opening in _OPENING):
+            continue
+        if start.startswith(_OPENING):
+            ends = [(begun.find(closing), closing) for closing in _CLOSING if closing in begun]
+            if not ends:
+                continue
+            at, closing = min(ends)
+            begun = begun[at + len(closing) :]
+        yield begun
+        yield from pieces
+        return
+    if not begun.lstrip().startswith(_OPENING):
+        yield begun
+
+
+def _shown(db: Database, corpus: Corpus, role: str, fault: GraphRAGError) -> dict[str, str | None]:
+    """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+    kind = "setting"
+    for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+        kind = name if isinstance(fault, of) else kind
+    told = {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
+    if not _belongs_to_owner(db):
+        told = {"message": _plain(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+        if isinstance(fault, ContextTooLong):
+            told["hint"] = _SHORTEN
+    elif isinstance(fault, ContextTooLong):
+        told["hint"] = _SHORTEN
+    return {"kind": kind, "sqlstate": fault.sqlstate, **told}
+
+
+_OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."
+_HINTS = {
+    "item": "Ask again, or otherwise.",
+    "budget": "Who owns the extension can raise it.",
+    "provider": f"Ask again later. {_OWNER}",
+    "setting": "Who owns the extension must set the model up: graphrag.set_provider(…), graphrag.alter_corpus(…).",
+}
+_SHORTEN = "Give a smaller max_tokens, or a shorter question or history."
+
+
+def _plain(corpus: Corpus, role: str, kind: str, fault: GraphRAGError) -> str:
+    if isinstance(fault, ContextTooLong):
+        return f'the prompt is too long for the model of the role "{role}"'
+    return {
+        "item": f'the model of the role "{role}" gave no usable answer',
+        "budget": f'the monthly budget of corpus "{corpus.name}" is reached',
+        "provider": f'the model of the role "{role}" cannot be reached',
+        "setting": f'the model of the role "{role}" is not set up',
+    }[kind]
+
+
+def _belongs_to_owner(db: Database) -> bool:
+    """Whether who called the door has the rights of the extension's owner (here everybody has: it is SECURITY DEFINER)."""
+    rows = db.query(
+        "SELECT pg_catalog.pg_has_role(CASE pg_catalog.current_setting('role') WHEN 'none' THEN session_user"
+        " ELSE pg_catalog.current_setting('role')::name END, e.extowner, 'USAGE') AS yes"
+        "  FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+    )
+    return bool(rows and rows[0]["yes"])

@@ -1,0 +1,134 @@
+"""graphrag.estimate_cost: what the queue would cost, counted before it is spent."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.ledger import Ledger, cache_key, cost
+from pg_graphrag.llm.providers import load
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.chunks import chunk
+from pg_graphrag.text.tokenizers import tokenizer
+
+# Where an endpoint does not count, a token is taken for so many bytes of UTF-8: the same as the accounts do.
+BYTES_PER_TOKEN = 4
+# Until the corpus has so many calls of its own to go by, an extraction is taken to be as long as its text, and each
+# gleaning round to add a quarter of that.
+MIN_CALLS = 20
+GLEANED = 4
+
+_WAITING = """
+SELECT d.id, pg_catalog.count(*) OVER () AS n
+  FROM graphrag.documents d
+ WHERE d.corpus_id = $1 AND d.indexed_at IS NULL
+ ORDER BY pg_catalog.hashint8(d.id), d.id
+ LIMIT $2
+"""
+
+
+@dataclass
+class _Count:
+    chunks: int = 0
+    calls: int = 0
+    cached_calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+def estimate(db: Database, corpus: str | None, extractor: str | None, sample: int | None) -> list[tuple[Any, ...]]:
+    """Return one row (documents, chunks, calls, cached_calls, tokens_in, tokens_out, cost, basis).
+
+    An upper bound where it can be one: every gleaning round is counted, though one that brings nothing is the last.
+    """
+    found = find(db, corpus)
+    options = found.options if extractor is None else replace(found.options, extractor=extractor)
+    if options.extractor not in ("nlp", "llm"):
+        raise GraphRAGError(f"extractor cannot be {extractor!r}", hint="Give nlp or llm, or null: the corpus' own.")
+    if sample is None or sample < 1:
+        raise GraphRAGError(f"sample cannot be {sample}", hint="Give the number of documents to count, 1 or more.")
+    waiting = db.query(_WAITING, ["int4", "int4"], [found.id, sample])
+    documents = int(waiting[0]["n"]) if waiting else 0
+    counted = _Count()
+    for at in range(0, len(waiting), 100):
+        _count(db, found, options, waiting[at : at + 100], counted)
+    scale = documents / len(waiting) if waiting else 1.0
+    basis: dict[str, Any] = {"extractor": options.extractor, "documents_counted": len(waiting)}
+    tokens_out, price = 0, 0.0
+    tokens_in = round(scale * counted.tokens_in)
+    if options.extractor == "llm":
+        provider_name, model = options.llm.of("extract")
+        provider = load(db, provider_name)
+        each, known = _output_per_call(db, found)
+        tokens_out = round(scale * (counted.tokens_out if each is None else counted.calls * each))
+        price = cost(provider, tokens_in, tokens_out)
+        basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
+        basis |= {"tokens": f"{BYTES_PER_TOKEN} bytes each", "summaries": "not included"}
+        basis["tokens_out"] = "as long as the text" if each is None else f"as {known} calls of this corpus had"
+    scaled = (round(scale * number) for number in (counted.chunks, counted.calls, counted.cached_calls))
+    return [(documents, *scaled, tokens_in, tokens_out, str(round(price, 6)), json.dumps(basis))]
+
+
+def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row], into: _Count) -> None:
+    ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
+    rows = db.query(
+        "SELECT d.title, d.content FROM graphrag.documents d WHERE d.id = ANY ($1)",
+        ["int8[]"],
+        [[row["id"] for row in waiting]],
+    )
+    for row in rows:
+        content = row["content"]
+        if not content.strip():
+            continue
+        for piece in chunk(content, ranks, options.chunk_token_size, options.chunk_overlap):
+            into.chunks += 1
+            if options.extractor == "llm":
+                _calls(db, corpus, options, row["title"], content[piece.start : piece.end], into)
+
+
+def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, text: str, into: _Count) -> None:
+    """Walk through the extraction of a chunk: what is cached is answered, the first that is not and the rest are paid."""
+    from pg_graphrag.extraction.extract import extraction
+    from pg_graphrag.llm.gateway import Reply
+
+    ledger, (_, model) = Ledger(db, corpus, writes=False), options.llm.of("extract")
+    task = extraction(options, title, text, 0, False)
+    rounds = 1 + options.max_gleaning
+    try:
+        request = next(task)
+        for number in range(rounds):
+            key = cache_key(model, request.messages)
+            known = ledger.cached([key]).get(key)
+            if known is None:
+                said = _tokens(text)
+                prompt = sum(_tokens(message["content"]) for message in request.messages)
+                for later in range(rounds - number):
+                    into.calls += 1
+                    # A gleaning round carries the whole conversation.
+                    into.tokens_in += prompt + later * said
+                    into.tokens_out += said if number + later == 0 else said // GLEANED
+                return
+            into.cached_calls += 1
+            request = task.send(Reply(request.parse(known, False), known, cached=True))
+    except StopIteration:
+        pass
+    finally:
+        task.close()
+
+
+def _tokens(text: str) -> int:
+    return len(text.encode()) // BYTES_PER_TOKEN + 1
+
+
+def _output_per_call(db: Database, corpus: Corpus) -> tuple[float | None, int]:
+    """Tokens that an extraction call of this corpus gave on average, where there were some; and how many there were."""
+    row = db.query(
+        "SELECT pg_catalog.count(*) AS n, pg_catalog.avg(l.tokens_out)::float8 AS tokens_out FROM graphrag.llm_calls l"
+        " WHERE l.corpus_id = $1 AND l.purpose = 'extract' AND l.error IS NULL",
+        ["int4"],
+        [corpus.id],
+    )[0]
+    return (float(row["tokens_out"]) if row["n"] >= MIN_CALLS else None), int(row["n"])

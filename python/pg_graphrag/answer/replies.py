@@ -1,0 +1,98 @@
+"""What a model says, read tolerantly: JSON among prose and fences, other systems' names, reasoning in front."""
+
+import json
+import re
+from typing import Any
+
+from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.wire import clean
+
+# A keyword is a phrase, and a question has few of them: what a looping model adds is not read.
+MAX_KEYWORDS = 20
+MAX_KEYWORD_CHARACTERS = 200
+MAX_QUESTION_CHARACTERS = 2000
+
+# Ours; then what LightRAG's and MiniRAG's prompts ask for.
+_NAMES = {
+    "low_level_keywords": ("low_level_keywords", "low_level", "ll_keywords"),
+    "high_level_keywords": ("high_level_keywords", "high_level", "hl_keywords"),
+    "entities": ("entities", "entities_from_query", "query_entities"),
+    "answer_types": ("answer_types", "answer_type_keywords", "answer_type"),
+}
+
+_REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+
+
+def without_reasoning(text: str) -> str:
+    """Return an answer without the reasoning that some models put before it."""
+    return _REASONING.sub("", text, count=1) if text.lstrip().startswith("<think") else text
+
+
+def keywords(text: str, cut_off: bool) -> dict[str, Any]:
+    """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
+    """
+    found = _object(without_reasoning(text))
+    if found is None:
+        raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
+    folded = {str(name).strip().lower(): value for name, value in found.items()}
+    lists = {name: _first(folded, names) for name, names in _NAMES.items()}
+    if not (lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]):
+        raise ItemFault("the model gave no keywords", raw=text)
+    question = folded.get("question")
+    restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
+    return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
+
+
+def _first(found: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
+    for name in names:
+        if name in found:
+            return _phrases(found[name])
+    return None
+
+
+def _phrases(value: Any) -> list[str]:
+    """Phrases of a list, or of a string with commas; what is not text is left out."""
+    given = re.split(r"[,;、，\n]", value) if isinstance(value, str) else value if isinstance(value, list) else []
+    phrases: dict[str, None] = {}
+    for item in given:
+        if isinstance(item, dict):  # {"name": …}, as extraction prompts have it
+            item = item.get("name")
+        if isinstance(item, (int, float)) and not isinstance(item, bool):
+            item = str(item)
+        if isinstance(item, str) and (phrase := " ".join(clean(item).split())):
+            phrases[phrase[:MAX_KEYWORD_CHARACTERS]] = None
+    return list(phrases)[:MAX_KEYWORDS]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The first JSON object in `text` that reads as one; trailing commas are forgiven."""
+    decoder = json.JSONDecoder()
+    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        for start in [at for at, character in enumerate(candidate) if character == "{"][:50]:
+            try:
+                value, _ = decoder.raw_decode(candidate, start)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+    return None
+
+
+def answer(text: str, cut_off: bool) -> dict[str, Any]:
+    """Return {text, cut_off}: an answer in prose is what it is.
+
+    Raises
+    ------
+    ItemFault
+        When nothing but reasoning came.
+    """
+    said = without_reasoning(text)
+    if not said.strip() or (said is text and said.lstrip().startswith("<think")):
+        raise ItemFault("the model gave no answer, only its reasoning", raw=text)
+    return {"text": clean(said), "cut_off": cut_off}

@@ -1,0 +1,107 @@
+"""What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
+
+Callers of the door (`pg_graphrag.answer.door`) choose a task and give its arguments; they never write a prompt.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from pg_graphrag.answer import replies
+from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm import prompts
+from pg_graphrag.llm.gateway import ChatRequest
+from pg_graphrag.text.languages import detect
+
+# The model puts it into the question's language; with nothing found at all no model is asked.
+NOT_FOUND = "The documents do not answer this question."
+_NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
+
+_PHRASES = {"type": "array", "items": {"type": "string"}}
+_LISTS = ("low_level_keywords", "high_level_keywords", "entities", "answer_types")
+
+
+def not_found(question: str) -> str:
+    """Return the sentence that says that the documents have no answer, in the question's language where we have it."""
+    return _NOT_FOUND.get(detect(question), NOT_FOUND)
+
+
+def _schema(names: dict[str, Any]) -> dict[str, Any]:
+    body = {"type": "object", "properties": names, "required": list(names), "additionalProperties": False}
+    return {"name": "keywords", "schema": body}
+
+
+def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    turns = history(arguments.get("history"))
+    fields: dict[str, Any] = dict.fromkeys(_LISTS, _PHRASES)
+    message = question
+    if turns:
+        # Its end: what was said last is what a question refers to.
+        conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
+        message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
+        fields["question"] = {"type": "string"}
+    return ChatRequest(
+        "keywords",
+        ({"role": "system", "content": prompts.render(options, "keywords")}, {"role": "user", "content": message}),
+        replies.keywords,
+        _schema(fields),
+    )
+
+
+def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, context = _text(arguments, "question"), _text(arguments, "context")
+    form = _text(arguments, "response_type")
+    # A text that holds the boundary of a context that holds that text: nobody can write that.
+    boundary = hashlib.sha256(context.encode("utf-8", "replace")).hexdigest()[:16]
+    last = (
+        f"<documents-{boundary}>\n{context}\n</documents-{boundary}>\n\n"
+        f"Question: {question}\n\nForm of the answer: {form}"
+    )
+    system = prompts.render(options, "answer", boundary=boundary, not_found=NOT_FOUND)
+    messages = (
+        {"role": "system", "content": system},
+        *history(arguments.get("history")),
+        {"role": "user", "content": last},
+    )
+    return ChatRequest("answer", messages, replies.answer)
+
+
+TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {"keywords": _keywords, "answer": _answer}
+
+
+def request(options: Options, task: str | None, arguments: dict[str, Any]) -> ChatRequest:
+    """Return the request of a task; 22023 for an unknown task or bad arguments."""
+    if task not in TASKS:
+        raise GraphRAGError(f'unknown task "{task}"', hint=f"Known: {', '.join(TASKS)}.")
+    return TASKS[task](options, arguments)
+
+
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise GraphRAGError(f'argument "{name}" must be text', hint="Use graphrag.ask(…) or graphrag.understand(…).")
+    return value
+
+
+def history(turns: Any) -> tuple[dict[str, str], ...]:
+    """Check a conversation so far: [{role: user or assistant, content}]; None is none.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 naming the turn. Other roles are refused: a caller has no say in the instructions.
+    """
+    hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
+    if turns is None:
+        return ()
+    if not isinstance(turns, list):
+        raise GraphRAGError("history must be a JSON array", hint=hint)
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict) or set(turn) != {"role", "content"} or not isinstance(turn["content"], str):
+            raise GraphRAGError(f"turn {number} of history is not an object with role and content", hint=hint)
+        if turn["role"] not in ("user", "assistant"):
+            raise GraphRAGError(f"turn {number} of history has the role {turn['role']!r}", hint=hint)
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)

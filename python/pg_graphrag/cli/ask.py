@@ -1,0 +1,46 @@
+"""``pg-graphrag ask``: an answer as it comes, then what it cites; or all of it as JSON."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.cli.database import connect
+from pg_graphrag.client import GraphRAG
+
+
+def ask(
+    url: str,
+    corpus: str,
+    question: str,
+    mode: str,
+    max_tokens: int | None,
+    filter: Mapping[str, Any] | None,
+    history: Sequence[Mapping[str, str]] | None,
+    response_type: str,
+    options: Mapping[str, Any],
+    as_json: bool,
+) -> int:
+    """Ask and print; returns the exit status."""
+    arguments: dict[str, Any] = {"mode": mode, "max_tokens": max_tokens, "filter": filter, "history": history}
+    arguments |= {"response_type": response_type, **options}
+    with connect(url) as connection:
+        rag = GraphRAG(connection, corpus)
+        if as_json:
+            print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
+            return 0
+        # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        with connection.transaction():
+            for piece in rag.ask_stream(question, **arguments):
+                print(piece, end="", flush=True)
+            print()
+            answer = rag.ask(question, **arguments)
+    for citation in answer.citations:
+        title = f"{citation.title}  " if citation.title and citation.title != citation.source_key else ""
+        print(f"\n[{citation.number}] {title}[{citation.source_key}]", end="")
+    if answer.citations:
+        print()
+    return 0

@@ -1,0 +1,48 @@
+"""What can go wrong with a model: the endpoint, the item, the purse. Each has its own consequence in the queue (DESIGN.md 5)."""
+
+from pg_graphrag.errors import GraphRAGError
+
+
+class ItemFault(GraphRAGError):
+    """The model answered, but not usably: counts against the item. `raw` is what it said."""
+
+    def __init__(self, message: str, *, raw: str = "", hint: str | None = None):
+        super().__init__(message, sqlstate="22000", detail=raw[:2000] or None, hint=hint)
+        self.raw = raw
+
+
+class ContextTooLong(ItemFault):
+    """The prompt does not fit the model: split it and try the parts."""
+
+
+class ProviderFault(GraphRAGError):
+    """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
+
+    `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
+    by waiting.
+    """
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, permanent: bool = False, hint: str | None = None
+    ):
+        super().__init__(message, sqlstate="08006", hint=hint)
+        self.retry_after = retry_after
+        self.permanent = permanent
+
+
+class BudgetReached(GraphRAGError):
+    """The corpus' monthly budget is spent."""
+
+    def __init__(self, corpus: str, spent: float, budget: float):
+        super().__init__(
+            f'the monthly budget of corpus "{corpus}" is reached: {spent:.4f} of {budget:.4f} spent',
+            sqlstate="53400",
+            hint='Raise it: SELECT graphrag.alter_corpus(…, \'{"llm": {"monthly_budget": …}}\'); or wait for the next month.',
+        )
+
+
+class Waiting(GraphRAGError):
+    """The answer comes by the endpoint's batch API, later."""
+
+    def __init__(self, message: str):
+        super().__init__(message, sqlstate="57P03")

@@ -1,0 +1,162 @@
+"""What calls cost, what they answered, and what is left of the budget: llm_calls, llm_cache."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.llm.faults import BudgetReached
+from pg_graphrag.llm.providers import Provider
+from pg_graphrag.server import Database, columns
+
+
+@dataclass(slots=True)
+class Usage:
+    """Calls, tokens and cost (in the currency of the provider's prices) of one piece of work."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    cache_hits: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The usage as users see it."""
+        return {
+            "calls": self.calls,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+            "cost": round(self.cost, 8),
+            "cache_hits": self.cache_hits,
+        }
+
+
+def cache_key(model: str, messages: Sequence[dict[str, str]]) -> str:
+    """Return the SHA-256 that an answer is kept under, within its corpus."""
+    text = json.dumps([model, list(messages)], ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
+    """Return what a call costs by the provider's prices per million tokens."""
+    return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
+
+
+# What this session knows of a corpus' month: (when it was read, what was spent then and by this session since).
+BUDGET_SECONDS = 5.0
+_spent: dict[int, tuple[float, float]] = {}
+# What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
+# calls it made there, by corpus, until it may write them down.
+MAX_REMEMBERED = 2000
+_remembered: dict[tuple[int, str], str] = {}
+_unwritten: dict[int, list[tuple[Any, ...]]] = {}
+
+
+class Ledger:
+    """The books of a corpus. `writes` is False where nothing may be written: in search, on a standby."""
+
+    def __init__(self, db: Database, corpus: Corpus, writes: bool) -> None:
+        self._db = db
+        self._corpus = corpus
+        self.writes = writes
+        self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
+        self._answers: dict[str, tuple[str, str, str]] = {}
+        self.usage = Usage()
+
+    def cached(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return {key: answer} of what has been answered before."""
+        if not keys:
+            return {}
+        rows = self._db.query(
+            "SELECT c.key, c.reply FROM graphrag.llm_cache c WHERE c.corpus_id = $1 AND c.key = ANY ($2)",
+            ["int4", "text[]"],
+            [self._corpus.id, list(keys)],
+        )
+        known = {row["key"]: row["reply"] for row in rows}
+        for key in keys:
+            if key not in known and (self._corpus.id, key) in _remembered:
+                known[key] = _remembered[self._corpus.id, key]
+        return known
+
+    def note_call(
+        self, provider: Provider, model: str, purpose: str, tokens: tuple[int, int], seconds: float, error: str | None
+    ) -> None:
+        """Note one request, also one that failed."""
+        spent = cost(provider, *tokens)
+        self.usage.calls += 1
+        self.usage.tokens_in += tokens[0]
+        self.usage.tokens_out += tokens[1]
+        self.usage.cost += spent
+        if self._corpus.id in _spent:
+            since, before = _spent[self._corpus.id]
+            _spent[self._corpus.id] = (since, before + spent)
+        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500]))
+
+    def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
+        """Keep a completely parsed answer."""
+        self._answers[key] = (purpose, model, reply)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there is something to write."""
+        return self.writes and bool(self._calls or self._answers)
+
+    def save(self) -> None:
+        """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
+        if not self.writes:
+            self._remember()
+            return
+        if self._calls:
+            self._db.query(
+                "INSERT INTO graphrag.llm_calls"
+                " (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error)"
+                " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) u",
+                ["int4", "text[]", "text[]", "text[]", "int4[]", "int4[]", "numeric[]", "float8[]", "text[]"],
+                [self._corpus.id, *columns(self._calls)],
+            )
+        if self._answers:
+            self._db.query(
+                "INSERT INTO graphrag.llm_cache (corpus_id, key, purpose, model, reply)"
+                " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u ON CONFLICT (corpus_id, key) DO UPDATE"
+                " SET purpose = excluded.purpose, model = excluded.model, reply = excluded.reply,"
+                " created_at = excluded.created_at",
+                ["int4", "text[]", "text[]", "text[]", "text[]"],
+                [self._corpus.id, *columns([(key, *rest) for key, rest in sorted(self._answers.items())])],
+            )
+        self._calls.clear()
+        self._answers.clear()
+
+    def _remember(self) -> None:
+        for key, (_, _, reply) in self._answers.items():
+            _remembered[self._corpus.id, key] = reply
+        while len(_remembered) > MAX_REMEMBERED:
+            del _remembered[next(iter(_remembered))]
+        unwritten = _unwritten.setdefault(self._corpus.id, [])
+        unwritten += self._calls
+        del unwritten[:-MAX_REMEMBERED]
+        self._calls.clear()
+        self._answers.clear()
+
+    def check_budget(self) -> None:
+        """Raise `BudgetReached` when this month's calls, those not yet written included, cost the budget or more."""
+        budget = self._corpus.options.llm.monthly_budget
+        if budget is None:
+            return
+        known = _spent.get(self._corpus.id)
+        if known is None or known[0] < time.monotonic() - BUDGET_SECONDS:
+            # Not at every request: the month may have many.
+            row = self._db.query(
+                "SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c"
+                " WHERE c.corpus_id = $1 AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now())",
+                ["int4"],
+                [self._corpus.id],
+            )[0]
+            noted = [*_unwritten.get(self._corpus.id, ()), *self._calls]
+            spent = float(row["spent"]) + sum(call[5] for call in noted)
+            known = _spent[self._corpus.id] = (time.monotonic(), spent)
+        spent = known[1]
+        if spent >= budget:
+            raise BudgetReached(self._corpus.name, spent, budget)

@@ -1,0 +1,151 @@
+"""The session's background thread: an event loop that talks HTTP while the main thread keeps watch over cancel.
+
+A blocking call in PL/Python ends only when it wants to (DESIGN.md 6). So requests run in a thread that blocks all signals
+and never touches plpy; the main thread waits in short steps and polls the database between them.
+"""
+
+import asyncio
+import contextlib
+import queue
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+# How long the end of cancelled requests is waited for.
+CLOSE_SECONDS = 0.2
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def _running() -> asyncio.AbstractEventLoop:
+    global _loop
+    with _lock:
+        if _loop is None:
+            loop = asyncio.new_event_loop()
+            # The thread inherits the mask: PostgreSQL's signals stay with the main thread.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                threading.Thread(target=loop.run_forever, name="pg_graphrag http", daemon=True).start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _loop = loop
+    return _loop
+
+
+class _Work:
+    """Coroutines under way in the background thread."""
+
+    def __init__(self) -> None:
+        self._loop = _running()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin with `work`, which is made in the loop: what is cancelled before leaves nothing."""
+
+        def make() -> None:
+            task = self._loop.create_task(work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(make)
+
+    def cancel(self) -> None:
+        """End what is under way and wait for it, for a moment: its connections are closed.
+
+        A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
+        """
+
+        async def end() -> None:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(2 * CLOSE_SECONDS)
+
+
+class Requests:
+    """Requests under way. Results come back in the order in which they end; `cancel` ends all of them."""
+
+    def __init__(self) -> None:
+        self._work = _Work()
+        self._done: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
+        self._under_way = 0
+
+    def __len__(self) -> int:
+        return self._under_way
+
+    def start(self, tag: Any, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Start `work`; its result, or its error, comes out of `take` with `tag`."""
+
+        async def run() -> None:
+            try:
+                self._done.put((tag, await work(), None))
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                self._done.put((tag, None, error))
+
+        self._under_way += 1
+        self._work.begin(run)
+
+    def take(self, timeout: float) -> tuple[Any, Any, BaseException | None] | None:
+        """Return (tag, result, error) of a request that has ended, waiting at most `timeout` seconds; else None."""
+        try:
+            ended = self._done.get(timeout=timeout) if timeout > 0 else self._done.get_nowait()
+        except queue.Empty:
+            return None
+        self._under_way -= 1
+        return ended
+
+    def cancel(self) -> None:
+        """End what is under way; connections are closed."""
+        if self._under_way:
+            self._work.cancel()
+        self._under_way = 0
+
+
+class Stream:
+    """Items of an asynchronous iterator, one by one; `take` gives (done, item)."""
+
+    _END = object()
+
+    def __init__(self, items: AsyncIterator[Any]) -> None:
+        self._work = _Work()
+        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._ended = False
+
+        async def run() -> None:
+            try:
+                async for item in items:
+                    self._items.put(item)
+                self._items.put(self._END)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                self._items.put(error)
+
+        self._work.begin(run)
+
+    def take(self, timeout: float) -> tuple[bool, Any]:
+        """Return (False, the next item), (False, None) when none came in time, or (True, None) at the end."""
+        try:
+            item = self._items.get(timeout=timeout)
+        except queue.Empty:
+            return False, None
+        self._ended = item is self._END or isinstance(item, BaseException)
+        if item is self._END:
+            return True, None
+        if isinstance(item, BaseException):
+            raise item
+        return False, item
+
+    def cancel(self) -> None:
+        """Stop reading; the connection is closed."""
+        if not self._ended:
+            self._work.cancel()
+        self._ended = True

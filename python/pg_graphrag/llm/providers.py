@@ -1,0 +1,219 @@
+"""Endpoints of models: what is known of one, its checks, and its key, which is read when a call is made and kept nowhere."""
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+
+KINDS = ("openai", "rerank")
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A row of graphrag.providers with its options (defaults filled in)."""
+
+    id: int
+    name: str
+    kind: str
+    base_url: str
+    api_key_env: str | None = None
+    api_key_file: str | None = None
+    concurrency: int = 8
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    timeout: float = 120.0
+    price_input: float = 0.0
+    price_output: float = 0.0
+    batch: bool = False
+    json: str = "schema"
+    shape: str = "cohere"
+    auth: str = "bearer"
+    chat_request: dict[str, Any] = field(default_factory=dict)
+    embedding_request: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+
+    def api_key(self) -> str | None:
+        """Return the key, or None where the provider has none.
+
+        Raises
+        ------
+        GraphRAGError
+            58P01 naming the variable or the file, never a value, when it is absent or empty.
+        """
+        if self.api_key_env:
+            value = os.environ.get(self.api_key_env, "").strip()
+            where = f"environment variable {self.api_key_env}"
+        elif self.api_key_file:
+            where = f"file {self.api_key_file}"
+            try:
+                value = Path(self.api_key_file).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                value = ""
+        else:
+            return None
+        if not value or not value.isascii() or not value.isprintable() or " " in value:
+            raise GraphRAGError(
+                f'no usable key for provider "{self.name}" in {where}',
+                sqlstate="58P01",
+                hint="The server's process reads it when it makes a call: set it there (an environment variable needs a "
+                "restart of the server), readable for the server's user, one line.",
+            )
+        return value
+
+
+# option: (type, check, what is wanted)
+_POSITIVE = "a number above 0"
+_OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
+    "concurrency": ((int,), lambda v: 1 <= v <= 256, "a whole number from 1 to 256"),
+    "requests_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
+    "tokens_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
+    "timeout": ((int, float), lambda v: 0 < v <= 3600, "seconds, above 0 and at most 3600"),
+    "price_input": ((int, float), lambda v: v >= 0, "a price per million tokens"),
+    "price_output": ((int, float), lambda v: v >= 0, "a price per million tokens"),
+    "batch": ((bool,), lambda v: True, "true or false"),
+    "json": ((str,), lambda v: v in ("schema", "object", "none"), "schema, object or none"),
+    "shape": ((str,), lambda v: v in ("cohere", "tei"), "cohere (Cohere, Jina, vLLM) or tei"),
+    "auth": ((str,), lambda v: v in ("bearer", "api-key"), "bearer, or api-key (Azure)"),
+    "chat_request": (
+        (dict,),
+        lambda v: True,
+        "an object of fields to add to (or, as null, remove from) a chat request",
+    ),
+    "embedding_request": ((dict,), lambda v: True, "an object of fields to add to an embeddings request"),
+    "headers": ((dict,), lambda v: all(map(_sendable, v.items())), "an object of printable ASCII strings"),
+    "query": ((dict,), lambda v: all(map(_sendable, v.items())), "an object of printable ASCII strings"),
+}
+# A key in the options would be stored, dumped and shown.
+_SECRET = re.compile(r"key|token|auth|secret|cookie|passw|signature|\bsig\b", re.I)
+
+
+def _sendable(item: tuple[str, Any]) -> bool:
+    return all(isinstance(text, str) and text.isascii() and text.isprintable() for text in item) and bool(item[0])
+
+
+def check(
+    name: str | None,
+    kind: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    api_key_file: str | None,
+    options: dict[str, Any],
+) -> None:
+    """Raise 22023, naming what is wrong, when a provider cannot be like this. Values of headers are not repeated."""
+    if not name or name == "local":
+        raise GraphRAGError(f"a provider cannot be called {name!r}", hint='Give a name other than "local".')
+    if kind not in KINDS:
+        raise GraphRAGError(f"kind of provider cannot be {kind!r}", hint=f"Give one of {', '.join(KINDS)}.")
+    _check_url(base_url)
+    if api_key_env and api_key_file:
+        raise GraphRAGError(
+            f'provider "{name}" has two references to a key', hint="Give api_key_env or api_key_file, not both."
+        )
+    if api_key_file and not Path(api_key_file).is_absolute():
+        raise GraphRAGError(f"api_key_file cannot be {api_key_file!r}", hint="Give an absolute path on the server.")
+    if api_key_env and not api_key_env.replace("_", "a").isalnum():
+        raise GraphRAGError("api_key_env is not the name of an environment variable", hint="Give a name, never a key.")
+    for option, value in options.items():
+        if option not in _OPTIONS:
+            raise GraphRAGError(f'unknown provider option "{option}"', hint=f"Known: {', '.join(sorted(_OPTIONS))}.")
+        types, good, wanted = _OPTIONS[option]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
+            shown = "that value" if option in ("headers", "query") else json.dumps(value)
+            raise GraphRAGError(f'provider option "{option}" cannot be {shown}', hint=f"Give {wanted}.")
+    for place in ("headers", "query"):
+        for field_name in options.get(place, {}):
+            if _SECRET.search(field_name):
+                raise GraphRAGError(
+                    f'"{field_name}" in {place} would store a secret',
+                    hint="Refer to the key by api_key_env or api_key_file.",
+                )
+
+
+def _check_url(base_url: str | None) -> None:
+    try:
+        parts = urlsplit(base_url or "")
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good = good and not parts.query and not parts.fragment and (base_url or "").isprintable()
+        secret = bool(parts.username or parts.password)
+    except ValueError:
+        good = secret = False
+    if secret:
+        raise GraphRAGError(
+            "base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file."
+        )
+    if not good:
+        raise GraphRAGError(f"base_url cannot be {base_url!r}", hint="For example https://api.openai.com/v1.")
+
+
+def set_provider(
+    db: Database,
+    name: str | None,
+    kind: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    api_key_file: str | None,
+    options: str | None,
+) -> None:
+    """Create or replace a provider.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
+    """
+    _refuse_others(db)
+    given = json.loads(options) if options else {}
+    if not isinstance(given, dict):
+        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
+    check(name, kind, base_url, api_key_env, api_key_file, given)
+    db.query(
+        "INSERT INTO graphrag.providers (name, kind, base_url, api_key_env, api_key_file, options)"
+        " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind,"
+        " base_url = excluded.base_url, api_key_env = excluded.api_key_env, api_key_file = excluded.api_key_file,"
+        " options = excluded.options",
+        ["text", "text", "text", "text", "text", "jsonb"],
+        [name, kind, base_url, api_key_env, api_key_file, json.dumps(given)],
+    )
+    # What failed with the old settings says nothing of the new.
+    db.query("DELETE FROM graphrag.provider_state WHERE provider = $1", ["text"], [name])
+
+
+def load(db: Database, name: str, kind: str = "openai") -> Provider:
+    """Return the provider called `name`; 42704 when there is none of that kind."""
+    rows = db.query(
+        "SELECT p.id, p.name, p.kind, p.base_url, p.api_key_env, p.api_key_file, p.options"
+        "  FROM graphrag.providers p WHERE p.name = $1",
+        ["text"],
+        [name],
+    )
+    if not rows:
+        raise GraphRAGError(
+            f'provider "{name}" does not exist', sqlstate="42704", hint="Create it with graphrag.set_provider(…)."
+        )
+    row = dict(rows[0])
+    if row["kind"] != kind:
+        raise GraphRAGError(
+            f'provider "{name}" is of kind {row["kind"]}, not {kind}', hint="Name a provider of the right kind."
+        )
+    options = json.loads(row.pop("options"))
+    return Provider(**row, **options)
+
+
+def _refuse_others(db: Database) -> None:
+    row = db.query(
+        "SELECT current_user AS name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS may"
+        "  FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+    )[0]
+    if not row["may"]:
+        raise GraphRAGError(
+            f'role "{row["name"]}" may not set a provider',
+            sqlstate="42501",
+            hint="Call it as the owner of the extension or as a superuser.",
+        )

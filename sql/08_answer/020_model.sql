@@ -1,0 +1,20 @@
+-- The one door of readers to models. SECURITY DEFINER: providers, cache and accounts are the owner's; a caller chooses a task of a fixed
+-- list and gives its data, never a prompt, and of a fault sees no more than he may (a member of the owner role: all).
+CREATE FUNCTION graphrag._model(corpus_id int, task text, arguments jsonb, record boolean) RETURNS jsonb
+LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.door:model", corpus_id, task, arguments, record)
+$$;
+REVOKE ALL ON FUNCTION graphrag._model(int, text, jsonb, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, answer): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
+
+-- As _model, and SECURITY DEFINER for the same reason: the answer in pieces, as they come. Made row by row: closing the cursor ends the request.
+CREATE FUNCTION graphrag._model_stream(corpus_id int, task text, arguments jsonb, record boolean) RETURNS SETOF text
+LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.door:model_stream", corpus_id, task, arguments, record)
+$$;
+REVOKE ALL ON FUNCTION graphrag._model_stream(int, text, jsonb, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._model_stream(int, text, jsonb, boolean) IS 'The answer of a task in pieces, as they come';

@@ -1,0 +1,42 @@
+-- Answers. VOLATILE: cache, accounts and query log are written where the transaction may write. HNSW settings as in search().
+CREATE FUNCTION graphrag.ask(
+    question            text,
+    corpus              text DEFAULT 'default',
+    mode                text DEFAULT 'hybrid',
+    max_tokens          int DEFAULT NULL,
+    filter              jsonb DEFAULT NULL,
+    low_level_keywords  text[] DEFAULT NULL,
+    high_level_keywords text[] DEFAULT NULL,
+    options             jsonb DEFAULT '{}',
+    history             jsonb DEFAULT NULL,
+    response_type       text DEFAULT 'multiple paragraphs'
+) RETURNS TABLE (answer text, citations jsonb, usage jsonb, context jsonb)
+LANGUAGE plpython3u VOLATILE ROWS 1
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.ask:ask", question, corpus, mode, max_tokens, filter, low_level_keywords,
+            high_level_keywords, options, history, response_type)
+$$;
+COMMENT ON FUNCTION graphrag.ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text) IS 'Answers a question from the documents, by the corpus'' model for answers. Arguments as of context(); history: [{role: user or assistant, content}]; response_type: the form of the answer, in words. One row: answer with [numbers]; citations [{number, document_id, source_key, title, chunk_id}], only of documents in the context; usage {calls, tokens_in, tokens_out, cost, cache_hits, invalid_citations}; context. Answers are cached by question, context, history and form. With an empty context no model is asked. 55000: no model for answers; 08006: it cannot be reached; 22000: it gave no usable answer; 53400: the budget is reached.';
+
+CREATE FUNCTION graphrag.ask_stream(
+    question            text,
+    corpus              text DEFAULT 'default',
+    mode                text DEFAULT 'hybrid',
+    max_tokens          int DEFAULT NULL,
+    filter              jsonb DEFAULT NULL,
+    low_level_keywords  text[] DEFAULT NULL,
+    high_level_keywords text[] DEFAULT NULL,
+    options             jsonb DEFAULT '{}',
+    history             jsonb DEFAULT NULL,
+    response_type       text DEFAULT 'multiple paragraphs'
+) RETURNS SETOF text
+LANGUAGE plpython3u VOLATILE ROWS 100
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.ask:ask_stream", question, corpus, mode, max_tokens, filter, low_level_keywords,
+            high_level_keywords, options, history, response_type)
+$$;
+COMMENT ON FUNCTION graphrag.ask_stream(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text) IS 'The answer of ask() in pieces; together they are exactly that answer. They arrive as they come through a cursor: DECLARE c CURSOR FOR SELECT graphrag.ask_stream(…); FETCH 1 FROM c; closing it ends the request to the model.';

@@ -1,0 +1,104 @@
+-- What models cost and how often they were asked. The owner's: no grant.
+CREATE VIEW graphrag.llm_usage WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       l.purpose,
+       l.model,
+       (l.at AT TIME ZONE pg_catalog.current_setting('TimeZone'))::date AS day,
+       pg_catalog.count(*)                                             AS calls,
+       pg_catalog.sum(l.tokens_in)                                     AS tokens_in,
+       pg_catalog.sum(l.tokens_out)                                    AS tokens_out,
+       pg_catalog.sum(l.cost)                                          AS cost,
+       pg_catalog.count(l.error)                                       AS failures,
+       1000 * pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY l.seconds)  AS p50_ms,
+       1000 * pg_catalog.percentile_cont(0.95) WITHIN GROUP (ORDER BY l.seconds) AS p95_ms
+  FROM graphrag.llm_calls l
+  JOIN graphrag.corpora c ON c.id = l.corpus_id
+ GROUP BY 1, 2, 3, 4;
+
+COMMENT ON VIEW graphrag.llm_usage IS 'Requests to models by corpus, purpose, model and day, those that failed included. What search() asks is written down by the session''s next ask() or understand() of that corpus.';
+COMMENT ON COLUMN graphrag.llm_usage.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.llm_usage.purpose IS 'Role: extract, keywords, relevance, summary, report, answer; or embed, rerank';
+COMMENT ON COLUMN graphrag.llm_usage.model IS 'Model';
+COMMENT ON COLUMN graphrag.llm_usage.day IS 'Day, in the session''s time zone';
+COMMENT ON COLUMN graphrag.llm_usage.calls IS 'Requests';
+COMMENT ON COLUMN graphrag.llm_usage.tokens_in IS 'Tokens of prompts';
+COMMENT ON COLUMN graphrag.llm_usage.tokens_out IS 'Tokens of answers';
+COMMENT ON COLUMN graphrag.llm_usage.cost IS 'By the providers'' prices at the time';
+COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could not be used, or that had none';
+COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
+COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
+
+CREATE VIEW graphrag.budgets WITH (security_invoker = true) AS
+SELECT b.corpus,
+       b.budget,
+       b.spent,
+       CASE WHEN b.budget IS NULL THEN 'unlimited' WHEN b.spent >= b.budget THEN 'reached' ELSE 'open' END AS state
+  FROM (SELECT c.name AS corpus,
+               (c.options #>> '{llm,monthly_budget}')::numeric AS budget,
+               coalesce((SELECT pg_catalog.sum(l.cost) FROM graphrag.llm_calls l
+                          WHERE l.corpus_id = c.id AND l.at >= pg_catalog.date_trunc('month', pg_catalog.now())), 0) AS spent
+          FROM graphrag.corpora c) b;
+
+COMMENT ON VIEW graphrag.budgets IS 'What each corpus may spend in this calendar month, and has spent';
+COMMENT ON COLUMN graphrag.budgets.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.budgets.budget IS 'Option llm.monthly_budget; null: none';
+COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls';
+COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
+
+CREATE VIEW graphrag.query_stats WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       q.mode,
+       pg_catalog.count(*)                                               AS queries,
+       pg_catalog.avg(q.milliseconds)                                    AS mean_ms,
+       pg_catalog.percentile_cont(0.95) WITHIN GROUP (ORDER BY q.milliseconds) AS p95_ms,
+       pg_catalog.avg(q.entities)::double precision                      AS mean_entities,
+       pg_catalog.avg(q.relationships)::double precision                 AS mean_relationships
+  FROM graphrag.query_log q
+  JOIN graphrag.corpora c ON c.id = q.corpus_id
+ GROUP BY 1, 2;
+
+COMMENT ON VIEW graphrag.query_stats IS 'Questions in the query log, by corpus and mode';
+COMMENT ON COLUMN graphrag.query_stats.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.query_stats.mode IS 'Mode';
+COMMENT ON COLUMN graphrag.query_stats.queries IS 'Questions';
+COMMENT ON COLUMN graphrag.query_stats.mean_ms IS 'Mean time, in milliseconds';
+COMMENT ON COLUMN graphrag.query_stats.p95_ms IS '95th percentile of the time';
+COMMENT ON COLUMN graphrag.query_stats.mean_entities IS 'Mean number of entities in the context; searches have none';
+COMMENT ON COLUMN graphrag.query_stats.mean_relationships IS 'Mean number of relationships in the context; searches have none';
+
+-- Of what is there now: a document counts on the day its current content was indexed, an entity on the day of its first document.
+CREATE VIEW graphrag.graph_growth WITH (security_invoker = true) AS
+WITH indexed AS (
+    SELECT d.id, d.corpus_id, (d.indexed_at AT TIME ZONE pg_catalog.current_setting('TimeZone'))::date AS day
+      FROM graphrag.documents d
+     WHERE d.indexed_at IS NOT NULL
+), grown AS (
+    SELECT i.corpus_id, i.day, 1 AS documents, 0::bigint AS chunks, 0 AS entities, 0 AS relationships FROM indexed i
+    UNION ALL
+    SELECT i.corpus_id, i.day, 0, 1, 0, 0 FROM graphrag.chunks c JOIN indexed i ON i.id = c.document_id
+    UNION ALL
+    SELECT m.corpus_id, pg_catalog.min(i.day), 0, 0, 1, 0
+      FROM graphrag.entity_mentions m JOIN indexed i ON i.id = m.document_id
+     GROUP BY m.corpus_id, m.entity_id
+    UNION ALL
+    SELECT m.corpus_id, pg_catalog.min(i.day), 0, 0, 0, 1
+      FROM graphrag.relationship_mentions m JOIN indexed i ON i.id = m.document_id
+     GROUP BY m.corpus_id, m.relationship_id
+)
+SELECT c.name AS corpus,
+       g.day,
+       pg_catalog.sum(g.documents)::bigint     AS documents,
+       pg_catalog.sum(g.chunks)::bigint        AS chunks,
+       pg_catalog.sum(g.entities)::bigint      AS entities,
+       pg_catalog.sum(g.relationships)::bigint AS relationships
+  FROM grown g
+  JOIN graphrag.corpora c ON c.id = g.corpus_id
+ GROUP BY 1, 2;
+
+COMMENT ON VIEW graphrag.graph_growth IS 'What each day added of what is there now: an edited document counts on the day of its last indexing';
+COMMENT ON COLUMN graphrag.graph_growth.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_growth.day IS 'Day, in the session''s time zone';
+COMMENT ON COLUMN graphrag.graph_growth.documents IS 'Documents indexed';
+COMMENT ON COLUMN graphrag.graph_growth.chunks IS 'Their chunks';
+COMMENT ON COLUMN graphrag.graph_growth.entities IS 'Entities first mentioned in them';
+COMMENT ON COLUMN graphrag.graph_growth.relationships IS 'Relationships first stated in them';

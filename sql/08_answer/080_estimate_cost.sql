@@ -1,0 +1,10 @@
+-- What the queue would cost, before it is spent. STABLE: cuts and counts, asks nobody.
+CREATE FUNCTION graphrag.estimate_cost(corpus text DEFAULT 'default', extractor text DEFAULT NULL, sample int DEFAULT 500)
+RETURNS TABLE (documents bigint, chunks bigint, calls bigint, cached_calls bigint, tokens_in bigint, tokens_out bigint, cost numeric, basis jsonb)
+LANGUAGE plpython3u STABLE ROWS 1 SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.estimate:estimate", corpus, extractor, sample)
+$$;
+REVOKE ALL ON FUNCTION graphrag.estimate_cost(text, text, int) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.estimate_cost(text, text, int) IS 'What indexing the documents that wait would cost, at most: they are cut into chunks (above sample documents: a sample of them, scaled up) and their prompts counted. extractor: nlp or llm, null: the corpus'' own. calls: requests to be made, every gleaning round included; cached_calls: further ones that are answered already. basis says how it was counted. Owner only.';

@@ -74,7 +74,8 @@ class Reader:
                 opening = self._peek()
                 if opening in "{[":
                     # Entered before it is read: what is whole of it stays when it is torn.
-                    into[name] = child = {} if opening == "{" else []
+                    child: Any = {} if opening == "{" else []
+                    into[name] = child
                     self._container(child, depth + 1)
                 else:
                     into[name] = self._scalar()

@@ -138,14 +138,14 @@ def _lists(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
-                folded = {str(name).lower() for name in item}
-                if _LISTS & folded:
+                fields = {str(name).lower() for name in item}
+                if _LISTS & fields:
                     yield from _lists(item)
-                elif {"subject", "status"} <= folded:
+                elif {"subject", "status"} <= fields:
                     yield "claims", [item]
-                elif folded & set(_SOURCE) and folded & set(_TARGET):
+                elif fields & set(_SOURCE) and fields & set(_TARGET):
                     yield "relationships", [item]
-                elif folded & set(_NAME):
+                elif fields & set(_NAME):
                     yield "entities", [item]
 
 
@@ -197,7 +197,7 @@ def _relationship(found: Extraction, item: Any) -> None:
 
 
 def _keywords(fields: dict[str, Any]) -> list[str]:
-    value = next((fields[name] for name in _KEYWORDS if fields.get(name) is not None), [])
+    value: Any = next((fields[name] for name in _KEYWORDS if fields.get(name) is not None), [])
     if isinstance(value, str):
         return split_keywords(value)
     if not isinstance(value, list) or not all(isinstance(word, (str, int, float)) for word in value):

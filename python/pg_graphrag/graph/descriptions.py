@@ -36,14 +36,10 @@ TABLES = {"entity": "entities", "relationship": "relationships"}
 
 def is_described(what: str, id_: str) -> str:
     """Return the SQL condition that mentions describe an entity or relationship."""
-    return (
-        f"EXISTS (SELECT FROM graphrag.{what}_values v WHERE v.{what}_id = {id_} AND v.kind = 'd')"
-    )
+    return f"EXISTS (SELECT FROM graphrag.{what}_values v WHERE v.{what}_id = {id_} AND v.kind = 'd')"
 
 
-def describe(
-    db: Database, what: str, touched: set[int], changed: set[int], summarize: bool
-) -> tuple[bool, list[int]]:
+def describe(db: Database, what: str, touched: set[int], changed: set[int], summarize: bool) -> tuple[bool, list[int]]:
     """Renew the descriptions of the entities or relationships whose fragments were counted anew.
 
     A summary stays where the fragments are the same ones (`changed` does not name the item), only their counts differ.

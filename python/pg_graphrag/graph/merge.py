@@ -129,7 +129,11 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
         describe(db, what, {item for item, kind, _ in values if kind == "d"}, changed, summarize)
         for what, values, changed in (
             ("entity", change.values, {item for item, kind in new_values if kind == "d"}),
-            ("relationship", change.relationship_values, {item for item, kind in new_relationship_values if kind == "d"}),
+            (
+                "relationship",
+                change.relationship_values,
+                {item for item, kind in new_relationship_values if kind == "d"},
+            ),
         )
     ]
     for what, (_, without) in zip(("entity", "relationship"), described, strict=True):
@@ -290,7 +294,17 @@ SELECT $1, u.document_id, u.chunk_id, u.relationship_id, u.source_key, u.target_
        AS u (document_id, chunk_id, relationship_id, source_key, target_key, weight, forward, evidence_rank,
              start_offset, end_offset, windows, id, description, config, lexical, keywords)
 """
-_RELATIONSHIP_MENTION_TYPES = ["int4", "int8[]", "int8[]", "int8[]", "text[]", "text[]", "numeric[]", "bool[]", "int8[]"]
+_RELATIONSHIP_MENTION_TYPES = [
+    "int4",
+    "int8[]",
+    "int8[]",
+    "int8[]",
+    "text[]",
+    "text[]",
+    "numeric[]",
+    "bool[]",
+    "int8[]",
+]
 _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 

@@ -37,7 +37,7 @@ class BudgetReached(GraphRAGError):
         super().__init__(
             f'the monthly budget of corpus "{corpus}" is reached: {spent:.4f} of {budget:.4f} spent',
             sqlstate="53400",
-            hint="Raise it: SELECT graphrag.alter_corpus(…, '{\"llm\": {\"monthly_budget\": …}}'); or wait for the next month.",
+            hint='Raise it: SELECT graphrag.alter_corpus(…, \'{"llm": {"monthly_budget": …}}\'); or wait for the next month.',
         )
 
 

@@ -99,9 +99,8 @@ class DocumentDraft:
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
-        return [
-            draft.statement
-            for made in self.chunks
-            for draft in (*made.entities.values(), *made.relationships.values())
-            if draft.statement is not None
-        ]
+        found: list[Statement | None] = []
+        for made in self.chunks:
+            found += [entity.statement for entity in made.entities.values()]
+            found += [relationship.statement for relationship in made.relationships.values()]
+        return [statement for statement in found if statement is not None]

@@ -9,8 +9,8 @@ from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
-from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.queue.statements import write_statements
+from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.server import Database, columns, reserve
 from pg_graphrag.text.languages import REGCONFIG
 

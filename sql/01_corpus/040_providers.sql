@@ -28,6 +28,7 @@ COMMENT ON COLUMN graphrag.providers.options IS 'Limits, prices and how to talk 
 CREATE TABLE graphrag.provider_state (
     provider   text        NOT NULL,
     failures   int         NOT NULL,
+    openings   int         NOT NULL,
     last_error text        NOT NULL,
     open_until timestamptz,
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -37,6 +38,7 @@ CREATE TABLE graphrag.provider_state (
 COMMENT ON TABLE graphrag.provider_state IS 'Breakers: providers that failed are not asked before open_until; retry_failed() closes them';
 COMMENT ON COLUMN graphrag.provider_state.provider IS 'Provider';
 COMMENT ON COLUMN graphrag.provider_state.failures IS 'Failures in a row';
+COMMENT ON COLUMN graphrag.provider_state.openings IS 'How often they opened the breaker; it stays open twice as long each time';
 COMMENT ON COLUMN graphrag.provider_state.last_error IS 'The last of them';
 COMMENT ON COLUMN graphrag.provider_state.open_until IS 'Not asked before this time; null: may be asked';
 COMMENT ON COLUMN graphrag.provider_state.updated_at IS 'Time of the last change';
@@ -55,7 +57,7 @@ from pg_graphrag.server import call
 call(plpy, "@extversion@", "llm.providers:set_provider", name, kind, base_url, api_key_env, api_key_file, options)
 $$;
 REVOKE ALL ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) IS 'Makes or replaces an endpoint. kind: openai (chat, embeddings) or rerank. base_url: for example https://api.openai.com/v1. The key is read from an environment variable or a file of the server when a call is made, and kept nowhere. options: concurrency (8), requests_per_minute, tokens_per_minute, timeout (120 s), price_input and price_output (per million tokens), batch (false), json (schema, object, none), shape (rerank: cohere, tei), auth (bearer, api-key), chat_request and embedding_request (fields to add), headers, query. Owner only; 22023 for a bad value.';
+COMMENT ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) IS 'Makes or replaces an endpoint. kind: openai (chat, embeddings) or rerank. base_url: for example https://api.openai.com/v1. The key is read from an environment variable or a file of the server when a call is made, and kept nowhere. options: concurrency (8), requests_per_minute, tokens_per_minute, timeout (120 s), price_input and price_output (per million tokens), batch (false), json (schema, object, none), shape (rerank: cohere, tei), auth (bearer, api-key), chat_request and embedding_request (fields to add), headers, query. The server''s proxy variables (HTTPS_PROXY, NO_PROXY) hold, but not for endpoints on its own machine; redirects are not followed. Owner only; 42501 for others, 22023 for a bad value.';
 
 CREATE FUNCTION graphrag.drop_provider(name text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -63,6 +65,10 @@ AS $$
 DECLARE
     used text;
 BEGIN
+    IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag') THEN
+        RAISE EXCEPTION 'role "%" may not drop a provider', current_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Call it as the owner of the extension or as a superuser.';
+    END IF;
     SELECT c.name INTO used FROM graphrag.corpora c
      WHERE EXISTS (SELECT FROM jsonb_path_query(c.options, '$.**.provider') AS p (value) WHERE p.value = to_jsonb(drop_provider.name))
      ORDER BY c.name LIMIT 1;

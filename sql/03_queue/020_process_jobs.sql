@@ -17,6 +17,7 @@ BEGIN
         RAISE EXCEPTION 'corpus "%" does not exist', corpus
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists them.';
     END IF;
+    -- Breakers are closed for all: a provider serves any corpus.
     DELETE FROM graphrag.provider_state;
     WITH queued AS (
         UPDATE graphrag.jobs j
@@ -34,4 +35,4 @@ BEGIN
     RETURN retried;
 END
 $$;
-COMMENT ON FUNCTION graphrag.retry_failed(text) IS 'Queues dead letters again and ends the back-off of what waits, of one corpus or of all (null), and asks providers again that had failed; returns how many jobs';
+COMMENT ON FUNCTION graphrag.retry_failed(text) IS 'Queues dead letters again and ends the back-off of what waits, of one corpus or of all (null); providers that failed are asked again at once; returns how many jobs';

@@ -37,6 +37,7 @@ CREATE TABLE graphrag.llm_calls (
     CONSTRAINT llm_calls_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE
 );
 CREATE INDEX llm_calls_corpus_idx ON graphrag.llm_calls (corpus_id, at) INCLUDE (cost);
+CREATE INDEX llm_calls_at_idx ON graphrag.llm_calls (at);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.llm_calls', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.llm_calls_id_seq', '');
 

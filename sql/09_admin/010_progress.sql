@@ -11,6 +11,9 @@ SELECT c.name AS corpus,
        j.jobs,
        j.leased,
        j.oldest_pending,
+       j.waiting,
+       j.waiting_until,
+       j.waiting_for,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
@@ -22,10 +25,15 @@ SELECT c.name AS corpus,
         WHERE x.corpus_id = c.id) d
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*) FILTER (WHERE x.state <> 'failed')           AS jobs,
+              pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,
+              pg_catalog.min(x.next_attempt_at) FILTER (WHERE x.held)          AS waiting_until,
+              -- Of the one that goes next: the others wait for the same, nearly always.
+              (pg_catalog.array_agg(x.last_error ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
               pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
               pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
-         FROM graphrag.jobs x
-        WHERE x.corpus_id = c.id) j;
+         FROM (SELECT y.*, y.state = 'pending' AND y.last_error IS NOT NULL AND y.next_attempt_at > pg_catalog.now() AS held
+                 FROM graphrag.jobs y
+                WHERE y.corpus_id = c.id) x) j;
 
 COMMENT ON VIEW graphrag.progress IS 'One row per corpus: how far indexing is';
 COMMENT ON COLUMN graphrag.progress.corpus IS 'Corpus';
@@ -39,6 +47,9 @@ COMMENT ON COLUMN graphrag.progress.relationships IS 'Relationships';
 COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
 COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
+COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), or for a budget';
+COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once';
+COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
 
 CREATE VIEW graphrag.failed_jobs WITH (security_invoker = true) AS

@@ -6,8 +6,9 @@ in the main thread, between the replies; requests run in the background thread. 
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -24,8 +25,9 @@ from pg_graphrag.server import Database
 POLL_SECONDS = 0.1
 # What is done is written down this often, so that a killed worker's calls are not paid twice.
 SAVE_SECONDS = 1.0
-# Someone waits for the answer: a fault that may pass is tried again so often, at these intervals.
+# Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
+INTERACTIVE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class ChatRequest:
     """One chat request.
 
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
-    the option that names provider and model; `purpose` is what accounting calls it.
+    the option that names provider and model, and what accounting calls it.
     """
 
     role: str
@@ -86,7 +88,7 @@ class _Sending:
     request: Request
     model: str
     key: str
-    waiting: list[int]
+    waiting: list[tuple[int, Request]]
     tries: int = 0
     not_before: float = 0.0
     started: float = 0.0
@@ -100,7 +102,7 @@ class _Endpoint:
     slots: Slots
     pace: Pace
     breaker: Breaker
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     queue: deque[_Sending] = field(default_factory=deque)
     in_flight: int = 0
 
@@ -145,37 +147,55 @@ class Gateway:
         return result
 
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
-        """Yield the pieces of an answer as they come; return the whole."""
+        """Yield the pieces of an answer as they come; return the whole.
+
+        May be closed at any moment, also by the end of the caller's cursor, when no SQL can be run: so what ends with it
+        needs none.
+        """
         self._ledger.check_budget()
         endpoint, model = self._endpoint_of(request)
-        if endpoint.breaker.fault is not None:
-            raise endpoint.breaker.fault
-        while not endpoint.slots.take(1):
-            self._poll(POLL_SECONDS)
-        started = time.monotonic()
-        call = wire.Call(model, request.messages, None, request.temperature)
-        stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
-        whole = wire.Completion("", "", 0, 0)
-        try:
-            while True:
-                done, item = stream.take(POLL_SECONDS)
-                if done:
-                    break
-                if isinstance(item, str):
-                    yield item
-                elif item is not None:
-                    whole = item
-                self._poll()
-        except GraphRAGError as fault:
-            self._note(endpoint, model, request, (0, 0), started, fault)
+        slots = Slots(self._db, endpoint.provider, for_transaction=True)
+        tries = 0
+        while True:
+            if endpoint.breaker.fault is not None:
+                raise endpoint.breaker.fault
+            estimate = _estimate(request)
+            while endpoint.pace.wait(estimate):
+                self._poll(POLL_SECONDS)
+            while not slots.take(1):
+                slots.queue()
+            endpoint.pace.note(estimate)
+            started, begun, whole = time.monotonic(), False, wire.Completion("", "", 0, 0)
+            call = wire.Call(model, request.messages, None, request.temperature)
+            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
+            try:
+                while True:
+                    done, item = stream.take(POLL_SECONDS)
+                    if done:
+                        break
+                    if isinstance(item, str):
+                        begun = True
+                        yield item
+                    elif item is not None:
+                        whole = item
+                    self._poll()
+            except GraphRAGError as fault:
+                self._note(endpoint, model, request, (0, 0), started, fault)
+                self._ledger.save()
+                wait = _wait_to_retry(tries, fault)
+                if begun or wait is None:
+                    raise
+                tries += 1
+                endpoint.breaker.try_again()
+                until = time.monotonic() + wait
+                while time.monotonic() < until:
+                    self._poll(POLL_SECONDS)
+                continue
+            finally:
+                stream.cancel()
+            self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
             self._ledger.save()
-            raise
-        finally:
-            stream.cancel()
-            endpoint.slots.give_back()
-        self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
-        self._ledger.save()
-        return whole.text
+            return whole.text
 
     def _endpoint_of(self, request: Request) -> tuple[_Endpoint, str]:
         if isinstance(request, ChatRequest):
@@ -187,7 +207,7 @@ class Gateway:
             self._endpoints[name] = _Endpoint(
                 provider,
                 Slots(self._db, provider),
-                Pace(provider, _workers_alive(self._db) if self._worker else 1),
+                Pace(self._db, provider, _workers_alive(self._db) + (not self._worker)),
                 Breaker(self._db, provider, self._worker and self._ledger.writes),
                 provider.api_key(),
             )
@@ -203,8 +223,10 @@ class Gateway:
         self._last_poll = now
         self._db.literal_query("SELECT 1")
         if self._worker:
-            if self._ledger.unsaved and now - self._last_save >= SAVE_SECONDS:
+            if now - self._last_save >= SAVE_SECONDS:
                 self._save()
+                for endpoint in self._endpoints.values():
+                    endpoint.breaker.load()
             self._db.rollback()
 
     def _save(self) -> None:
@@ -224,13 +246,24 @@ class Gateway:
         started: float,
         fault: GraphRAGError | None,
     ) -> None:
-        purpose = {EmbedRequest: "embed", RerankRequest: "rerank"}.get(type(request)) or getattr(request, "role", "")
+        if isinstance(request, ChatRequest):
+            purpose = request.role
+        else:
+            purpose = "embed" if isinstance(request, EmbedRequest) else "rerank"
         error = None if fault is None else fault.message
         self._ledger.note_call(endpoint.provider, model, purpose, tokens, time.monotonic() - started, error)
         if isinstance(fault, ProviderFault):
-            endpoint.breaker.failed(fault)
+            endpoint.breaker.failed(fault, started)
         else:
             endpoint.breaker.succeeded()
+
+
+def _wait_to_retry(tries: int, fault: GraphRAGError) -> float | None:
+    """Seconds after which to try again what someone waits for; None: do not."""
+    if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
+        return None
+    wait = wire.back_off(tries, fault.retry_after)
+    return wait if wait <= INTERACTIVE_SECONDS else None
 
 
 def _workers_alive(db: Database) -> int:
@@ -242,7 +275,7 @@ def _workers_alive(db: Database) -> int:
         ["int4"],
         [WORKER_LOCK],
     )
-    return max(1, int(rows[0]["n"]))
+    return int(rows[0]["n"])
 
 
 class _Run:
@@ -271,14 +304,20 @@ class _Run:
                 self._receive()
                 gateway._poll()
             gateway._save()
+        except BaseException:
+            if gateway._worker:
+                # Cancelled, most likely: what was answered is paid for.
+                gateway._db.rollback()
+                gateway._save()
+            raise
         finally:
             self._requests.cancel()
+            for task in self._tasks:
+                task.close()
             for endpoint in gateway._endpoints.values():
                 endpoint.queue.clear()
                 endpoint.in_flight = 0
                 endpoint.slots.give_back()
-            for task in self._tasks:
-                task.close()
         return self._results
 
     def _step(self, number: int, reply: Reply | GraphRAGError | None) -> None:
@@ -286,10 +325,9 @@ class _Run:
         task = self._tasks[number]
         try:
             if isinstance(reply, GraphRAGError):
-                request = task.throw(reply)
+                self._asked.append((number, task.throw(reply)))
             else:
-                request = next(task) if reply is None else task.send(reply)
-            self._asked.append((number, request))
+                self._asked.append((number, next(task) if reply is None else task.send(reply)))
         except StopIteration as end:
             self._results[number] = end.value
             self._left -= 1
@@ -309,10 +347,8 @@ class _Run:
             except GraphRAGError as error:
                 ready.append((number, error))
                 continue
-            if isinstance(request, ChatRequest):
-                key = cache_key(model, request.messages)
-            else:
-                key = f"{number} {time.monotonic_ns()}"
+            # What is not a chat is not shared.
+            key = cache_key(model, request.messages) if isinstance(request, ChatRequest) else f"of task {number}"
             new.append((number, request, endpoint, model, key))
         known = gateway._ledger.cached(
             [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
@@ -327,7 +363,7 @@ class _Run:
                 except ItemFault:  # kept by a version that read it otherwise: ask again
                     pass
             if key in self._by_key:
-                self._by_key[key].waiting.append(number)
+                self._by_key[key].waiting.append((number, request))
                 continue
             if blocked is None:
                 try:
@@ -338,7 +374,7 @@ class _Run:
             if fault is not None:
                 ready.append((number, fault))
                 continue
-            sending = self._by_key[key] = _Sending(request, model, key, [number])
+            sending = self._by_key[key] = _Sending(request, model, key, [(number, request)])
             endpoint.queue.append(sending)
         for number, reply in ready:
             self._step(number, reply)
@@ -349,7 +385,8 @@ class _Run:
             fault = endpoint.breaker.fault
             while endpoint.queue:
                 if fault is not None:
-                    self._end(endpoint.queue.popleft(), fault)
+                    sending = endpoint.queue.popleft()
+                    self._end(sending, [(number, fault) for number, _ in sending.waiting])
                     continue
                 sending = endpoint.queue[0]
                 if sending.not_before > time.monotonic():
@@ -358,13 +395,19 @@ class _Run:
                         break
                     continue
                 estimate = _estimate(sending.request)
-                if endpoint.pace.wait(estimate) or endpoint.slots.take(endpoint.in_flight + 1) <= endpoint.in_flight:
+                if endpoint.pace.wait(estimate) or not self._take_slot(endpoint):
                     break
                 endpoint.queue.popleft()
                 endpoint.pace.note(estimate)
                 endpoint.in_flight += 1
                 sending.started = time.monotonic()
-                self._requests.start((endpoint, sending), _work(endpoint, sending))
+                self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
+
+    def _take_slot(self, endpoint: _Endpoint) -> bool:
+        """Take a place for one more request; wait for it in turn where there is nothing else to wait for."""
+        if not endpoint.slots.take(endpoint.in_flight + 1) and not len(self._requests):
+            endpoint.slots.queue()
+        return len(endpoint.slots) > endpoint.in_flight
 
     def _receive(self) -> None:
         """Take what has ended; wait for it a moment."""
@@ -374,8 +417,8 @@ class _Run:
         while ended is not None:
             (endpoint, sending), result, error = ended
             endpoint.in_flight -= 1
-            if not endpoint.queue:
-                endpoint.slots.give_back(endpoint.in_flight)
+            # Also when more is to be sent: the place is the next session's that waits for it.
+            endpoint.slots.give_back(endpoint.in_flight)
             self._ended(endpoint, sending, result, error)
             ended = self._requests.take(0)
 
@@ -383,45 +426,43 @@ class _Run:
         gateway, request = self._gateway, sending.request
         if error is not None and not isinstance(error, GraphRAGError):
             raise error
-        reply: Reply | GraphRAGError
+        replies: list[tuple[int, Reply | GraphRAGError]]
         tokens = (0, 0)
+        fault: GraphRAGError | None = error
         if error is not None:
-            reply = error
+            replies = [(number, error) for number, _ in sending.waiting]
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
-            try:
-                reply = Reply(request.parse(result.text, result.finish_reason == "length"), result.text)
-                if request.cacheable:
-                    gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
-            except ItemFault as fault:
-                fault.raw = fault.raw or result.text
-                reply = fault
+            replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
+            fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
+            if request.cacheable and fault is None:
+                gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
         else:
             tokens = (result[1], 0)
-            reply = Reply(result[0])
-        fault_ = reply if isinstance(reply, GraphRAGError) else None
-        gateway._note(endpoint, sending.model, request, tokens, sending.started, fault_)
-        if isinstance(reply, ProviderFault) and self._tries_again(sending, reply):
-            endpoint.breaker.fault = None
+            replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
+        gateway._note(endpoint, sending.model, request, tokens, sending.started, fault)
+        wait = None if gateway._worker or fault is None else _wait_to_retry(sending.tries, fault)
+        if wait is not None:
+            sending.tries += 1
+            sending.not_before = time.monotonic() + wait
+            endpoint.breaker.try_again()
             endpoint.queue.append(sending)
             return
-        self._end(sending, reply)
+        self._end(sending, replies)
 
-    def _tries_again(self, sending: _Sending, fault: ProviderFault) -> bool:
-        """Whether someone waits for the answer and the fault may pass soon."""
-        if self._gateway._worker or fault.permanent or sending.tries >= INTERACTIVE_RETRIES:
-            return False
-        wait = wire.back_off(sending.tries, fault.retry_after)
-        if wait > 20:
-            return False
-        sending.tries += 1
-        sending.not_before = time.monotonic() + wait
-        return True
-
-    def _end(self, sending: _Sending, reply: Reply | GraphRAGError) -> None:
+    def _end(self, sending: _Sending, replies: Iterable[tuple[int, Reply | GraphRAGError]]) -> None:
         del self._by_key[sending.key]
-        for number in sending.waiting:
+        for number, reply in replies:
             self._step(number, reply)
+
+
+def _parsed(request: Request, result: wire.Completion) -> Reply | GraphRAGError:
+    assert isinstance(request, ChatRequest)
+    try:
+        return Reply(request.parse(result.text, result.finish_reason == "length"), result.text)
+    except ItemFault as fault:
+        fault.raw = fault.raw or result.text
+        return fault
 
 
 def _estimate(request: Request) -> int:
@@ -429,7 +470,7 @@ def _estimate(request: Request) -> int:
     return sum(len(text.encode()) for text in texts) // 4 + 1
 
 
-def _work(endpoint: _Endpoint, sending: _Sending) -> Any:
+def _work(endpoint: _Endpoint, sending: _Sending) -> Coroutine[Any, Any, Any]:
     request, provider, key = sending.request, endpoint.provider, endpoint.api_key
     if isinstance(request, ChatRequest):
         call = wire.Call(sending.model, request.messages, request.schema, request.temperature)

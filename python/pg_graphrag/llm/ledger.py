@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,11 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
     return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
 
 
+# What this session knows of a corpus' month: (when it was read, what was spent then and by this session since).
+BUDGET_SECONDS = 5.0
+_spent: dict[int, tuple[float, float]] = {}
+
+
 class Ledger:
     """The books of a corpus. `writes` is False where nothing may be written: in search, on a standby."""
 
@@ -52,7 +58,7 @@ class Ledger:
         self._corpus = corpus
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = []
-        self._answers: list[tuple[Any, ...]] = []
+        self._answers: dict[str, tuple[str, str, str]] = {}
         self.usage = Usage()
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
@@ -75,11 +81,14 @@ class Ledger:
         self.usage.tokens_in += tokens[0]
         self.usage.tokens_out += tokens[1]
         self.usage.cost += spent
+        if self._corpus.id in _spent:
+            since, before = _spent[self._corpus.id]
+            _spent[self._corpus.id] = (since, before + spent)
         self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500]))
 
     def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
         """Keep a completely parsed answer."""
-        self._answers.append((key, purpose, model, reply))
+        self._answers[key] = (purpose, model, reply)
 
     @property
     def unsaved(self) -> bool:
@@ -101,9 +110,11 @@ class Ledger:
         if self._answers:
             self._db.query(
                 "INSERT INTO graphrag.llm_cache (corpus_id, key, purpose, model, reply)"
-                " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u ON CONFLICT (corpus_id, key) DO NOTHING",
+                " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u ON CONFLICT (corpus_id, key) DO UPDATE"
+                " SET purpose = excluded.purpose, model = excluded.model, reply = excluded.reply,"
+                " created_at = excluded.created_at",
                 ["int4", "text[]", "text[]", "text[]", "text[]"],
-                [self._corpus.id, *columns(sorted(set(self._answers)))],
+                [self._corpus.id, *columns([(key, *rest) for key, rest in sorted(self._answers.items())])],
             )
         self._calls.clear()
         self._answers.clear()
@@ -113,12 +124,17 @@ class Ledger:
         budget = self._corpus.options.llm.monthly_budget
         if budget is None:
             return
-        row = self._db.query(
-            "SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c"
-            " WHERE c.corpus_id = $1 AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now())",
-            ["int4"],
-            [self._corpus.id],
-        )[0]
-        spent = row["spent"] + sum(call[5] for call in self._calls)
+        known = _spent.get(self._corpus.id)
+        if known is None or known[0] < time.monotonic() - BUDGET_SECONDS:
+            # Not at every request: the month may have many.
+            row = self._db.query(
+                "SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c"
+                " WHERE c.corpus_id = $1 AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now())",
+                ["int4"],
+                [self._corpus.id],
+            )[0]
+            spent = float(row["spent"]) + sum(call[5] for call in self._calls)
+            known = _spent[self._corpus.id] = (time.monotonic(), spent)
+        spent = known[1]
         if spent >= budget:
             raise BudgetReached(self._corpus.name, spent, budget)

@@ -8,7 +8,7 @@ import asyncio
 import queue
 import signal
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 _lock = threading.Lock()
@@ -41,12 +41,12 @@ class Requests:
     def __len__(self) -> int:
         return len(self._futures)
 
-    def start(self, tag: Any, work: Coroutine[Any, Any, Any]) -> None:
-        """Start `work`; its result, or its error, comes out of `take` with `tag`."""
+    def start(self, tag: Any, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Start `work` (made in the loop: one cancelled before it begins leaves nothing); `take` gives what it comes to."""
 
         async def run() -> None:
             try:
-                self._done.put((tag, await work, None))
+                self._done.put((tag, await work(), None))
             except asyncio.CancelledError:
                 raise
             except BaseException as error:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Provider:
                 value = ""
         else:
             return None
-        if not value or not value.isprintable() or any(c.isspace() for c in value):
+        if not value or not value.isascii() or not value.isprintable() or " " in value:
             raise GraphRAGError(
                 f'no usable key for provider "{self.name}" in {where}',
                 sqlstate="58P01",
@@ -80,13 +81,21 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "json": ((str,), lambda v: v in ("schema", "object", "none"), "schema, object or none"),
     "shape": ((str,), lambda v: v in ("cohere", "tei"), "cohere (Cohere, Jina, vLLM) or tei"),
     "auth": ((str,), lambda v: v in ("bearer", "api-key"), "bearer, or api-key (Azure)"),
-    "chat_request": ((dict,), lambda v: True, "an object of fields to add to (or, as null, remove from) a chat request"),
+    "chat_request": (
+        (dict,),
+        lambda v: True,
+        "an object of fields to add to (or, as null, remove from) a chat request",
+    ),
     "embedding_request": ((dict,), lambda v: True, "an object of fields to add to an embeddings request"),
-    "headers": ((dict,), lambda v: all(isinstance(x, str) for x in v.values()), "an object of strings"),
-    "query": ((dict,), lambda v: all(isinstance(x, str) for x in v.values()), "an object of strings"),
+    "headers": ((dict,), lambda v: all(map(_sendable, v.items())), "an object of printable ASCII strings"),
+    "query": ((dict,), lambda v: all(map(_sendable, v.items())), "an object of printable ASCII strings"),
 }
 # A key in the options would be stored, dumped and shown.
-_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization")
+_SECRET = re.compile(r"key|token|auth|secret|cookie|passw|signature|\bsig\b", re.I)
+
+
+def _sendable(item: tuple[str, Any]) -> bool:
+    return all(isinstance(text, str) and text.isascii() and text.isprintable() for text in item) and bool(item[0])
 
 
 def check(
@@ -118,22 +127,27 @@ def check(
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
             shown = "that value" if option in ("headers", "query") else json.dumps(value)
             raise GraphRAGError(f'provider option "{option}" cannot be {shown}', hint=f"Give {wanted}.")
-    for header in options.get("headers", {}):
-        if header.lower() in _SECRET_HEADERS:
-            raise GraphRAGError(
-                f'header "{header}" would store a secret', hint="Refer to the key by api_key_env or api_key_file."
-            )
+    for place in ("headers", "query"):
+        for field_name in options.get(place, {}):
+            if _SECRET.search(field_name):
+                raise GraphRAGError(
+                    f'"{field_name}" in {place} would store a secret',
+                    hint="Refer to the key by api_key_env or api_key_file.",
+                )
 
 
 def _check_url(base_url: str | None) -> None:
     try:
         parts = urlsplit(base_url or "")
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good = good and not parts.query and not parts.fragment and (base_url or "").isprintable()
         secret = bool(parts.username or parts.password)
     except ValueError:
         good = secret = False
     if secret:
-        raise GraphRAGError("base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file.")
+        raise GraphRAGError(
+            "base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file."
+        )
     if not good:
         raise GraphRAGError(f"base_url cannot be {base_url!r}", hint="For example https://api.openai.com/v1.")
 
@@ -147,7 +161,14 @@ def set_provider(
     api_key_file: str | None,
     options: str | None,
 ) -> None:
-    """Create or replace a provider."""
+    """Create or replace a provider.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
+    """
+    _refuse_others(db)
     given = json.loads(options) if options else {}
     if not isinstance(given, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
@@ -183,3 +204,16 @@ def load(db: Database, name: str, kind: str = "openai") -> Provider:
         )
     options = json.loads(row.pop("options"))
     return Provider(**row, **options)
+
+
+def _refuse_others(db: Database) -> None:
+    row = db.query(
+        "SELECT current_user AS name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS may"
+        "  FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+    )[0]
+    if not row["may"]:
+        raise GraphRAGError(
+            f'role "{row["name"]}" may not set a provider',
+            sqlstate="42501",
+            hint="Call it as the owner of the extension or as a superuser.",
+        )

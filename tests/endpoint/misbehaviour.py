@@ -29,6 +29,7 @@ MISBEHAVIOURS = {
     "context_too_long": "chat",
     "no_response_format": "chat",
     "bad_request": "",
+    "redirect": "",
     # Body.
     "html": "",
     "html_502": "",
@@ -157,6 +158,8 @@ class Misbehaviour:
             )
         if kind == "bad_request":
             return error(400, str(details.get("message", "Invalid value for a parameter.")), "invalid_value")
+        if kind == "redirect":
+            return Answer(307, headers={"location": str(details["to"])})
         if kind == "html":
             return Answer(200, _HTML, "text/html")
         if kind == "html_502":

@@ -186,7 +186,6 @@ class Gateway:
                 if begun or wait is None:
                     raise
                 tries += 1
-                endpoint.breaker.try_again()
                 until = time.monotonic() + wait
                 while time.monotonic() < until:
                     self._poll(POLL_SECONDS)
@@ -194,6 +193,7 @@ class Gateway:
             finally:
                 stream.cancel()
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
+            endpoint.breaker.succeeded()
             self._ledger.save()
             return whole.text
 
@@ -246,16 +246,11 @@ class Gateway:
         started: float,
         fault: GraphRAGError | None,
     ) -> None:
+        purpose = "embed" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
-        else:
-            purpose = "embed" if isinstance(request, EmbedRequest) else "rerank"
         error = None if fault is None else fault.message
         self._ledger.note_call(endpoint.provider, model, purpose, tokens, time.monotonic() - started, error)
-        if isinstance(fault, ProviderFault):
-            endpoint.breaker.failed(fault, started)
-        else:
-            endpoint.breaker.succeeded()
 
 
 def _wait_to_retry(tries: int, fault: GraphRAGError) -> float | None:
@@ -441,13 +436,16 @@ class _Run:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
         gateway._note(endpoint, sending.model, request, tokens, sending.started, fault)
+        if not isinstance(fault, ProviderFault):
+            endpoint.breaker.succeeded()
         wait = None if gateway._worker or fault is None else _wait_to_retry(sending.tries, fault)
         if wait is not None:
             sending.tries += 1
             sending.not_before = time.monotonic() + wait
-            endpoint.breaker.try_again()
             endpoint.queue.append(sending)
             return
+        if isinstance(fault, ProviderFault):
+            endpoint.breaker.failed(fault, sending.started)
         self._end(sending, replies)
 
     def _end(self, sending: _Sending, replies: Iterable[tuple[int, Reply | GraphRAGError]]) -> None:

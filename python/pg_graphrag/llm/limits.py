@@ -196,10 +196,6 @@ class Breaker:
             hint=hint or "graphrag.retry_failed() asks it again at once.",
         )
 
-    def try_again(self) -> None:
-        """Close it for a request that is sent again because someone waits."""
-        self.fault = None
-
     def save(self) -> None:
         """Write down what changed, in the caller's (short) transaction; never shorten what another session wrote."""
         if not self._writes or not self._changed:

@@ -68,9 +68,6 @@ def _client(provider: Provider, api_key: str | None) -> Any:
         headers: dict[str, Any] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit(), **provider.headers}
         if provider.auth == "api-key" and api_key:
             headers["api-key"] = api_key
-        if api_key is None or provider.auth == "api-key":
-            # The package insists on a key; without one the header is left out.
-            headers["Authorization"] = Omit()
         _clients[identity] = AsyncOpenAI(
             base_url=provider.base_url,
             api_key=api_key or "none",
@@ -312,9 +309,17 @@ class _FieldRefused(Exception):
         self.field = field
 
 
-# The first as the package's own with_streaming_response asks for a response whose body it has not read. A redirect
-# would take key and texts where nobody told us to.
-_OPTIONS = {"headers": {"X-Stainless-Raw-Response": "stream"}, "follow_redirects": False}
+def _options(provider: Provider, api_key: str | None) -> Any:
+    """What the package needs to know of one request."""
+    from openai import Omit
+
+    # As the package's own with_streaming_response asks for a response whose body it has not read.
+    headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
+    if api_key is None or provider.auth == "api-key":
+        # The package insists on a key; the header is left out.
+        headers["Authorization"] = Omit()
+    # A redirect would take key and texts where nobody told us to.
+    return {"headers": headers, "follow_redirects": False}
 
 
 @contextlib.asynccontextmanager
@@ -322,8 +327,9 @@ async def _sent(provider: Provider, api_key: str | None, path: str, body: dict[s
     """Send a request; yield its response, headers read, body unread. Errors become faults."""
     import openai
 
+    client, options = _client(provider, api_key), _options(provider, api_key)
     try:
-        sending = _client(provider, api_key).post(path, body=body, cast_to=object, options=_OPTIONS)
+        sending = client.post(path, body=body, cast_to=object, options=options)
         response = await asyncio.wait_for(sending, provider.timeout)
     except TimeoutError:
         raise ProviderFault(f'provider "{provider.name}" did not answer within {provider.timeout:g} s') from None

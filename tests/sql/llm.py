@@ -1,0 +1,141 @@
+"""What the tests of the gateway share: an endpoint as provider of a corpus, and doors to the gateway made for tests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.sql.ingest import Connection, new_corpus, value
+
+_numbers = itertools.count(1)
+
+# Asks every prompt as a task of its own; answers must be JSON unless `prose`. {"ok": …} or {"fault": class, …} for each.
+_BODY = """
+import json, resource
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.gateway import ChatRequest, EmbedRequest, Gateway, RerankRequest
+from pg_graphrag.server import call, database
+given = json.loads(options)
+db = database(plpy)
+found = find(db, corpus)
+gateway = Gateway(db, found, worker=WORKER, writes=given.get("writes", True))
+
+def parse(text, cut):
+    if cut:
+        raise ItemFault("the answer is cut off", raw=text)
+    if given.get("prose"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ItemFault("the answer is not JSON", raw=text) from None
+
+def task(prompt):
+    if "embed" in given:
+        reply = yield EmbedRequest(found.options.llm.provider, "hash", (prompt, "second"), given["embed"])
+        return reply.value.shape
+    if "rerank" in given:
+        reply = yield RerankRequest(found.options.llm.provider, "ranker", given["rerank"], (prompt, "second"))
+        return reply.value
+    messages = ({"role": "user", "content": prompt},)
+    reply = yield ChatRequest("extract", messages, parse, given.get("schema"))
+    return reply.value
+
+outcomes = []
+for outcome in gateway.run([task(prompt) for prompt in prompts]):
+    if isinstance(outcome, GraphRAGError):
+        outcomes.append({
+            "fault": type(outcome).__name__, "message": outcome.message, "hint": outcome.hint,
+            "permanent": getattr(outcome, "permanent", None), "retry_after": getattr(outcome, "retry_after", None),
+            "raw": getattr(outcome, "raw", None),
+        })
+    else:
+        outcomes.append({"ok": outcome})
+answer = json.dumps({
+    "outcomes": outcomes, "usage": gateway.usage.as_dict(),
+    "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+})
+"""
+_STREAM = """
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.gateway import ChatRequest, Gateway
+from pg_graphrag.server import database
+db = database(plpy)
+gateway = Gateway(db, find(db, corpus), worker=False, writes=True)
+try:
+    yield from gateway.stream(ChatRequest("answer", ({"role": "user", "content": prompt},), lambda text, cut: text))
+except GraphRAGError as error:
+    plpy.error(error.message)
+"""
+
+
+def prepare(db: Connection) -> None:
+    """Make the test's doors to the gateway."""
+    ask, work = _BODY.replace("WORKER", "False"), _BODY.replace("WORKER", "True")
+    db.execute(
+        "CREATE FUNCTION public.ask_models(corpus text, prompts text[], options jsonb) RETURNS jsonb LANGUAGE plpython3u"
+        f" AS $body${ask}\nreturn answer\n$body$".encode()
+    )
+    db.execute(
+        "CREATE PROCEDURE public.work_models(corpus text, prompts text[], options jsonb, INOUT answer jsonb)"
+        f" LANGUAGE plpython3u AS $body${work}\nreturn (answer,)\n$body$".encode()
+    )
+    db.execute(
+        "CREATE FUNCTION public.stream_model(corpus text, prompt text) RETURNS SETOF text LANGUAGE plpython3u"
+        f" AS $body${_STREAM}$body$".encode()
+    )
+
+
+def provider(db: Connection, endpoint: Endpoint, **options: Any) -> str:
+    """Set the endpoint as a provider; return its name."""
+    name = f"provider {next(_numbers)}"
+    key = {name: options.pop(name, None) for name in ("api_key_env", "api_key_file")}
+    db.execute(
+        "SELECT graphrag.set_provider(%s, %s, %s, %s, %s, %s)",
+        [name, options.pop("kind", "openai"), endpoint.url, *key.values(), Jsonb(options)],
+    )
+    return name
+
+
+def modelled(db: Connection, name: str, **llm: Any) -> str:
+    """Make a corpus whose models are those of the provider."""
+    return new_corpus(db, llm={"provider": name, "model": "model-1", **llm})
+
+
+def ask(db: Connection, corpus: str, prompts: Iterable[str], **options: Any) -> dict[str, Any]:
+    """Ask as someone who waits; {outcomes, usage, memory}."""
+    found = value(db, "SELECT public.ask_models(%s, %s, %s)", corpus, list(prompts), Jsonb(options))
+    assert isinstance(found, dict)
+    return found
+
+
+def work(db: Connection, corpus: str, prompts: Iterable[str], **options: Any) -> dict[str, Any]:
+    """Ask as a worker; {outcomes, usage, memory}."""
+    found = value(db, "CALL public.work_models(%s, %s, %s, NULL)", corpus, list(prompts), Jsonb(options))
+    assert isinstance(found, dict)
+    return found
+
+
+def work_statement(corpus: str, prompts: Iterable[str], **options: Any) -> str:
+    """The statement of `work`, for sessions in the background."""
+    statement = sql.SQL("CALL public.work_models({}, {}, {}, NULL)").format(corpus, list(prompts), json.dumps(options))
+    return statement.as_string(None)
+
+
+def faults(found: dict[str, Any]) -> list[str | None]:
+    """Class of each fault; None where all went well."""
+    return [outcome.get("fault") for outcome in found["outcomes"]]
+
+
+def messages(found: dict[str, Any]) -> str:
+    """All messages of faults."""
+    return "\n".join(outcome.get("message", "") for outcome in found["outcomes"])

@@ -1,0 +1,162 @@
+"""Everything an endpoint can do wrong, against the real server: whose fault it is, what is said, and that it heals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.ingest import rows, value
+from tests.sql.llm import ask, faults, messages, modelled, prepare, provider, work
+
+
+@pytest.fixture(scope="module")
+def models(module_db: Database) -> Database:
+    prepare(module_db)
+    return module_db
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as one:
+        one.reply('{"answer": 42}')
+        yield one
+
+
+# misbehaviour: (class of fault, permanent, what the message says)
+CHAT = {
+    "timeout": ("ProviderFault", False, "did not answer within 0.5 s"),
+    "hang_mid_body": ("ProviderFault", False, "did not finish within 0.5 s"),
+    "reset": ("ProviderFault", False, "the connection to provider"),
+    "reset_mid_body": ("ProviderFault", False, "the connection to provider"),
+    "unauthorized": ("ProviderFault", True, "answered 401: it does not accept the key"),
+    "forbidden": ("ProviderFault", True, "answered 403: it does not accept the key"),
+    "model_not_found": ("ProviderFault", True, 'answered 404: no such model ("model-1") or path'),
+    "rate_limited": ("ProviderFault", False, "answered 429: Rate limit reached"),
+    "server_error": ("ProviderFault", False, "answered 500"),
+    "unavailable": ("ProviderFault", False, "answered 503"),
+    "html": ("ProviderFault", False, "did not answer with JSON but with '<!DOCTYPE html>"),
+    "html_502": ("ProviderFault", False, "answered 502"),
+    "truncated_json": ("ProviderFault", False, "did not answer with JSON"),
+    "not_an_object": ("ProviderFault", False, "answered with JSON that is not an object"),
+    "not_a_completion": ("ProviderFault", False, "something other than a chat completion"),
+    "bad_request": ("ItemFault", None, "refused the request (400)"),
+    "context_too_long": ("ContextTooLong", None, 'the prompt is too long for model "model-1"'),
+    "huge": ("ItemFault", None, "longer than 4,000,000 bytes"),
+    "empty": ("ItemFault", None, "an empty answer (finish_reason stop)"),
+    "null_content": ("ItemFault", None, "an empty answer (finish_reason content_filter)"),
+    "cut_off": ("ItemFault", None, "the answer is cut off"),
+    "truncated_answer": ("ItemFault", None, "the answer is not JSON"),
+    "repeated": ("ItemFault", None, "the answer is cut off"),
+    "prose": ("ItemFault", None, "the answer is not JSON"),
+}
+EMBED = {
+    "wrong_dimension": ("ProviderFault", True, "gave a vector of 100 dimensions, not 384"),
+    "nan": ("ItemFault", None, "a vector with NaN, infinity or only zeros"),
+    "fewer_vectors": ("ItemFault", None, "gave 1 vectors for 2 texts"),
+    "hang_mid_body": ("ProviderFault", False, "did not finish within 0.5 s"),
+    "truncated_json": ("ProviderFault", False, "did not answer with JSON"),
+    "model_not_found": ("ProviderFault", True, 'no such model ("hash")'),
+}
+
+
+@pytest.mark.parametrize("kind", CHAT)
+def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, endpoint: Endpoint, kind: str) -> None:
+    corpus = modelled(models, provider(models, endpoint, timeout=0.5))
+    endpoint.misbehave(kind, when=lambda request: "bad" in request.text)
+    # The good one is answered first: a permanent fault may end what is not sent yet.
+    assert faults(work(models, corpus, ["good"])) == [None]
+    found = work(models, corpus, ["good", "bad"])
+    name, permanent, words = CHAT[kind]
+    assert faults(found) == [None, name]
+    assert found["outcomes"][1]["permanent"] is permanent
+    assert words in messages(found)
+    models.execute("SELECT graphrag.retry_failed()")
+    assert faults(work(models, corpus, ["good", "bad"])) == [None, None]
+    assert endpoint.count() == 3
+    errors = rows(
+        models,
+        "SELECT l.error FROM graphrag.llm_calls l JOIN graphrag.corpora c ON c.id = l.corpus_id AND c.name = %s"
+        " ORDER BY l.id",
+        corpus,
+    )
+    assert [error is None for (error,) in errors] == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", EMBED)
+def test_a_fault_of_embeddings_is_seen_before_a_vector_is_used(models: Database, endpoint: Endpoint, kind: str) -> None:
+    corpus = modelled(models, provider(models, endpoint, timeout=0.5))
+    endpoint.misbehave(kind)
+    found = work(models, corpus, ["some words"], embed=384)
+    name, permanent, words = EMBED[kind]
+    assert faults(found) == [name]
+    assert found["outcomes"][0]["permanent"] is permanent
+    assert words in messages(found)
+    models.execute("SELECT graphrag.retry_failed()")
+    assert work(models, corpus, ["some words"], embed=384)["outcomes"] == [{"ok": [2, 384]}]
+
+
+def test_a_permanent_fault_spares_the_rest_for_a_minute(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint, concurrency=1))
+    endpoint.misbehave("unauthorized")
+    assert faults(work(models, corpus, ["a", "b", "c"])) == ["ProviderFault"] * 3
+    assert endpoint.count() == 1
+    wait = value(models, "SELECT extract(epoch FROM open_until - now()) FROM graphrag.provider_state")
+    assert 50 < wait <= 60
+    models.execute("SELECT graphrag.retry_failed()")
+
+
+def test_a_refused_connection_is_the_providers_fault(models: Database) -> None:
+    with Endpoint() as gone:
+        corpus = modelled(models, provider(models, gone))
+    found = work(models, corpus, ["a"])
+    assert faults(found) == ["ProviderFault"]
+    assert "the connection to provider" in messages(found)
+    models.execute("SELECT graphrag.retry_failed()")
+
+
+def test_text_that_the_database_cannot_hold_is_cleaned(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint))
+    endpoint.reply("nul \0 and half a pair \ud83d")
+    found = work(models, corpus, ["a"], prose=True)
+    assert found["outcomes"] == [{"ok": "nul  and half a pair "}]
+
+
+def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint))
+    with Endpoint() as elsewhere:
+        endpoint.misbehave("redirect", to=elsewhere.url + "/chat/completions")
+        found = work(models, corpus, ["a"])
+        assert faults(found) == ["ProviderFault"]
+        assert "answered 307: a redirect, which is not followed" in messages(found)
+        assert elsewhere.count() == 0
+    models.execute("SELECT graphrag.retry_failed()")
+
+
+@pytest.mark.parametrize("shape", ["cohere", "tei"])
+def test_texts_are_scored_in_their_order(models: Database, endpoint: Endpoint, shape: str) -> None:
+    name = provider(models, endpoint, kind="rerank", shape=shape)
+    corpus = modelled(models, name)
+    (outcome,) = work(models, corpus, ["the green engine"], rerank="green engine")["outcomes"]
+    first, second = outcome["ok"]
+    assert first > 0.5 > second
+    assert endpoint.count("rerank") == 1
+
+
+def test_vectors_that_come_in_another_order_are_put_right(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint))
+    endpoint.misbehave("shuffled")
+    assert work(models, corpus, ["some words"], embed=384)["outcomes"] == [{"ok": [2, 384]}]
+
+
+def test_what_someone_waits_for_heals_by_itself_when_it_can(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint, timeout=0.5))
+    endpoint.misbehave("timeout")
+    endpoint.misbehave("rate_limited", retry_after=1)
+    assert faults(ask(models, corpus, ["a"])) == [None]
+    assert endpoint.count() == 3
+    endpoint.misbehave("unauthorized")
+    assert faults(ask(models, corpus, ["b"])) == ["ProviderFault"]
+    assert endpoint.count() == 4

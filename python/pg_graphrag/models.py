@@ -129,6 +129,7 @@ class Chunk(Base):
     token_count: Mapped[int]
     tsv: Mapped[Lexemes]
     tf_overflow: Mapped[Json | None]
+    extraction: Mapped[str | None]
 
     document: Mapped[Document | None] = orm.relationship(
         primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True
@@ -168,6 +169,8 @@ class Entity(Base):
     degree: Mapped[int]
     mention_count: Mapped[int]
     evidence_rank: Mapped[BigInt | None]
+    summary_of: Mapped[Key | None]
+    summary_due: Mapped[bool]
 
     mentions: Mapped[list["EntityMention"]] = orm.relationship(
         primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
@@ -224,6 +227,8 @@ class Relationship(Base):
     mention_count: Mapped[int]
     direction: Mapped[int]
     evidence_rank: Mapped[BigInt | None]
+    summary_of: Mapped[Key | None]
+    summary_due: Mapped[bool]
 
     source: Mapped[Entity] = orm.relationship(
         primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
@@ -270,6 +275,31 @@ class RelationshipMention(Base):
     )
 
 
+class Claim(Base):
+    """What a chunk says that someone did, announced or is accused of, where the corpus option ``claims`` is true."""
+
+    __tablename__ = "claims"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    subject_key: Mapped[Key]
+    object_key: Mapped[Key | None]
+    subject: Mapped[str]
+    object: Mapped[str | None]
+    type: Mapped[str]
+    status: Mapped[str]
+    start_date: Mapped[str | None]
+    end_date: Mapped[str | None]
+    description: Mapped[str]
+    source_text: Mapped[str | None]
+
+    chunk: Mapped[Chunk] = orm.relationship(
+        primaryjoin=lambda: foreign(Claim.chunk_id) == remote(Chunk.id), viewonly=True
+    )
+
+
 class EmbeddingSpace(Base):
     """A model whose vectors a corpus holds."""
 
@@ -303,6 +333,30 @@ class EntityVector(Base):
 
     space_id: Mapped[int] = mapped_column(primary_key=True)
     entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
+
+
+class EntityMentionVector(Base):
+    """The vector of what a model said of an entity in one chunk, L2-normalised."""
+
+    __tablename__ = "entity_mention_vectors"
+
+    space_id: Mapped[int] = mapped_column(primary_key=True)
+    mention_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    chunk_id: Mapped[BigInt]
+    document_id: Mapped[BigInt]
+    embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
+
+
+class RelationshipMentionVector(Base):
+    """The vector of what a model said of a relationship in one chunk, L2-normalised."""
+
+    __tablename__ = "relationship_mention_vectors"
+
+    space_id: Mapped[int] = mapped_column(primary_key=True)
+    mention_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    chunk_id: Mapped[BigInt]
+    document_id: Mapped[BigInt]
     embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
 
 

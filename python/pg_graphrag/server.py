@@ -94,6 +94,18 @@ def slices(rows: Iterable[T], size: int = _SLICE) -> Iterator[list[T]]:
         yield part
 
 
+def reserve(db: Database, sequence: str, count: int) -> list[int]:
+    """Return `count` new numbers of a sequence of the schema."""
+    if not count:
+        return []
+    rows = db.query(
+        f"SELECT pg_catalog.nextval('graphrag.{sequence}') AS id FROM pg_catalog.generate_series(1, $1)",
+        ["int4"],
+        [count],
+    )
+    return [row["id"] for row in rows]
+
+
 _databases: dict[int, Database] = {}
 
 

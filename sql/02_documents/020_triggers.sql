@@ -79,7 +79,7 @@ BEGIN
     INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
     SELECT d.corpus_id, 'index', d.id FROM inserted d WHERE d.indexed_at IS NULL ORDER BY d.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
     PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
@@ -98,7 +98,7 @@ BEGIN
        AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key)
      ORDER BY n.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
     PERFORM graphrag._hint_workers();
     RETURN NULL;
 END
@@ -112,7 +112,7 @@ BEGIN
     INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
     SELECT d.corpus_id, 'remove', d.id FROM deleted d ORDER BY d.id
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
+        DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
     PERFORM graphrag._hint_workers();
     RETURN NULL;
 END

@@ -12,9 +12,11 @@ CREATE TABLE graphrag.chunks (
     token_count  int    NOT NULL,
     tsv          tsvector NOT NULL,
     tf_overflow  jsonb,
+    extraction   text,
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
+    CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired')),
     CONSTRAINT chunks_offsets_check CHECK (start_offset <= own_offset AND own_offset <= end_offset)
 );
 CREATE INDEX chunks_corpus_idx ON graphrag.chunks (corpus_id, id);
@@ -34,6 +36,7 @@ COMMENT ON COLUMN graphrag.chunks.content IS 'Text of the chunk';
 COMMENT ON COLUMN graphrag.chunks.token_count IS 'Tokens of the text, by the corpus'' tokenizer';
 COMMENT ON COLUMN graphrag.chunks.tsv IS 'Lexemes of title and text: what BM25 scores';
 COMMENT ON COLUMN graphrag.chunks.tf_overflow IS 'Exact counts {lexeme: tf} of lexemes that occur more often than a tsvector can hold';
+COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, or repaired (a part of its answer was unreadable in every attempt); null: no model was asked';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

@@ -50,6 +50,34 @@ COMMENT ON COLUMN graphrag.entity_vectors.space_id IS 'Embedding space';
 COMMENT ON COLUMN graphrag.entity_vectors.entity_id IS 'Entity';
 COMMENT ON COLUMN graphrag.entity_vectors.embedding IS 'Vector with the space''s dimensions';
 
+CREATE TABLE graphrag.entity_mention_vectors (
+    space_id    int    NOT NULL,
+    mention_id  bigint NOT NULL,
+    chunk_id    bigint NOT NULL,
+    document_id bigint NOT NULL,
+    embedding   @extschema:vector@.vector NOT NULL
+) PARTITION BY LIST (space_id);
+COMMENT ON TABLE graphrag.entity_mention_vectors IS 'Vectors of what a model said of entities (name and description) in chunks, L2-normalised';
+COMMENT ON COLUMN graphrag.entity_mention_vectors.space_id IS 'Embedding space';
+COMMENT ON COLUMN graphrag.entity_mention_vectors.mention_id IS 'Mention, in entity_mentions';
+COMMENT ON COLUMN graphrag.entity_mention_vectors.chunk_id IS 'Chunk of the mention';
+COMMENT ON COLUMN graphrag.entity_mention_vectors.document_id IS 'Document of the mention';
+COMMENT ON COLUMN graphrag.entity_mention_vectors.embedding IS 'Vector with the space''s dimensions';
+
+CREATE TABLE graphrag.relationship_mention_vectors (
+    space_id    int    NOT NULL,
+    mention_id  bigint NOT NULL,
+    chunk_id    bigint NOT NULL,
+    document_id bigint NOT NULL,
+    embedding   @extschema:vector@.vector NOT NULL
+) PARTITION BY LIST (space_id);
+COMMENT ON TABLE graphrag.relationship_mention_vectors IS 'Vectors of what a model said of relationships (keywords, endpoints and description) in chunks, L2-normalised';
+COMMENT ON COLUMN graphrag.relationship_mention_vectors.space_id IS 'Embedding space';
+COMMENT ON COLUMN graphrag.relationship_mention_vectors.mention_id IS 'Mention, in relationship_mentions';
+COMMENT ON COLUMN graphrag.relationship_mention_vectors.chunk_id IS 'Chunk of the mention';
+COMMENT ON COLUMN graphrag.relationship_mention_vectors.document_id IS 'Document of the mention';
+COMMENT ON COLUMN graphrag.relationship_mention_vectors.embedding IS 'Vector with the space''s dimensions';
+
 -- Makes the active space of a corpus, with its partitions, when it has none; returns its number.
 CREATE FUNCTION graphrag._ensure_space(corpus_id int, provider text, model text, dimensions int) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -57,6 +85,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     space int;
+    stem text;
 BEGIN
     SELECT s.id INTO space FROM graphrag.embedding_spaces s WHERE s.corpus_id = corpus_id AND s.state = 'active';
     IF space IS NULL THEN
@@ -66,7 +95,12 @@ BEGIN
         EXECUTE format('CREATE INDEX window_vectors_%1$s_chunk_idx ON graphrag.window_vectors_%1$s (chunk_id)', space);
         EXECUTE format('CREATE TABLE graphrag.entity_vectors_%1$s PARTITION OF graphrag.entity_vectors FOR VALUES IN (%1$s)', space);
         EXECUTE format('CREATE UNIQUE INDEX entity_vectors_%1$s_entity_idx ON graphrag.entity_vectors_%1$s (entity_id)', space);
-        EXECUTE format('GRANT SELECT ON graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s TO graphrag_reader', space);
+        FOREACH stem IN ARRAY ARRAY['entity_mention_vectors', 'relationship_mention_vectors'] LOOP
+            EXECUTE format('CREATE TABLE graphrag.%1$s_%2$s PARTITION OF graphrag.%1$s FOR VALUES IN (%2$s)', stem, space);
+            EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_mention_idx ON graphrag.%1$s_%2$s (mention_id)', stem, space);
+            EXECUTE format('CREATE INDEX %1$s_%2$s_chunk_idx ON graphrag.%1$s_%2$s (chunk_id)', stem, space);
+        END LOOP;
+        EXECUTE format('GRANT SELECT ON graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s TO graphrag_reader', space);
     END IF;
     RETURN space;
 END
@@ -79,7 +113,7 @@ DECLARE
     space int;
 BEGIN
     FOR space IN SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = _drop_spaces.corpus_id LOOP
-        EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s', space);
+        EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s', space);
     END LOOP;
     DELETE FROM graphrag.embedding_spaces s WHERE s.corpus_id = _drop_spaces.corpus_id;
 END
@@ -96,7 +130,7 @@ BEGIN
     FOR stem, space_id, dimensions IN
         SELECT t.stem, s.id, s.dimensions
           FROM graphrag.embedding_spaces s
-         CROSS JOIN (VALUES ('window_vectors'), ('entity_vectors')) t (stem)
+         CROSS JOIN (VALUES ('window_vectors'), ('entity_vectors'), ('entity_mention_vectors'), ('relationship_mention_vectors')) t (stem)
          WHERE s.corpus_id = $1
            AND to_regclass(format('graphrag.%s_%s_hnsw_idx', t.stem, s.id)) IS NULL
     LOOP

@@ -9,7 +9,17 @@ from pg_graphrag.text.languages import REGCONFIG
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
-DEFAULT_ENTITY_TYPES = ("person", "organization", "location", "event", "product", "technology", "concept", "work", "time")
+DEFAULT_ENTITY_TYPES = (
+    "person",
+    "organization",
+    "location",
+    "event",
+    "product",
+    "technology",
+    "concept",
+    "work",
+    "time",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,18 @@
 """Merging: every merged value is a function of the mentions, kept by counting, at the cost of the change (DESIGN.md 3)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
-from pg_graphrag.queue.drafts import MAX_DESCRIPTION, ChunkDraft, Evidence
+from pg_graphrag.graph.descriptions import describe, is_described
+from pg_graphrag.queue.drafts import MAX_DESCRIPTION, ChunkDraft, Evidence, Statement
 from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.text.languages import REGCONFIG
+
+# Between the keywords of a mention on their way into an array; no keyword holds a control character.
+_SEPARATOR = "\x1f"
 
 
 @dataclass(slots=True)
@@ -14,23 +20,31 @@ class _Delta:
     """What a batch changes of one entity or relationship."""
 
     mentions: int = 0
-    weight: int = 0
+    weight: int | Decimal = 0
     direction: int = 0
     best: Evidence | None = None
     removed_ranks: set[int] = field(default_factory=set)
 
-    def add_evidence(self, evidence: Evidence) -> None:
+    def add_evidence(self, evidence: Evidence | None) -> None:
+        if evidence is None:
+            return
         if self.best is None or evidence.rank < self.best.rank:
             self.best = evidence
 
 
 @dataclass
 class Change:
-    """Mentions that come and go in one transaction, collected before the corpus is locked."""
+    """Mentions that come and go in one transaction, collected before the corpus is locked.
+
+    `values`: how many more mentions give an entity a (n)ame, (t)ype or (d)escription; `relationship_values`: likewise
+    (d)escription and (k)eyword; `tokens` of new descriptions.
+    """
 
     corpus_id: int
     entities: dict[int, _Delta] = field(default_factory=dict)
     values: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    relationship_values: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    tokens: dict[str, int] = field(default_factory=dict)
     relationships: dict[int, _Delta] = field(default_factory=dict)
     chunks: list[tuple[int, int, ChunkDraft]] = field(default_factory=list)
 
@@ -40,9 +54,10 @@ class Change:
 
     def remove_chunks(self, db: Database, chunk_ids: list[int]) -> None:
         """Delete the mentions of chunks and note what that takes away."""
+        stated: dict[str, list[int]] = {"entity": [], "relationship": []}
         for row in db.query(
             "DELETE FROM graphrag.relationship_mentions m WHERE m.chunk_id = ANY ($1)"
-            " RETURNING m.relationship_id, m.weight::int8 AS weight, m.forward, m.evidence_rank",
+            " RETURNING m.id, m.relationship_id, m.weight, m.forward, m.evidence_rank, m.keywords, m.description",
             ["int8[]"],
             [chunk_ids],
         ):
@@ -51,9 +66,12 @@ class Change:
             delta.weight -= row["weight"]
             delta.direction -= 1 if row["forward"] else -1
             delta.removed_ranks.add(row["evidence_rank"])
+            if row["description"] is not None:
+                stated["relationship"].append(row["id"])
+                self._count_statement(row["relationship_id"], row["description"], row["keywords"], -1)
         for row in db.query(
             "DELETE FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1)"
-            " RETURNING m.entity_id, m.name, m.type, m.evidence_rank",
+            " RETURNING m.id, m.entity_id, m.name, m.type, m.evidence_rank, m.description",
             ["int8[]"],
             [chunk_ids],
         ):
@@ -62,21 +80,43 @@ class Change:
             delta.removed_ranks.add(row["evidence_rank"])
             self.values[row["entity_id"], "n", row["name"]] -= 1
             self.values[row["entity_id"], "t", row["type"]] -= 1
+            if row["description"] is not None:
+                stated["entity"].append(row["id"])
+                if row["description"]:
+                    self.values[row["entity_id"], "d", row["description"]] -= 1
+        for what, ids in stated.items():
+            if ids:
+                db.query(
+                    "SELECT graphrag._bm25_remove($1, $2, $3)",
+                    ["int4", "text", "int8[]"],
+                    [self.corpus_id, f"{what}_mention", ids],
+                )
+                db.query(
+                    f"DELETE FROM graphrag.{what}_mention_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [chunk_ids]
+                )
+
+    def _count_statement(self, relationship_id: int, description: str, keywords: Iterable[str], sign: int) -> None:
+        if description:
+            self.relationship_values[relationship_id, "d", description] += sign
+        for keyword in keywords:
+            self.relationship_values[relationship_id, "k", keyword] += sign
 
 
-def merge(db: Database, change: Change, space: int, document_ids: list[int]) -> dict[str, int]:
+def merge(db: Database, change: Change, space: int, document_ids: list[int], summarize: bool) -> dict[str, int]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
 
-    `space` is the corpus' embedding space, from which the names of entities that are gone are removed.
-
-    Returns the entities created, as {key: id}.
+    `space` is the corpus' embedding space, from which the names of entities that are gone are removed. `summarize`:
+    whether a model is to summarise descriptions of which there are many. Returns the entities created, as {key: id}.
     """
     ids, created = _resolve_entities(db, change)
     related, new_pairs = _resolve_relationships(db, change, ids)
     _insert_entity_mentions(db, change, ids)
     _insert_relationship_mentions(db, change, ids, related)
-    _count_values(db, change.values)
+    _add_to_bm25(db, change)
+    new_values = _count_values(db, "entity", change.values, change.tokens)
+    new_relationship_values = _count_values(db, "relationship", change.relationship_values, change.tokens)
     _update_relationships(db, change.relationships)
+    _renew_keywords(db, [item for item, kind in new_relationship_values if kind == "k"])
     degrees: Counter[int] = Counter(entity for pair in new_pairs for entity in pair)
     for row in db.query(
         "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 RETURNING r.low_id, r.high_id",
@@ -86,6 +126,25 @@ def merge(db: Database, change: Change, space: int, document_ids: list[int]) -> 
         degrees[row["low_id"]] -= 1
         degrees[row["high_id"]] -= 1
     _update_entities(db, change.entities, degrees)
+    described = [
+        describe(db, what, {item for item, kind, _ in values if kind == "d"}, changed, summarize)
+        for what, values, changed in (
+            ("entity", change.values, {item for item, kind in new_values if kind == "d"}),
+            (
+                "relationship",
+                change.relationship_values,
+                {item for item, kind in new_relationship_values if kind == "d"},
+            ),
+        )
+    ]
+    for what, (_, without) in zip(("entity", "relationship"), described, strict=True):
+        _renew_evidence(db, what, without)
+    if any(due for due, _ in described):
+        db.query(
+            "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'summarize') ON CONFLICT DO NOTHING",
+            ["int4"],
+            [change.corpus_id],
+        )
     gone = db.query(
         "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 RETURNING e.id",
         ["int8[]"],
@@ -178,11 +237,14 @@ def _pair(ids: dict[str, int], keys: tuple[str, str]) -> tuple[int, int]:
 
 _INSERT_ENTITY_MENTIONS = """
 INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank,
-                                      start_offset, end_offset, windows)
+                                      start_offset, end_offset, windows, id, description, tsv)
 SELECT $1, u.document_id, u.chunk_id, u.entity_id, u.raw_key, u.name, u.type, u.tf, u.evidence_rank,
-       u.start_offset, u.end_offset, u.windows::int[]
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-       AS u (document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank, start_offset, end_offset, windows)
+       u.start_offset, u.end_offset, u.windows::int[],
+       coalesce(u.id, pg_catalog.nextval('graphrag.entity_mentions_id_seq')), u.description,
+       pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+       AS u (document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank, start_offset, end_offset, windows,
+             id, description, config, lexical)
 """
 _ENTITY_MENTION_TYPES = [
     "int4",
@@ -196,7 +258,19 @@ _ENTITY_MENTION_TYPES = [
     "int8[]",
     "int4[]",
 ]
-_ENTITY_MENTION_TYPES += ["int4[]", "text[]"]
+_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]"]
+
+
+def _place(evidence: Evidence | None) -> tuple[int | None, int | None, int | None]:
+    """Return a mention's evidence_rank, start_offset and end_offset."""
+    return (evidence.rank, evidence.start, evidence.end) if evidence else (None, None, None)
+
+
+def _said(statement: Statement | None, draft: ChunkDraft) -> tuple[int | None, str | None, str | None, str | None]:
+    """Return a mention's id (None: the next), its description, and configuration and text of its tsv."""
+    if statement is None:
+        return None, None, None, None
+    return statement.mention_id, statement.description, "pg_catalog." + REGCONFIG[draft.language], statement.lexical
 
 
 def _insert_entity_mentions(db: Database, change: Change, ids: dict[str, int]) -> None:
@@ -208,27 +282,43 @@ def _entity_mentions(change: Change, ids: dict[str, int]) -> Iterator[tuple[Any,
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         for key, entity in draft.entities.items():
-            entity_id, name, evidence = ids[key], entity.name, entity.evidence
-            place = (evidence.rank, evidence.start, evidence.end, _array(entity.windows))
+            entity_id, name, statement = ids[key], entity.name, entity.statement
+            place = (*_place(entity.evidence), _array(entity.windows), *_said(statement, draft))
             yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place
             delta = change.entities.setdefault(entity_id, _Delta())
             delta.mentions += 1
-            delta.add_evidence(evidence)
+            delta.add_evidence(entity.evidence)
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
+            if statement is not None and statement.description:
+                change.values[entity_id, "d", statement.description] += 1
+                change.tokens[statement.description] = statement.tokens
 
 
 _INSERT_RELATIONSHIP_MENTIONS = """
 INSERT INTO graphrag.relationship_mentions (corpus_id, document_id, chunk_id, relationship_id, source_key, target_key, weight,
-                                            forward, evidence_rank, start_offset, end_offset, windows)
+                                            forward, evidence_rank, start_offset, end_offset, windows, id, description,
+                                            tsv, keywords)
 SELECT $1, u.document_id, u.chunk_id, u.relationship_id, u.source_key, u.target_key, u.weight,
-       u.forward, u.evidence_rank, u.start_offset, u.end_offset, u.windows::int[]
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       u.forward, u.evidence_rank, u.start_offset, u.end_offset, u.windows::int[],
+       coalesce(u.id, pg_catalog.nextval('graphrag.relationship_mentions_id_seq')), u.description,
+       pg_catalog.to_tsvector(u.config::regconfig, u.lexical), pg_catalog.string_to_array(u.keywords, pg_catalog.chr(31))
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
        AS u (document_id, chunk_id, relationship_id, source_key, target_key, weight, forward, evidence_rank,
-             start_offset, end_offset, windows)
+             start_offset, end_offset, windows, id, description, config, lexical, keywords)
 """
-_RELATIONSHIP_MENTION_TYPES = ["int4", "int8[]", "int8[]", "int8[]", "text[]", "text[]", "int4[]", "bool[]", "int8[]"]
-_RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]"]
+_RELATIONSHIP_MENTION_TYPES = [
+    "int4",
+    "int8[]",
+    "int8[]",
+    "int8[]",
+    "text[]",
+    "text[]",
+    "numeric[]",
+    "bool[]",
+    "int8[]",
+]
+_RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 
 def _insert_relationship_mentions(
@@ -247,14 +337,19 @@ def _relationship_mentions(
             # Keys are in order, so a tie goes to the smaller source; the flag is relative to the ids.
             source, target = keys if relationship.forward >= 0 else (keys[1], keys[0])
             pair = _pair(ids, keys)
-            relationship_id, forward, evidence = related[pair], ids[source] == pair[0], relationship.evidence
-            place = (evidence.rank, evidence.start, evidence.end, _array(relationship.windows))
-            yield document_id, chunk_id, relationship_id, source, target, relationship.weight, forward, *place
+            relationship_id, forward, statement = related[pair], ids[source] == pair[0], relationship.statement
+            keywords = statement.keywords if statement else ()
+            place = (*_place(relationship.evidence), _array(relationship.windows), *_said(statement, draft))
+            what = (relationship_id, source, target, relationship.weight, forward)
+            yield document_id, chunk_id, *what, *place, _SEPARATOR.join(keywords)
             delta = change.relationships.setdefault(relationship_id, _Delta())
             delta.mentions += 1
             delta.weight += relationship.weight
             delta.direction += 1 if forward else -1
-            delta.add_evidence(evidence)
+            delta.add_evidence(relationship.evidence)
+            if statement is not None:
+                change._count_statement(relationship_id, statement.description, keywords, 1)
+                change.tokens[statement.description] = statement.tokens
 
 
 def _array(windows: int) -> str:
@@ -262,30 +357,72 @@ def _array(windows: int) -> str:
     return "{" + ",".join(str(number) for number in range(windows.bit_length()) if windows >> number & 1) + "}"
 
 
+def _add_to_bm25(db: Database, change: Change) -> None:
+    """Make the new mentions that have a text of their own searchable."""
+    items: dict[str, list[tuple[int, int]]] = {"entity": [], "relationship": []}
+    for document_id, _, draft in change.chunks:
+        for what, mentions in (("entity", draft.entities.values()), ("relationship", draft.relationships.values())):
+            items[what] += [(mention.statement.mention_id, document_id) for mention in mentions if mention.statement]
+    for what, found in items.items():
+        if found:
+            db.query(
+                "SELECT graphrag._bm25_add($1, $2, $3, $4)",
+                ["int4", "text", "int8[]", "int8[]"],
+                [change.corpus_id, f"{what}_mention", *columns(found)],
+            )
+
+
 _COUNT_VALUES = """
-MERGE INTO graphrag.entity_values v
-USING (SELECT * FROM unnest($1, $2, $3, $4)) AS d (entity_id, kind, value, delta)
-   ON v.entity_id = d.entity_id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
- WHEN MATCHED AND v.count + d.delta = 0 THEN DELETE
- WHEN MATCHED THEN UPDATE SET count = v.count + d.delta
- WHEN NOT MATCHED THEN INSERT (entity_id, kind, value, count) VALUES (d.entity_id, d.kind::"char", d.value, d.delta)
+WITH counted AS (
+    MERGE INTO graphrag.{what}_values v
+    USING (SELECT * FROM unnest($1, $2, $3, $4, $5)) AS d (id, kind, value, delta, tokens)
+       ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
+     WHEN MATCHED AND v.count + d.delta = 0 THEN DELETE
+     WHEN MATCHED THEN UPDATE SET count = v.count + d.delta
+     WHEN NOT MATCHED THEN INSERT ({what}_id, kind, value, count, tokens)
+          VALUES (d.id, d.kind::"char", d.value, d.delta, d.tokens)
+    RETURNING merge_action() AS action, d.id, d.kind
+)
+SELECT DISTINCT c.id, c.kind FROM counted c WHERE c.action <> 'UPDATE' AND c.kind IN ('d', 'k')
 """
 
 
-def _count_values(db: Database, values: Counter[tuple[int, str, str]]) -> None:
-    rows = sorted((*key, delta) for key, delta in values.items() if delta)
+def _count_values(
+    db: Database, what: str, values: Counter[tuple[int, str, str]], tokens: dict[str, int]
+) -> set[tuple[int, str]]:
+    """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent."""
+    rows = [
+        (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)
+        for (item, kind, value), delta in sorted(values.items())
+        if delta
+    ]
+    types = ["int8[]", "text[]", "text[]", "int4[]", "int4[]"]
+    other: set[tuple[int, str]] = set()
     for part in slices(rows):
-        db.query(_COUNT_VALUES, ["int8[]", "text[]", "text[]", "int4[]"], columns(part))
+        other |= {(row["id"], row["kind"]) for row in db.query(_COUNT_VALUES.format(what=what), types, columns(part))}
+    return other
+
+
+def _renew_keywords(db: Database, ids: list[int]) -> None:
+    """Make keywords the sorted union of the mentions'."""
+    if ids:
+        db.query(
+            "UPDATE graphrag.relationships r SET keywords = ARRAY(SELECT v.value FROM graphrag.relationship_values v"
+            " WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) WHERE r.id = ANY ($1)",
+            ["int8[]"],
+            [ids],
+        )
 
 
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
        SET mention_count = r.mention_count + u.mentions,
-           weight        = r.weight + u.weight,
+           weight        = pg_catalog.trim_scale(r.weight + u.weight),
            direction     = r.direction + u.direction,
            evidence_rank = least(r.evidence_rank, u.rank),
-           description   = CASE WHEN u.rank < r.evidence_rank OR r.evidence_rank IS NULL THEN coalesce(u.text, r.description)
+           description   = CASE WHEN u.text IS NOT NULL AND (u.rank < r.evidence_rank OR r.evidence_rank IS NULL)
+                                     AND NOT {described} THEN u.text
                                 ELSE r.description END,
            (source_id, target_id) = (
                SELECT CASE WHEN forward THEN r.low_id ELSE r.high_id END, CASE WHEN forward THEN r.high_id ELSE r.low_id END
@@ -298,11 +435,11 @@ WITH updated AS (
     RETURNING r.id, r.evidence_rank
 )
 SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-"""
+""".replace("{described}", is_described("relationship", "r.id"))
 
 
 def _update_relationships(db: Database, deltas: dict[int, _Delta]) -> None:
-    types = ["int8[]", "int4[]", "int8[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
+    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
     for part in slices(sorted(deltas)):
         rows = [
             (key, d.mentions, d.weight, d.direction, d.best.rank if d.best else None, d.best.text if d.best else None)
@@ -318,18 +455,19 @@ WITH updated AS (
        SET mention_count = e.mention_count + u.mentions,
            degree        = e.degree + u.degree,
            evidence_rank = least(e.evidence_rank, u.rank),
-           description   = CASE WHEN u.rank < e.evidence_rank OR e.evidence_rank IS NULL THEN coalesce(u.text, e.description)
+           description   = CASE WHEN u.text IS NOT NULL AND (u.rank < e.evidence_rank OR e.evidence_rank IS NULL)
+                                     AND NOT {described} THEN u.text
                                 ELSE e.description END,
            name          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
                                       ORDER BY v.count DESC, v.value LIMIT 1), e.name),
            type          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
-                                      ORDER BY v.count DESC, v.value LIMIT 1), e.type)
+                                      ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1), e.type)
       FROM unnest($1, $2, $3, $4, $5) AS u (id, mentions, degree, rank, text)
      WHERE e.id = u.id
     RETURNING e.id, e.evidence_rank
 )
 SELECT t.id FROM updated t JOIN unnest($6, $7) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-"""
+""".replace("{described}", is_described("entity", "e.id"))
 
 
 def _update_entities(db: Database, deltas: dict[int, _Delta], degrees: Counter[int]) -> None:
@@ -351,7 +489,7 @@ def _removed(deltas: dict[int, _Delta], ids: list[int]) -> tuple[list[int], list
 
 
 def _renew_evidence(db: Database, what: str, ids: list[int]) -> None:
-    """Describe what lost its best sentence by the best of the remaining mentions."""
+    """Describe what lost its best sentence, or its last description, by the best sentence of the remaining mentions."""
     if not ids:
         return
     table = {"entity": "entities", "relationship": "relationships"}[what]
@@ -359,19 +497,20 @@ def _renew_evidence(db: Database, what: str, ids: list[int]) -> None:
         f"SELECT u.id, m.evidence_rank, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,"
         f"       m.end_offset - m.start_offset) AS text"
         f"  FROM pg_catalog.unnest($1) AS u (id)"
-        f" CROSS JOIN LATERAL (SELECT * FROM graphrag.{what}_mentions m WHERE m.{what}_id = u.id"
-        f"                      ORDER BY m.evidence_rank LIMIT 1) m"
-        f"  JOIN graphrag.chunks c ON c.id = m.chunk_id",
+        f"  LEFT JOIN LATERAL (SELECT * FROM graphrag.{what}_mentions m WHERE m.{what}_id = u.id"
+        f"                      AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true"
+        f"  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id",
         ["int8[]"],
         [ids],
     )
     db.query(
-        f"UPDATE graphrag.{table} t SET evidence_rank = u.rank, description = u.text"
+        f"UPDATE graphrag.{table} t SET evidence_rank = u.rank, description ="
+        f" CASE WHEN {is_described(what, 't.id')} THEN t.description ELSE u.text END"
         f"  FROM unnest($1, $2, $3) AS u (id, rank, text) WHERE t.id = u.id",
         ["int8[]", "int8[]", "text[]"],
         [
             [row["id"] for row in rows],
             [row["evidence_rank"] for row in rows],
-            [" ".join(row["text"].split())[:MAX_DESCRIPTION] for row in rows],
+            [" ".join((row["text"] or "").split())[:MAX_DESCRIPTION] for row in rows],
         ],
     )

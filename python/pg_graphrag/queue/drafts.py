@@ -1,7 +1,11 @@
 """What the slow part of indexing makes of a document, before anything is written."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pg_graphrag.extraction.records import Claim
 
 # A description is cut here: text without sentence ends would give each of its names and pairs a whole chunk.
 MAX_DESCRIPTION = 600
@@ -18,14 +22,34 @@ class Evidence:
 
 
 @dataclass(slots=True)
+class Statement:
+    """What a model says of an entity or relationship in one chunk.
+
+    `tokens` of the description; `text` is what retrieval scores, `lexical` the form of it that to_tsvector gets.
+    `mention_id` is reserved when the document is written.
+    """
+
+    description: str
+    tokens: int
+    text: str
+    lexical: str
+    keywords: tuple[str, ...] = ()
+    mention_id: int = 0
+
+
+@dataclass(slots=True)
 class EntityDraft:
-    """One entity in one chunk. `spellings` counts how it is written there; `windows` has a bit for each ordinal."""
+    """One entity in one chunk: with a sentence (evidence) where the NLP extractor found it, with a statement where a model did.
+
+    `spellings` counts how it is written there; `windows` has a bit for each ordinal.
+    """
 
     type: str
-    evidence: Evidence
+    evidence: Evidence | None
     spellings: dict[str, int] = field(default_factory=dict)
     tf: int = 0
     windows: int = 0
+    statement: Statement | None = None
 
     @property
     def name(self) -> str:
@@ -37,10 +61,11 @@ class EntityDraft:
 class RelationshipDraft:
     """One pair of entities in one chunk, by key, in the order in which the best sentence names them."""
 
-    evidence: Evidence
+    evidence: Evidence | None
     forward: int = 0
-    weight: int = 0
+    weight: int | Decimal = 0
     windows: int = 0
+    statement: Statement | None = None
 
 
 @dataclass(slots=True)
@@ -58,16 +83,27 @@ class ChunkDraft:
     windows: list[tuple[int, int]]
     entities: dict[str, EntityDraft] = field(default_factory=dict)
     relationships: dict[tuple[str, str], RelationshipDraft] = field(default_factory=dict)
+    claims: "list[Claim]" = field(default_factory=list)
+    extraction: str | None = None
 
 
 @dataclass(slots=True)
 class DocumentDraft:
     """One document, of the version with `content_hash`.
 
-    `vectors`: (windows of all chunks in order, dimensions) float32.
+    `vectors`: (windows of all chunks in order, dimensions) float32; `statement_vectors`: likewise of `statements`.
     """
 
     id: int
     content_hash: str
     chunks: list[ChunkDraft]
     vectors: Any = None
+    statement_vectors: Any = None
+
+    def statements(self) -> list[Statement]:
+        """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
+        found: list[Statement | None] = []
+        for made in self.chunks:
+            found += [entity.statement for entity in made.entities.values()]
+            found += [relationship.statement for relationship in made.relationships.values()]
+        return [statement for statement in found if statement is not None]

@@ -50,7 +50,8 @@ def draft(
                 token_count=piece.token_count,
                 windows=windows(content, piece.own_start, piece.end, language),
             )
-            _add_concepts(made, title, content)
+            if options.extractor == "nlp":
+                _add_concepts(made, title, content)
             chunks.append(made)
             yield None
     yield DocumentDraft(document_id, content_hash, chunks)
@@ -107,7 +108,7 @@ def _mention(made: ChunkDraft, name: str, type_: str, evidence: Evidence, window
     entity.tf += 1
     entity.type = min(entity.type, type_) if type_ != "NAME" else "NAME"
     entity.windows |= 1 << window
-    if evidence.rank < entity.evidence.rank:
+    if entity.evidence is None or evidence.rank < entity.evidence.rank:
         entity.evidence = evidence
     return entity_key
 
@@ -122,7 +123,7 @@ def _relate(made: ChunkDraft, source: str, target: str, evidence: Evidence, wind
     relationship.weight += 1
     relationship.forward += 1 if source < target else -1
     relationship.windows |= 1 << window
-    if evidence.rank < relationship.evidence.rank:
+    if relationship.evidence is None or evidence.rank < relationship.evidence.rank:
         relationship.evidence = evidence
 
 

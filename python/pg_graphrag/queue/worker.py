@@ -8,8 +8,12 @@ from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.summaries import summarize
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
+from pg_graphrag.llm.wire import back_off
 from pg_graphrag.queue import maintenance
 from pg_graphrag.queue.drafts import DocumentDraft
+from pg_graphrag.queue.extracting import extract, open_breaker
 from pg_graphrag.queue.prepare import draft, window_texts
 from pg_graphrag.queue.write import write_documents
 from pg_graphrag.server import Database, Row
@@ -28,6 +32,12 @@ BACK_OFF_SECONDS = 10
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
+# What waits for money, or for answers that come later, is looked at again after so long.
+BUDGET_SECONDS = 600
+WAITING_SECONDS = 60
+# Characters of a model's unusable answer that a job keeps, and that its error shows.
+RAW_KEPT = 100_000
+RAW_SHOWN = 1000
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
 
@@ -111,10 +121,11 @@ def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
         batch = _claim(db, worker, BATCH_DOCUMENTS if left is None else min(left, BATCH_DOCUMENTS))
         if batch is None:
             break
+        count = len(batch.jobs)
         _work(db, worker, batch)
         db.commit()
         if left is not None:
-            left -= len(batch.jobs)
+            left -= count
 
 
 def _enlist(db: Database) -> int:
@@ -239,7 +250,7 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
     if batch.kind in ("index", "remove"):
         _work_documents(db, worker, corpus, batch)
         return
-    work: Callable[[Database, Corpus, Row], bool] = attach.backfill if batch.kind == "attach" else maintenance.optimize
+    work = _WORK[batch.kind]
     (job,) = batch.jobs
     try:
         done = work(db, corpus, job)
@@ -247,12 +258,19 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         if _is_interrupt(error):
             raise
         db.rollback()
-        _fail(db, worker, job, error)
+        _settle(db, worker, job, error)
         return
     if done:
         _finish(db, worker, [job["id"]])
     else:
         _release(db, worker, [job["id"]])
+
+
+_WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
+    "attach": attach.backfill,
+    "optimize": maintenance.optimize,
+    "summarize": summarize,
+}
 
 
 def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
@@ -264,7 +282,7 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
             raise
         db.rollback()
         if len(batch.jobs) == 1:
-            _fail(db, worker, batch.jobs[0], error)
+            _settle(db, worker, batch.jobs[0], error)
             return
         for job in batch.jobs:
             try:
@@ -273,7 +291,7 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
                 if _is_interrupt(single_error):
                     raise
                 db.rollback()
-                _fail(db, worker, job, single_error)
+                _settle(db, worker, job, single_error)
             db.commit()
 
 
@@ -286,6 +304,10 @@ SELECT d.id, d.title, d.content, d.content_hash
 
 
 def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+    """Prepare and write documents. Those that a model's fault keeps back are settled and leave `jobs`."""
+    extracts = corpus.options.extractor == "llm"
+    if extracts and (fault := open_breaker(db, corpus.options.llm.of("extract")[0])) is not None:
+        _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
     db.rollback()
@@ -300,9 +322,19 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
             poll(db)
             if made is not None:
                 drafts.append(made)
+    if extracts and ranks is not None:
+        errors = {job["document_id"]: int(job["errors"]) for job in jobs}
+        faults = extract(db, corpus, documents, drafts, errors, MAX_ERRORS, ranks)
+        _set_apart(db, worker, jobs, faults)
+        documents = [document for document in documents if document["id"] not in faults]
+        drafts = [made for made in drafts if made.id not in faults]
     texts: list[str] = []
     for document, made in zip(documents, drafts, strict=True):
         texts += window_texts(document["title"], document["content"], made.chunks)
+    stated = [statement.text for made in drafts for statement in made.statements()]
+    said = iter(embed(db, embedder, stated))
+    for made in drafts:
+        made.statement_vectors = [next(said) for _ in made.statements()]
     names = _new_keys(db, corpus, drafts)
     vectors = embed(db, embedder, texts)
     name_vectors = dict(zip(names, embed(db, embedder, names), strict=True)) if names else {}
@@ -350,6 +382,48 @@ def poll(db: Database) -> None:
     db.rollback()
 
 
+def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
+    """Settle the jobs of documents that a fault keeps back, and take them out of `jobs`."""
+    if not faults:
+        return
+    for job in jobs:
+        if job["document_id"] in faults:
+            _settle(db, worker, job, faults[job["document_id"]])
+    db.commit()
+    jobs[:] = [job for job in jobs if job["document_id"] not in faults]
+
+
+def _settle(db: Database, worker: int, job: Row, error: Exception) -> None:
+    """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
+    if isinstance(error, BudgetReached):
+        _put_off(db, worker, job, error, BUDGET_SECONDS)
+    elif isinstance(error, Waiting):
+        _put_off(db, worker, job, error, WAITING_SECONDS)
+    elif isinstance(error, ProviderFault) and not error.permanent:
+        _put_off(db, worker, job, error, back_off(1, error.retry_after))
+    else:
+        _fail(db, worker, job, error)
+
+
+def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float) -> None:
+    """Let a job wait, its attempt given back, and say why."""
+    db.query(
+        "UPDATE graphrag.jobs SET last_error = $3 WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "text"],
+        [job["id"], worker, _described(error)],
+    )
+    _release(db, worker, [job["id"]], seconds)
+
+
+def _described(error: Exception) -> str:
+    """Return an error as last_error shows it; of a model's unusable answer, its beginning."""
+    text = f"{type(error).__name__}: {error}"[:2000]
+    if isinstance(error, ItemFault) and error.raw:
+        text += f"\nDETAIL:  The model said: {error.raw[:RAW_SHOWN]}"
+    hint = getattr(error, "hint", None)
+    return (text + (f"\nHINT:  {hint}" if hint else "")).replace("\0", "")
+
+
 def _is_interrupt(error: Exception) -> bool:
     """57xxx: query cancelled, session terminated, server shutting down: never an item's fault."""
     return str(getattr(error, "sqlstate", "") or "").startswith("57")
@@ -357,16 +431,17 @@ def _is_interrupt(error: Exception) -> bool:
 
 def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
-    dead = job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    hint = getattr(error, "hint", None)
-    text = f"{type(error).__name__}: {error}"[:2000] + (f"\nHINT:  {hint}" if hint else "")
-    text = text.replace("\0", "")
+    permanent = isinstance(error, ProviderFault) and error.permanent
+    dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
+    text = _described(error)
+    raw = error.raw[:RAW_KEPT].replace("\0", "") if isinstance(error, ItemFault) and error.raw else None
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
-        " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second'"
+        " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
+        " payload = CASE WHEN $6 IS NULL THEN payload ELSE payload || pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
-        ["int8", "int4", "bool", "text", "float8"],
-        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"])],
+        ["int8", "int4", "bool", "text", "float8", "text"],
+        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
     )
     if dead and rows and job["kind"] == "index":
         db.query(

@@ -9,9 +9,10 @@ from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
+from pg_graphrag.queue.statements import write_statements
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.dense import HNSW_ROWS
-from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.server import Database, columns, reserve, slices
 from pg_graphrag.text.languages import REGCONFIG
 
 # Rows per statement that carries vectors: about 4 kB of text each.
@@ -43,11 +44,12 @@ def write_documents(
     _remove_chunks(db, corpus, space, affected, change)
     chunk_ids = _insert_chunks(db, corpus, ready)
     _insert_windows(db, corpus, space, ready, chunk_ids)
+    write_statements(db, corpus.id, space, ready, chunk_ids)
     for made, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(made.chunks, ids, strict=True):
             change.add_chunk(made.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created = merge(db, change, space, affected)
+    created = merge(db, change, space, affected, corpus.options.llm.has("summary"))
     _insert_entity_vectors(db, space, created, name_vectors)
     db.query(
         "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
@@ -127,26 +129,14 @@ def _remove_chunks(db: Database, corpus: Corpus, space: int, document_ids: list[
     db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
 
 
-def reserve(db: Database, sequence: str, count: int) -> list[int]:
-    """Return `count` new numbers of a sequence of the schema."""
-    if not count:
-        return []
-    rows = db.query(
-        f"SELECT pg_catalog.nextval('graphrag.{sequence}') AS id FROM pg_catalog.generate_series(1, $1)",
-        ["int4"],
-        [count],
-    )
-    return [row["id"] for row in rows]
-
-
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv)
+                             content, token_count, tsv, extraction)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
-       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical)
+             lexical, extraction)
 """
 _CHUNK_TYPES = [
     "int4",
@@ -161,6 +151,7 @@ _CHUNK_TYPES = [
     "int4[]",
     "text[]",
     "text[]",
+    "text[]",
 ]
 
 
@@ -171,7 +162,7 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         rows = []
         for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
-            rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical))
+            rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _keep_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

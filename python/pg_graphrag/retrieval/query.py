@@ -111,7 +111,9 @@ class Query:
     @cached_property
     def _understood(self) -> tuple[list[str], list[str]]:
         if self.understanding is None:
-            self.understanding = understand(self.db, self.corpus, self.text, given=self.low is not None or self.high is not None)
+            self.understanding = understand(
+                self.db, self.corpus, self.text, given=self.low is not None or self.high is not None
+            )
         self.notes["understanding"] = self.understanding.note()
         return self.understanding.low, self.understanding.high
 

@@ -1,0 +1,1 @@
+"""Extraction by a model: entities, relationships and claims of a chunk, and summaries of what many chunks say."""

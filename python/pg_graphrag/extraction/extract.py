@@ -1,0 +1,140 @@
+"""The extraction of one chunk as a task of the gateway: ask, glean, split what is too long, retry warmer."""
+
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.extraction.records import Extraction
+from pg_graphrag.extraction.replies import parse, salvage
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault
+from pg_graphrag.llm.gateway import ChatRequest, Reply
+from pg_graphrag.llm.prompts import render
+from pg_graphrag.text.sentences import ends
+
+# By the errors an item already has: the same question gets another answer only at another temperature.
+TEMPERATURES = (0.0, 0.3, 0.6)
+# A chunk that is too long for the model is cut in two, down to parts of this many characters.
+MIN_PART = 200
+
+Messages = tuple[dict[str, str], ...]
+Extracting = Generator[ChatRequest, Reply, Extraction]
+
+
+def extraction(options: Options, title: str | None, text: str, errors: int, last: bool) -> Extracting:
+    """Ask for the entities, relationships and claims of `text`; in each round, ask for what was missed.
+
+    Parameters
+    ----------
+    errors : int
+        How often the item has failed: decides the temperature.
+    last : bool
+        Nothing comes after this attempt: the readable part of a broken answer is used, marked as repaired.
+
+    Raises
+    ------
+    ItemFault, ProviderFault, BudgetReached
+        As the gateway has it. At most 1 + `options.max_gleaning` requests for a text that fits the model.
+    """
+    messages = _messages(options, title, text)
+    ask = partial(_ask, options, temperature=TEMPERATURES[min(errors, len(TEMPERATURES) - 1)], last=last)
+    try:
+        found, said = yield from ask(messages)
+    except ContextTooLong:
+        if len(text) < 2 * MIN_PART:
+            raise
+        cut = middle(text, options.language)
+        found = yield from extraction(options, title, text[:cut], errors, last)
+        found.add((yield from extraction(options, title, text[cut:], errors, last)))
+        return found
+    for _ in range(options.max_gleaning):
+        if found.repaired:
+            break
+        messages += ({"role": "assistant", "content": said}, {"role": "user", "content": render(options, "glean")})
+        try:
+            more, said = yield from ask(messages, gleaning=True)
+        except ContextTooLong:
+            break
+        if not len(more):
+            break
+        found.add(more)
+    return found
+
+
+def _ask(
+    options: Options, messages: Messages, *, temperature: float, last: bool, gleaning: bool = False
+) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
+    request = ChatRequest(
+        "extract", messages, partial(parse, may_be_nothing=gleaning), schema(options.claims), temperature
+    )
+    try:
+        reply = yield request
+    except ContextTooLong:
+        raise
+    except ItemFault as fault:
+        if not last:
+            raise
+        part = salvage(fault.raw)
+        if part is None and gleaning:
+            part = Extraction(repaired=True)
+        if part is None:
+            raise
+        return part, fault.raw
+    return reply.value, reply.text
+
+
+def _messages(options: Options, title: str | None, text: str) -> Messages:
+    claims = "\n" + render(options, "extract_claims") + "\n" if options.claims else ""
+    types = ", ".join(options.entity_types)
+    return (
+        {"role": "system", "content": render(options, "extract", entity_types=types, claims=claims)},
+        {"role": "user", "content": render(options, "extract_text", title=" ".join((title or "").split()), text=text)},
+    )
+
+
+def middle(text: str, language: str) -> int:
+    """Return where to cut a text in two: at the strongest break of its middle half, the nearest to the middle."""
+    half, quarter = len(text) // 2, len(text) // 4
+    cuts = ends(text, 0, len(text), "en" if language == "auto" else language)
+    near = [(-strength, abs(at - half), at) for at, strength in cuts if quarter <= at <= len(text) - quarter]
+    if near:
+        return min(near)[2]
+    space = text.rfind(" ", quarter, half)
+    return space + 1 if space > 0 else half
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+_ENTITY = _object(name=_TEXT, type=_TEXT, description=_TEXT)
+_RELATIONSHIP = _object(
+    source=_TEXT,
+    target=_TEXT,
+    keywords={"type": "array", "items": _TEXT},
+    description=_TEXT,
+    strength={"type": "integer"},
+)
+_CLAIM = _object(
+    subject=_TEXT,
+    object=_TEXT,
+    type=_TEXT,
+    status={"type": "string", "enum": ["TRUE", "FALSE", "SUSPECTED"]},
+    start=_TEXT,
+    end=_TEXT,
+    description=_TEXT,
+    source_text=_TEXT,
+)
+
+
+def schema(claims: bool) -> dict[str, Any]:
+    """Return the JSON schema of an extraction, for endpoints that hold a model to one."""
+    lists = {"entities": _ENTITY, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if claims else {})
+    arrays = {name: {"type": "array", "items": item} for name, item in lists.items()}
+    return {"name": "extraction", "schema": _object(**arrays)}

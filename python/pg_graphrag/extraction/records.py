@@ -1,0 +1,225 @@
+"""What a model found in a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from pg_graphrag.text.concepts import key
+
+# Type of a name that occurs as an endpoint only; it loses against any other type.
+UNKNOWN = "UNKNOWN"
+# Characters. A longer name is a sentence; a longer description has lost its subject.
+MAX_NAME = 256
+MAX_TYPE = 64
+MAX_KEYWORD = 100
+MAX_DESCRIPTION = 4000
+# Keywords of one relationship.
+MAX_KEYWORDS = 20
+# Reasons kept for what was dropped.
+_MAX_REASONS = 20
+STATUSES = ("TRUE", "FALSE", "SUSPECTED")
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+_QUOTE_PAIRS = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "`": "`"}
+_NOTHING = {"", "none", "null", "n/a", "unknown", "-"}
+
+
+def clean(value: str) -> str:
+    """Return `value` without NUL, control characters and lone surrogates, white space at its ends removed."""
+    return _CONTROL.sub("", value).encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def clean_name(value: str) -> str:
+    """Return a name on one line, without a pair of quotes around it."""
+    name = " ".join(clean(value).split())
+    while len(name) > 1 and _QUOTE_PAIRS.get(name[0]) == name[-1]:
+        name = name[1:-1].strip()
+    return name
+
+
+def strength(value: Any) -> Decimal:
+    """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none."""
+    if isinstance(value, str):
+        found = _NUMBER.search(value)
+        value = float(found.group()) if found else 1
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return Decimal(1)
+    rounded = Decimal(str(round(min(float(value), 10.0), 2)))
+    return rounded.normalize() + 0 if rounded > 0 else Decimal(1)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    cut = text[:MAX_DESCRIPTION]
+    return cut[: max(cut.rfind(". ") + 1, cut.rfind("。") + 1) or MAX_DESCRIPTION].rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity of a chunk. `listed` is False for one that only a relationship names."""
+
+    name: str
+    type: str
+    description: str
+    listed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """A relationship of a chunk, in the direction it was given. `stated` counts the triples it was made of (OpenIE)."""
+
+    source: str
+    target: str
+    keywords: tuple[str, ...]
+    description: str
+    strength: Decimal
+    stated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of a chunk (GraphRAG's covariates, arXiv 2404.16130)."""
+
+    subject: str
+    object: str | None
+    type: str
+    status: str
+    start: str | None
+    end: str | None
+    description: str
+    source_text: str | None
+
+
+@dataclass(slots=True)
+class Extraction:
+    """Entities by key, relationships by sorted pair of keys, claims in order.
+
+    `dropped` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable.
+    """
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    relationships: dict[tuple[str, str], Relationship] = field(default_factory=dict)
+    claims: dict[Claim, None] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+    repaired: bool = False
+
+    def __len__(self) -> int:
+        return len(self.entities) + len(self.relationships) + len(self.claims)
+
+    def add_entity(self, name: str, type_: str = "", description: str = "") -> None:
+        """Add an entity; of two with one key, the longer description wins."""
+        kind = " ".join(clean(type_).split()).strip("\"'").lower()[:MAX_TYPE]
+        self._enter(name, UNKNOWN if kind in _NOTHING else kind, _shortened(clean(description)), True)
+
+    def _enter(self, name: str, type_: str, description: str, listed: bool) -> str | None:
+        """Add an entity; return its key, or None when the name cannot be used."""
+        shown = clean_name(name)
+        entity_key = key(shown)
+        if not entity_key or not any(character.isalnum() for character in entity_key):
+            self._drop(f"a name without letters: {shown[:40]!r}")
+            return None
+        if len(shown) > MAX_NAME or len(entity_key) > MAX_NAME:
+            self._drop(f"a name of {len(shown)} characters: {shown[:40]!r}…")
+            return None
+        self._keep(entity_key, Entity(shown, type_, description, listed))
+        return entity_key
+
+    def _keep(self, entity_key: str, new: Entity) -> None:
+        old = self.entities.get(entity_key)
+        if old is not None:
+            new, other = (
+                (new, old) if (new.listed, len(new.description)) > (old.listed, len(old.description)) else (old, new)
+            )
+            if new.type == UNKNOWN:
+                new = replace(new, type=other.type)
+        self.entities[entity_key] = new
+
+    def add_relationship(
+        self, source: str, target: str, keywords: Iterable[str] = (), description: str = "", strength_: Any = None
+    ) -> None:
+        """Add a relationship; of two with one pair, the longer description wins, keywords add up."""
+        kept: dict[str, str] = {}
+        for keyword in keywords:
+            word = clean_name(keyword)[:MAX_KEYWORD].strip()
+            if word:
+                kept.setdefault(word.casefold(), word)
+        words = tuple(list(kept.values())[:MAX_KEYWORDS])
+        self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
+
+    def add_triple(self, subject: str, relation: str, object_: str) -> None:
+        """Add a triple (OpenIE): what several say of one pair is kept together, and weighs as many."""
+        said = clean_name(relation)
+        description = _shortened(f"{clean_name(subject)} {said} {clean_name(object_)}")
+        words = (said[:MAX_KEYWORD].strip(),) if said else ()
+        self._relate(Relationship(subject, object_, words, description, Decimal(1), stated=1))
+
+    def _relate(self, new: Relationship) -> None:
+        ends = [self._enter(name, UNKNOWN, "", False) for name in (new.source, new.target)]
+        source, target = ends
+        if source is None or target is None:
+            return
+        if source == target:
+            self._drop(f"a relationship of {new.source[:40]!r} with itself")
+            return
+        pair = (source, target) if source < target else (target, source)
+        new = replace(new, source=source, target=target)
+        old = self.relationships.get(pair)
+        self.relationships[pair] = new if old is None else _merged(old, new)
+
+    def add_claim(self, claim: Claim) -> None:
+        """Add a claim; one that has no subject or says nothing is dropped."""
+        subject, object_ = clean_name(claim.subject), clean_name(claim.object or "")
+        if not key(subject) or len(subject) > MAX_NAME or len(object_) > MAX_NAME or not clean(claim.description):
+            self._drop(f"a claim without a subject or description: {subject[:40]!r}")
+            return
+        status = claim.status.strip().upper()
+        self.claims[
+            Claim(
+                subject,
+                None if object_.lower() in _NOTHING else object_,
+                " ".join(clean(claim.type).split()).lower()[:MAX_TYPE] or "claim",
+                status if status in STATUSES else "SUSPECTED",
+                _time(claim.start),
+                _time(claim.end),
+                _shortened(clean(claim.description)),
+                _shortened(clean(claim.source_text or "")) or None,
+            )
+        ] = None
+
+    def add(self, other: "Extraction") -> None:
+        """Add what another round, or another part of the chunk, found."""
+        for entity_key, entity in other.entities.items():
+            self._keep(entity_key, entity)
+        for pair, relationship in other.relationships.items():
+            old = self.relationships.get(pair)
+            self.relationships[pair] = relationship if old is None else _merged(old, relationship)
+        self.claims |= other.claims
+        self.dropped += other.dropped
+        self.repaired |= other.repaired
+
+    def _drop(self, reason: str) -> None:
+        if len(self.dropped) < _MAX_REASONS:
+            self.dropped.append(reason)
+
+
+def _merged(old: Relationship, new: Relationship) -> Relationship:
+    """Two statements of one pair: the longer description decides the direction; of triples, all count."""
+    better, other = (new, old) if len(new.description) > len(old.description) else (old, new)
+    words = {word.casefold(): word for word in (*reversed(other.keywords), *reversed(better.keywords))}
+    kept = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
+    if not (old.stated and new.stated):
+        return replace(better, keywords=kept, strength=max(old.strength, new.strength))
+    facts = dict.fromkeys([*old.description.split("\n"), *new.description.split("\n")])
+    stated = old.stated + new.stated
+    description = _shortened("\n".join(facts))
+    return replace(old, keywords=kept, description=description, strength=Decimal(stated), stated=stated)
+
+
+def _time(value: str | None) -> str | None:
+    text = clean_name(value or "")[:40]
+    return None if text.lower() in _NOTHING else text

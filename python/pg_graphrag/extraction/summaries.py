@@ -1,0 +1,184 @@
+"""Summaries of descriptions of which there are many (SYSTEMS.md "LLM extraction"): work of its own, never part of a merge.
+
+Map-reduce: fragments are grouped by their hashes, so that one more or less changes one group, and the answers for the
+others are in the cache.
+"""
+
+import hashlib
+import re
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.extract import TEMPERATURES
+from pg_graphrag.extraction.records import clean
+from pg_graphrag.graph.descriptions import TABLES
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault
+from pg_graphrag.llm.gateway import ChatRequest, Gateway, Reply
+from pg_graphrag.llm.prompts import render
+from pg_graphrag.server import Database, Row
+
+# Tokens of statements that one request holds.
+GROUP_TOKENS = 12_000
+# Words asked for; an answer of ten times as many characters as they could have has lost its subject.
+WORDS = 200
+MAX_CHARACTERS = 10_000
+# Entities and relationships summarised together.
+BATCH = 32
+
+Summarizing = Generator[ChatRequest, Reply, str]
+_FENCE = re.compile(r"\A\s*(?:<think(?:ing)?>.*?</think(?:ing)?>)?\s*(?:```\w*\n)?(.*?)(?:\n```)?\s*\Z", re.S)
+
+
+def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
+    """Ask for one description that says what all `fragments`, (text, tokens), say.
+
+    Raises
+    ------
+    ItemFault, ProviderFault, BudgetReached
+        As the gateway has it.
+    """
+    parts = _groups(list(fragments))
+    if len(parts) == 1:
+        return (yield from _summarize(options, subject, parts[0]))
+    found = []
+    for part in parts:
+        text = yield from _summarize(options, subject, part)
+        found.append((text, max(1, len(text) // 4)))
+    return (yield from summary(options, subject, found))
+
+
+def _groups(fragments: list[tuple[str, int]], bit: int = 0) -> list[list[str]]:
+    """Split fragments by the bits of their hashes until each group fits; each group sorted."""
+    if len(fragments) == 1 or sum(tokens + 1 for _, tokens in fragments) <= GROUP_TOKENS or bit >= 64:
+        return [sorted(text for text, _ in fragments)]
+    sides: tuple[list[tuple[str, int]], list[tuple[str, int]]] = ([], [])
+    for text, tokens in fragments:
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        sides[int.from_bytes(digest, "big") >> bit & 1].append((text, tokens))
+    return [group for side in sides if side for group in _groups(side, bit + 1)]
+
+
+def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summarizing:
+    statements = "\n".join("- " + " ".join(text.split()) for text in texts)
+    prompt = render(options, "summarize", subject=subject, words=str(WORDS), statements=statements)
+    fault = None
+    for temperature in TEMPERATURES:
+        try:
+            reply = yield ChatRequest("summary", ({"role": "user", "content": prompt},), _parse, None, temperature)
+            return str(reply.value)
+        except ContextTooLong:
+            if len(texts) < 2:
+                raise
+            half = len(texts) // 2
+            both = []
+            for part in (texts[:half], texts[half:]):
+                both.append((yield from _summarize(options, subject, part)))
+            return (yield from _summarize(options, subject, both))
+        except ItemFault as error:
+            fault = error
+    assert fault is not None
+    raise fault
+
+
+def _parse(text: str, cut_off: bool) -> str:
+    match = _FENCE.match(text)
+    found = clean(match.group(1) if match else text)
+    if not found or cut_off or len(found) > MAX_CHARACTERS:
+        raise ItemFault("the model's summary is empty, cut off or without end", raw=text)
+    return found
+
+
+# As the merge and the write of a summary both see it: a hash of the distinct fragments.
+_SET_HASH = (
+    "(SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.md5(v.value), '' ORDER BY v.value))"
+    " FROM graphrag.{what}_values v WHERE v.{what}_id = t.id AND v.kind = 'd')"
+)
+_DUE = {
+    "entity": "SELECT t.id, pg_catalog.format('“%s” (%s)', t.name, t.type) AS subject, {hash} AS hash"
+    "  FROM graphrag.entities t WHERE t.corpus_id = $1 AND t.summary_due ORDER BY t.id LIMIT $2",
+    "relationship": "SELECT t.id, pg_catalog.format('how “%s” and “%s” are connected', s.name, o.name) AS subject,"
+    "       {hash} AS hash"
+    "  FROM graphrag.relationships t JOIN graphrag.entities s ON s.id = t.source_id"
+    "  JOIN graphrag.entities o ON o.id = t.target_id"
+    " WHERE t.corpus_id = $1 AND t.summary_due ORDER BY t.id LIMIT $2",
+}
+
+
+def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind summarize: one batch of what is due; True when nothing is left.
+
+    What the model cannot summarise keeps its joined descriptions. Commits.
+
+    Raises
+    ------
+    ProviderFault, BudgetReached
+        After the summaries that came have been written; the rest stays due.
+    """
+    if not corpus.options.llm.has("summary"):
+        for table in TABLES.values():
+            db.query(
+                f"UPDATE graphrag.{table} SET summary_due = false WHERE corpus_id = $1 AND summary_due",
+                ["int4"],
+                [corpus.id],
+            )
+        return True
+    due = [
+        (what, row)
+        for what, sql in _DUE.items()
+        for row in db.query(sql.format(hash=_SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, BATCH])
+    ][:BATCH]
+    fragments = [_fragments(db, what, row["id"]) for what, row in due]
+    db.rollback()
+    tasks = [summary(corpus.options, row["subject"], found) for (_, row), found in zip(due, fragments, strict=True)]
+    results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    waiting = [result for result in results if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault)]
+    for what in TABLES:
+        done = [
+            (row["id"], row["hash"], None if isinstance(result, ItemFault) else result)
+            for (kind, row), result in zip(due, results, strict=True)
+            if kind == what and (isinstance(result, (ItemFault, str)))
+        ]
+        _write(db, corpus.id, what, done)
+    if waiting:
+        db.commit()
+        raise waiting[0]
+    # Under the lock: a merge that makes more of them due waits, and then finds no job and queues one.
+    return not any(
+        db.query(
+            f"SELECT FROM graphrag.{table} t WHERE t.corpus_id = $1 AND t.summary_due LIMIT 1", ["int4"], [corpus.id]
+        )
+        for table in TABLES.values()
+    )
+
+
+def _fragments(db: Database, what: str, item: int) -> list[tuple[str, int]]:
+    rows = db.query(
+        f"SELECT v.value, v.tokens FROM graphrag.{what}_values v WHERE v.{what}_id = $1 AND v.kind = 'd' ORDER BY v.value",
+        ["int8"],
+        [item],
+    )
+    return [(row["value"], row["tokens"]) for row in rows]
+
+
+def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, str, Any]]) -> None:
+    """Describe items by their summaries, unless their fragments have changed meanwhile; show it in the graph."""
+    if not done:
+        return
+    rows = db.query(
+        f"UPDATE graphrag.{TABLES[what]} t SET summary_due = false, description = coalesce(u.text, t.description),"
+        f" summary_of = CASE WHEN u.text IS NULL THEN t.summary_of ELSE u.hash END"
+        f"  FROM unnest($1, $2, $3) AS u (id, hash, text)"
+        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {_SET_HASH.format(what=what)} RETURNING t.id",
+        ["int8[]", "text[]", "text[]"],
+        [list(column) for column in zip(*done, strict=True)],
+    )
+    ids = [row["id"] for row in rows]
+    db.query(
+        "SELECT graphrag._project($1, '{}', $2, $3)",
+        ["int4", "int8[]", "int8[]"],
+        [corpus_id, ids if what == "entity" else [], ids if what == "relationship" else []],
+    )

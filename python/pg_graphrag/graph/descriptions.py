@@ -1,0 +1,58 @@
+"""Merged descriptions: the distinct fragments by frequency, up to a number of tokens; whether a model should summarise them."""
+
+from pg_graphrag.server import Database, columns
+
+# Tokens of a merged description (DESIGN.md 3).
+MAX_TOKENS = 1200
+# From so many fragments, or as many tokens as a merged description holds, a summary says more.
+SUMMARY_FRAGMENTS = 8
+
+# Fragments have a token each at least, so that many of them decide. By the index, which knows only their beginnings.
+_DESCRIBE = """
+UPDATE graphrag.{table} t
+   SET description = coalesce(f.text, ''),
+       summary_of  = NULL,
+       summary_due = CASE WHEN u.changed THEN $3 AND (f.fragments >= $4 OR coalesce(f.tokens, 0) >= $5)
+                          ELSE t.summary_due END
+  FROM unnest($1, $2) AS u (id, changed)
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.string_agg(x.value, E'\n' ORDER BY x.place) FILTER (WHERE x.place = 1 OR x.tokens <= $5) AS text,
+              pg_catalog.count(*) AS fragments,
+              pg_catalog.max(x.tokens) AS tokens
+         FROM (SELECT w.value,
+                      pg_catalog.row_number() OVER ordered AS place,
+                      pg_catalog.sum(w.tokens) OVER (ordered ROWS UNBOUNDED PRECEDING) AS tokens
+                 FROM (SELECT v.value, v.count, v.tokens
+                         FROM graphrag.{what}_values v
+                        WHERE v.{what}_id = u.id AND v.kind = 'd'
+                        ORDER BY v.count DESC, pg_catalog.left(v.value, 64), v.value
+                        LIMIT $5) w
+               WINDOW ordered AS (ORDER BY w.count DESC, w.value)) x) f
+ WHERE t.id = u.id AND (u.changed OR t.summary_of IS NULL)
+RETURNING t.id, t.summary_due, f.text IS NULL AS without
+"""
+TABLES = {"entity": "entities", "relationship": "relationships"}
+
+
+def is_described(what: str, id_: str) -> str:
+    """Return the SQL condition that mentions describe an entity or relationship."""
+    return f"EXISTS (SELECT FROM graphrag.{what}_values v WHERE v.{what}_id = {id_} AND v.kind = 'd')"
+
+
+def describe(db: Database, what: str, touched: set[int], changed: set[int], summarize: bool) -> tuple[bool, list[int]]:
+    """Renew the descriptions of the entities or relationships whose fragments were counted anew.
+
+    A summary stays where the fragments are the same ones (`changed` does not name the item), only their counts differ.
+
+    Returns
+    -------
+    (whether a summary is due, ids that no mention describes any more)
+    """
+    if not touched:
+        return False, []
+    rows = db.query(
+        _DESCRIBE.format(what=what, table=TABLES[what]),
+        ["int8[]", "bool[]", "bool", "int8", "int8"],
+        [*columns([(item, item in changed) for item in sorted(touched)]), summarize, SUMMARY_FRAGMENTS, MAX_TOKENS],
+    )
+    return any(row["summary_due"] for row in rows), [row["id"] for row in rows if row["without"]]

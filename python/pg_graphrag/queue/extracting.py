@@ -1,0 +1,79 @@
+"""A model's part in indexing: the chunks of a batch of documents, asked side by side; a fault stays with its document."""
+
+from collections.abc import Sequence
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.extract import extraction
+from pg_graphrag.extraction.mentions import add_mentions
+from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.gateway import Gateway, Task
+from pg_graphrag.queue.drafts import DocumentDraft
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.tokenizers import Tokenizer
+
+
+def open_breaker(db: Database, provider: str) -> ProviderFault | None:
+    """Return why the provider of that name is not asked at the moment; None: it is."""
+    rows = db.query(
+        "SELECT s.last_error, pg_catalog.date_part('epoch', s.open_until - pg_catalog.clock_timestamp()) AS wait"
+        "  FROM graphrag.provider_state s WHERE s.provider = $1 AND s.open_until > pg_catalog.clock_timestamp()",
+        ["text"],
+        [provider],
+    )
+    if not rows:
+        return None
+    return ProviderFault(
+        f'provider "{provider}" is not asked for {rows[0]["wait"]:.0f} s more: {rows[0]["last_error"]}',
+        retry_after=float(rows[0]["wait"]),
+        hint="graphrag.retry_failed() asks it again at once.",
+    )
+
+
+def extract(
+    db: Database,
+    corpus: Corpus,
+    documents: Sequence[Row],
+    drafts: Sequence[DocumentDraft],
+    errors: dict[int, int],
+    max_errors: int,
+    ranks: Tokenizer,
+) -> dict[int, GraphRAGError]:
+    """Add the mentions and claims that the model finds to the drafts.
+
+    Parameters
+    ----------
+    errors : dict
+        {document id: errors its job has so far}; at `max_errors` - 1 the attempt is the last.
+
+    Returns
+    -------
+    dict
+        {document id: what went wrong}; the drafts of these are not whole. Commits: calls and answers are written down
+        as they come, so that a killed worker's are not paid again, nor those of a document that is tried again.
+    """
+    pieces = [
+        (document, made, piece) for document, made in zip(documents, drafts, strict=True) for piece in made.chunks
+    ]
+    tasks: list[Task] = [
+        extraction(corpus.options, document["title"], piece.content, errors[made.id], errors[made.id] + 1 >= max_errors)
+        for document, made, piece in pieces
+    ]
+    failed: dict[int, GraphRAGError] = {}
+    if not tasks:
+        return failed
+    results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
+    for (_, made, _), result in zip(pieces, results, strict=True):
+        if isinstance(result, GraphRAGError):
+            failed[made.id] = min(failed.get(made.id, result), result, key=_weight)
+    for (document, made, piece), found in zip(pieces, results, strict=True):
+        if made.id not in failed:
+            add_mentions(piece, document["content"], found, ranks.count)
+    return failed
+
+
+def _weight(fault: GraphRAGError) -> int:
+    """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
+    if isinstance(fault, ProviderFault):
+        return 0 if fault.permanent else 2
+    return 1 if isinstance(fault, ItemFault) else 3

@@ -287,7 +287,7 @@ class Endpoint:
             return _stream(head, text or "", reason, usage if with_usage else None)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
         made = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
-        return Answer(content=json.dumps(made, ensure_ascii=False).encode())
+        return Answer(content=json.dumps(made).encode())
 
     def _embeddings(self, body: dict[str, Any]) -> Answer:
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]

@@ -74,7 +74,7 @@ gateway = Gateway(db, find(db, corpus), worker=False, writes=True)
 try:
     yield from gateway.stream(ChatRequest("answer", ({"role": "user", "content": prompt},), lambda text, cut: text))
 except GraphRAGError as error:
-    plpy.error(error.message)
+    yield f"{type(error).__name__}: {error.message}"
 """
 
 

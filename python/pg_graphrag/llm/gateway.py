@@ -220,7 +220,7 @@ class Gateway:
             self._endpoints[name] = _Endpoint(
                 provider,
                 Slots(self._db, provider),
-                Pace(self._db, provider, _workers_alive(self._db) + (not self._worker)),
+                Pace(self._db, provider, max(1, _workers_alive(self._db) + (not self._worker))),
                 Breaker(self._db, provider, self._worker and self._ledger.writes),
                 provider.api_key(),
             )

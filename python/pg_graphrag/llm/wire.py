@@ -357,6 +357,8 @@ async def _post(provider: Provider, api_key: str | None, path: str, body: dict[s
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
         return bytes(data)
 
+    # The first time the package is imported, which takes a second that is not the endpoint's.
+    _client(provider, api_key)
     try:
         data = await asyncio.wait_for(read(), provider.timeout)
     except TimeoutError:

@@ -21,7 +21,8 @@ import json, resource
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.llm.gateway import ChatRequest, EmbedRequest, Gateway, RerankRequest
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, RerankRequest
 from pg_graphrag.server import call, database
 given = json.loads(options)
 db = database(plpy)
@@ -67,7 +68,8 @@ answer = json.dumps({
 _STREAM = """
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.gateway import ChatRequest, Gateway
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.requests import ChatRequest
 from pg_graphrag.server import database
 db = database(plpy)
 gateway = Gateway(db, find(db, corpus), worker=False, writes=True)

@@ -13,7 +13,8 @@ from pg_graphrag.answer import tasks
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
-from pg_graphrag.llm.gateway import ChatRequest, Gateway, Reply, Task
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.requests import ChatRequest, Reply, Task
 from pg_graphrag.server import Database, Rows
 
 # Keywords are worth a moment; noun phrases cost none.

@@ -92,7 +92,7 @@ def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row
 def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, text: str, into: _Count) -> None:
     """Walk through the extraction of a chunk: what is cached is answered, the first that is not and the rest are paid."""
     from pg_graphrag.extraction.extract import extraction
-    from pg_graphrag.llm.gateway import Reply
+    from pg_graphrag.llm.requests import Reply
 
     ledger, (_, model) = Ledger(db, corpus, writes=False), options.llm.of("extract")
     task = extraction(options, title, text, 0, False)

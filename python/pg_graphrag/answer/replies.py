@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.llm.wire import clean
+from pg_graphrag.llm.transport import clean
 
 # A keyword is a phrase, and a question has few of them: what a looping model adds is not read.
 MAX_KEYWORDS = 20

@@ -12,7 +12,7 @@ from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import prompts
-from pg_graphrag.llm.gateway import ChatRequest
+from pg_graphrag.llm.requests import ChatRequest
 from pg_graphrag.text.languages import detect
 
 # The model puts it into the question's language; with nothing found at all no model is asked.

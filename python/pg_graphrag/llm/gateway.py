@@ -6,7 +6,7 @@ in the main thread, between the replies; requests run in the background thread. 
 
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,6 +19,8 @@ from pg_graphrag.llm.ledger import Ledger, cache_key
 from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
 from pg_graphrag.llm.providers import Provider, load
+from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, RerankRequest, Task, estimated_tokens
+from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
 # Cancel gets through within this time, and what the database costs for it is not felt.
@@ -28,57 +30,6 @@ SAVE_SECONDS = 1.0
 # Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """One chat request.
-
-    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
-    the option that names provider and model, and what accounting calls it.
-    """
-
-    role: str
-    messages: tuple[dict[str, str], ...]
-    parse: Callable[[str, bool], Any]
-    schema: dict[str, Any] | None = None
-    temperature: float = 0.0
-    cacheable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedRequest:
-    """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32."""
-
-    provider: str
-    model: str
-    texts: tuple[str, ...]
-    dimensions: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RerankRequest:
-    """Texts to score against a query; the reply's value is a list of floats."""
-
-    provider: str
-    model: str
-    query: str
-    texts: tuple[str, ...]
-
-
-Request = ChatRequest | EmbedRequest | RerankRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back: `text` as the model gave it, `value` as the request's parse made it."""
-
-    value: Any
-    text: str = ""
-    cached: bool = False
-
-
-Task = Generator[Request, Reply, Any]
 
 
 @dataclass(eq=False)
@@ -169,7 +120,7 @@ class Gateway:
         while True:
             if endpoint.breaker.fault is not None:
                 raise endpoint.breaker.fault
-            estimate = _estimate(request)
+            estimate = estimated_tokens(request)
             while endpoint.pace.wait(estimate):
                 self._poll(POLL_SECONDS)
             while not slots.take(1):
@@ -270,7 +221,7 @@ def _wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float |
     """Seconds after which to try again what someone waits for; None: do not."""
     if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
         return None
-    wait = wire.back_off(tries, fault.retry_after)
+    wait = back_off(tries, fault.retry_after)
     return wait if wait <= patience else None
 
 
@@ -402,7 +353,7 @@ class _Run:
                     if all(other.not_before > time.monotonic() for other in endpoint.queue):
                         break
                     continue
-                estimate = _estimate(sending.request)
+                estimate = estimated_tokens(sending.request)
                 if endpoint.pace.wait(estimate) or not self._take_slot(endpoint):
                     break
                 endpoint.queue.popleft()
@@ -475,11 +426,6 @@ def _parsed(request: Request, result: wire.Completion) -> Reply | GraphRAGError:
     except ItemFault as fault:
         fault.raw = fault.raw or result.text
         return fault
-
-
-def _estimate(request: Request) -> int:
-    texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
-    return sum(len(text.encode()) for text in texts) // 4 + 1
 
 
 def _work(endpoint: _Endpoint, sending: _Sending) -> Coroutine[Any, Any, Any]:

@@ -5,7 +5,7 @@ from collections import deque
 
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.wire import back_off
+from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
 # First half of the advisory lock of a slot; the second is provider << 8 | slot. Shared with every session of the database.

@@ -10,7 +10,7 @@ from pg_graphrag.embedding import local_embedder
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
-from pg_graphrag.llm.wire import back_off
+from pg_graphrag.llm.transport import back_off
 from pg_graphrag.queue import maintenance
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker

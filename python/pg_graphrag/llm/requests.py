@@ -1,0 +1,63 @@
+"""What can be asked of a model, and the tasks that ask."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One chat request.
+
+    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
+    the option that names provider and model, and what accounting calls it.
+    """
+
+    role: str
+    messages: tuple[dict[str, str], ...]
+    parse: Callable[[str, bool], Any]
+    schema: dict[str, Any] | None = None
+    temperature: float = 0.0
+    cacheable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32."""
+
+    provider: str
+    model: str
+    texts: tuple[str, ...]
+    dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """Texts to score against a query; the reply's value is a list of floats."""
+
+    provider: str
+    model: str
+    query: str
+    texts: tuple[str, ...]
+
+
+Request = ChatRequest | EmbedRequest | RerankRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: `text` as the model gave it, `value` as the request's parse made it."""
+
+    value: Any
+    text: str = ""
+    cached: bool = False
+
+
+# Yields requests, is sent the reply (or thrown the fault) of each, and returns its result.
+Task = Generator[Request, Reply, Any]
+
+
+def estimated_tokens(request: Request) -> int:
+    """Tokens of what is asked, before anyone counted them: a quarter of the bytes."""
+    texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
+    return sum(len(text.encode()) for text in texts) // 4 + 1

@@ -1,0 +1,224 @@
+"""The way to an endpoint, through the ``openai`` package: the client, the time-out, and whose fault an error is.
+
+Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import re
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.providers import Provider
+
+# No useful answer is longer; a runaway one must not fill the server's memory.
+MAX_REPLY_BYTES = 4_000_000
+_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
+# Fields that some models refuse and that can be done without: their words for it, and the field.
+_OPTIONAL = (
+    (re.compile(r"response_format|json_schema|json_object|structured output", re.I), "response_format"),
+    (re.compile(r"temperature", re.I), "temperature"),
+)
+# What PostgreSQL's text cannot hold.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+_clients: dict[tuple[Any, ...], Any] = {}
+
+
+def _client(provider: Provider, api_key: str | None) -> Any:
+    """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
+    from openai import AsyncOpenAI, Omit
+
+    identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
+    if identity not in _clients:
+        # What the package would take from the server's environment for OpenAI is not for other endpoints.
+        headers: dict[str, Any] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit(), **provider.headers}
+        if provider.auth == "api-key" and api_key:
+            headers["api-key"] = api_key
+        _clients[identity] = AsyncOpenAI(
+            base_url=provider.base_url,
+            api_key=api_key or "none",
+            organization="",
+            project="",
+            max_retries=0,
+            timeout=None,
+            default_headers=headers,
+            default_query=dict(provider.query) or None,
+            http_client=_http_client(provider),
+        )
+    return _clients[identity]
+
+
+def _http_client(provider: Provider) -> Any:
+    """Return the HTTP client; the server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine."""
+    from urllib.parse import urlsplit
+
+    from openai import DefaultAsyncHttpxClient
+
+    host = urlsplit(provider.base_url).hostname or ""
+    local = host == "localhost" or host.startswith("127.") or host == "::1"
+    return DefaultAsyncHttpxClient(timeout=None, trust_env=not local)
+
+
+def clean(text: str) -> str:
+    """Return `text` without what PostgreSQL cannot hold: NUL, and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("", text)
+
+
+def count_tokens(stated: Any, text: str) -> int:
+    """Tokens as the endpoint counted them; where it does not say, a quarter of the bytes."""
+    if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0:
+        return min(stated, 2**31 - 1)
+    return len(text.encode("utf-8", "replace")) // 4 + 1
+
+
+class FieldRefused(Exception):
+    """The model does not know a field that can be left out."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+        self.field = field
+
+
+def _options(provider: Provider, api_key: str | None) -> Any:
+    """What the package needs to know of one request."""
+    from openai import Omit
+
+    # As the package's own with_streaming_response asks for a response whose body it has not read.
+    headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
+    if api_key is None or provider.auth == "api-key":
+        # The package insists on a key; the header is left out.
+        headers["Authorization"] = Omit()
+    # A redirect would take key and texts where nobody told us to.
+    return {"headers": headers, "follow_redirects": False}
+
+
+@contextlib.asynccontextmanager
+async def sent(provider: Provider, api_key: str | None, path: str, body: dict[str, Any]) -> AsyncIterator[Any]:
+    """Send a request; yield its response, headers read, body unread. Errors become faults."""
+    import openai
+
+    client, options = _client(provider, api_key), _options(provider, api_key)
+    try:
+        sending = client.post(path, body=body, cast_to=object, options=options)
+        response = await asyncio.wait_for(sending, provider.timeout)
+    except TimeoutError:
+        raise ProviderFault(f'provider "{provider.name}" did not answer within {provider.timeout:g} s') from None
+    except openai.APIStatusError as error:
+        raise _status_fault(provider, api_key, body, error) from None
+    except Exception as error:
+        raise connection_fault(provider, error) from None
+    try:
+        yield response
+    finally:
+        with contextlib.suppress(Exception):
+            await response.close()
+
+
+async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int) -> Any:
+    """Return the JSON of a response within the provider's time-out and `limit` bytes."""
+
+    async def read() -> bytes:
+        data = bytearray()
+        async with sent(provider, api_key, path, body) as response:
+            async for piece in response.iter_bytes():
+                data += piece
+                if len(data) > limit:
+                    raw = clean(data[:2000].decode("utf-8", "replace"))
+                    raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
+        return bytes(data)
+
+    # The first time the package is imported, which takes a second that is not the endpoint's.
+    _client(provider, api_key)
+    try:
+        data = await asyncio.wait_for(read(), provider.timeout)
+    except TimeoutError:
+        raise ProviderFault(f'provider "{provider.name}" did not finish within {provider.timeout:g} s') from None
+    except (ItemFault, ProviderFault, FieldRefused):
+        raise
+    except Exception as error:
+        raise connection_fault(provider, error) from None
+    try:
+        reply = json.loads(data)
+    except (ValueError, RecursionError):
+        start = _without_key(data[:80].decode("utf-8", "replace"), api_key)
+        raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
+    if not isinstance(reply, (dict, list)):
+        raise ProviderFault(f'provider "{provider.name}" answered with JSON that is not an object')
+    return reply
+
+
+def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
+    # Only the classes' names: messages of libraries may repeat what was sent.
+    cause = error.__cause__ or error.__context__
+    name = type(cause).__name__ if cause is not None else type(error).__name__
+    return ProviderFault(f'the connection to provider "{provider.name}" failed ({name})')
+
+
+def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any], error: Any) -> Exception:
+    """Whose fault a status is."""
+    status, said = int(error.status_code), _said(error, api_key)
+    if status in (400, 413, 422):
+        if _TOO_LONG.search(said) or status == 413:
+            return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=said)
+        for words, field in _OPTIONAL:
+            if field in body and words.search(said):
+                return FieldRefused(field)
+        return ItemFault(f'provider "{provider.name}" refused the request ({status}): {said}')
+    where = f'provider "{provider.name}" answered {status}'
+    if status in (401, 403):
+        return ProviderFault(f"{where}: it does not accept the key", permanent=True, hint=_KEY_HINT)
+    if status == 404:
+        return ProviderFault(
+            f'{where}: no such model ("{body.get("model")}") or path: {said}', permanent=True, hint=_ADDRESS_HINT
+        )
+    if status < 400:
+        return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
+    return ProviderFault(f"{where}: {said}", retry_after=retry_after_seconds(error.response.headers.get("retry-after", "")))
+
+
+_KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."
+
+
+_ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.alter_corpus)."
+
+
+def _said(error: Any, api_key: str | None) -> str:
+    """The endpoint's own words, if it is short about it; a key it may repeat is cut out."""
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    return _without_key(" ".join(str(message or "no reason given").split()), api_key)[:300]
+
+
+def _without_key(text: str, api_key: str | None) -> str:
+    """Cut out the key, and what looks like one (endpoints show parts of it)."""
+    if api_key:
+        text = text.replace(api_key, "…")
+    return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))
+
+
+def retry_after_seconds(value: str) -> float | None:
+    """Seconds of a Retry-After header (a number or a date), at most an hour; None without one."""
+    value = value.strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+            # A zone of -0000 says only that it is UTC.
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError):
+            return None
+    return min(max(seconds, 0.0), 3600.0) if seconds == seconds else None
+
+
+def back_off(tries: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after `tries` failures: exponential with jitter, never less than the endpoint asked for."""
+    return max(random.uniform(0.5, 1.0) * min(2.0**tries, 300.0), retry_after or 0.0)

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from pg_graphrag.llm.faults import ItemFault
@@ -11,6 +13,8 @@ from pg_graphrag.llm.wire import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# Braces that are tried as the beginning of JSON.
+MAX_BRACES = 50
 
 # Ours; then what LightRAG's and MiniRAG's prompts ask for.
 _NAMES = {
@@ -37,13 +41,13 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    found = _object(without_reasoning(text))
-    if found is None:
+    for found in _objects(without_reasoning(text)):
+        folded = {str(name).strip().lower(): value for name, value in found.items()}
+        lists = {name: _first(folded, names) for name, names in _NAMES.items()}
+        if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
+            break
+    else:
         raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
-    folded = {str(name).strip().lower(): value for name, value in found.items()}
-    lists = {name: _first(folded, names) for name, names in _NAMES.items()}
-    if not (lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]):
-        raise ItemFault("the model gave no keywords", raw=text)
     question = folded.get("question")
     restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
     return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
@@ -70,18 +74,16 @@ def _phrases(value: Any) -> list[str]:
     return list(phrases)[:MAX_KEYWORDS]
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in `text` that reads as one; trailing commas are forgiven."""
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in `text`, from its first braces on; trailing commas are forgiven."""
     decoder = json.JSONDecoder()
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        for start in [at for at, character in enumerate(candidate) if character == "{"][:50]:
+        for brace in islice(re.finditer(r"\{", candidate), MAX_BRACES):
             try:
-                value, _ = decoder.raw_decode(candidate, start)
+                value, _ = decoder.raw_decode(candidate, brace.start())
             except (ValueError, RecursionError):
                 continue
-            if isinstance(value, dict):
-                return value
-    return None
+            yield value
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:

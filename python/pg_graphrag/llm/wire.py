@@ -357,6 +357,7 @@ async def _post(provider: Provider, api_key: str | None, path: str, body: dict[s
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
         return bytes(data)
 
+    _client(provider, api_key)  # the first time it imports the package: that is not the endpoint's time
     try:
         data = await asyncio.wait_for(read(), provider.timeout)
     except TimeoutError:

@@ -1,11 +1,11 @@
 """What a model says, read tolerantly: JSON among prose and fences, other systems' names, reasoning in front."""
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from pg_graphrag.extraction.lenient import Reader
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.wire import clean
 
@@ -25,7 +25,6 @@ _NAMES = {
 }
 
 _REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 
 
 def without_reasoning(text: str) -> str:
@@ -75,15 +74,11 @@ def _phrases(value: Any) -> list[str]:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in `text`, from its first braces on; trailing commas are forgiven."""
-    decoder = json.JSONDecoder()
-    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        for brace in islice(re.finditer(r"\{", candidate), MAX_BRACES):
-            try:
-                value, _ = decoder.raw_decode(candidate, brace.start())
-            except (ValueError, RecursionError):
-                continue
-            yield value
+    """The whole JSON objects in `text`, from its first braces on."""
+    for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
+        read = Reader(text, brace.start())
+        if not read.torn:
+            yield read.value
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:

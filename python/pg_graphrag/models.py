@@ -4,7 +4,7 @@ Applications write `Document` only; everything else is derived from documents an
 keep alembic away from them with `pg_graphrag.alembic`.
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from pgvector.sqlalchemy import Vector
 from sqlalchemy import (
     BigInteger,
     Computed,
+    Date,
     DateTime,
     Double,
     FetchedValue,
@@ -53,6 +54,7 @@ class Base(DeclarativeBase):
         int: Integer(),
         float: Double(),
         Decimal: Numeric(),
+        date: Date(),
         datetime: DateTime(timezone=True),
         timedelta: Interval(),
         Json: JSONB(),
@@ -418,6 +420,62 @@ class DocumentCoverage(Base):
     indexed_at: Mapped[datetime | None]
 
 
+class GraphGrowth(Base):
+    """View: what a day added of what is there now."""
+
+    __tablename__ = "graph_growth"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    documents: Mapped[BigInt]
+    chunks: Mapped[BigInt]
+    entities: Mapped[BigInt]
+    relationships: Mapped[BigInt]
+
+
+class ModelUsage(Base):
+    """View, for the owner: requests to models by corpus, purpose, model and day."""
+
+    __tablename__ = "llm_usage"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    purpose: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    calls: Mapped[BigInt]
+    tokens_in: Mapped[BigInt]
+    tokens_out: Mapped[BigInt]
+    cost: Mapped[Decimal]
+    failures: Mapped[BigInt]
+    p50_ms: Mapped[float]
+    p95_ms: Mapped[float]
+
+
+class Budget(Base):
+    """View, for the owner: what a corpus may spend in this month, and has spent."""
+
+    __tablename__ = "budgets"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    budget: Mapped[Decimal | None]
+    spent: Mapped[Decimal]
+    state: Mapped[str]
+
+
+class QueryStats(Base):
+    """View, for the owner: questions in the query log, by corpus and mode."""
+
+    __tablename__ = "query_stats"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    mode: Mapped[str] = mapped_column(primary_key=True)
+    queries: Mapped[BigInt]
+    mean_ms: Mapped[float]
+    p95_ms: Mapped[float]
+    mean_entities: Mapped[float | None]
+    mean_relationships: Mapped[float | None]
+
+
 class IndexingProgress(Base):
     """View: how far the indexing of a corpus is."""
 
@@ -434,6 +492,9 @@ class IndexingProgress(Base):
     jobs: Mapped[BigInt]
     leased: Mapped[BigInt]
     oldest_pending: Mapped[datetime | None]
+    waiting: Mapped[BigInt]
+    waiting_until: Mapped[datetime | None]
+    waiting_for: Mapped[str | None]
     replication_lag: Mapped[timedelta | None]
 
 

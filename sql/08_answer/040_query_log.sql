@@ -14,7 +14,9 @@ CREATE TABLE graphrag.query_log (
     usage         jsonb,
     CONSTRAINT query_log_pkey PRIMARY KEY (id),
     CONSTRAINT query_log_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE,
-    CONSTRAINT query_log_kind_check CHECK (kind IN ('search', 'context', 'ask', 'ask_stream'))
+    CONSTRAINT query_log_kind_check CHECK (kind IN ('search', 'context', 'ask', 'ask_stream')),
+    -- Readers add to the log: nobody shall fill the disk with it.
+    CONSTRAINT query_log_size_check CHECK (pg_catalog.length(mode) <= 50 AND pg_catalog.length(usage::text) <= 2000)
 );
 CREATE INDEX query_log_corpus_idx ON graphrag.query_log (corpus_id, at);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.query_log', '');

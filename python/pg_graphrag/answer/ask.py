@@ -13,7 +13,7 @@ from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.search import prepare
 from pg_graphrag.server import Database, Rows
 
@@ -125,7 +125,9 @@ def _prepare(
     form = _response_type(response_type)
     if not asked.text:
         raise GraphRAGError("the question is empty", hint="Ask something.")
-    asked.corpus.options.llm.of("answer")  # before anything is paid for
+    # Before anything is paid for.
+    budget(asked, max_tokens)
+    asked.corpus.options.llm.of("answer")
     whole = asked.text
     understood: Understanding | None = None
     given = low is not None or high is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 # [1], [1, 3], [1-3], [^1], and the brackets of Chinese and Japanese. Longer than this is no citation.
 MAX_MARK = 60
-_NUMBER = r"\^?\s*\d{1,9}"
+_NUMBER = r"\^?\d{1,9}"
 _MARK = re.compile(rf"[\[［【]\s*{_NUMBER}(?:\s*[,;、，–-]\s*{_NUMBER})*\s*[\]］】]")
 # What may yet become one.
 _OPENING = re.compile(r"[\[［【][\s\d^,;、，–-]*\Z")

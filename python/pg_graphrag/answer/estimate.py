@@ -8,6 +8,7 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.ledger import Ledger, cache_key, cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database, Row
@@ -24,7 +25,7 @@ GLEANED = 4
 _WAITING = """
 SELECT d.id, pg_catalog.count(*) OVER () AS n
   FROM graphrag.documents d
- WHERE d.corpus_id = $1 AND d.indexed_at IS NULL
+ WHERE d.corpus_id = $1 AND d.status = 'pending'
  ORDER BY pg_catalog.hashint8(d.id), d.id
  LIMIT $2
 """
@@ -66,7 +67,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
         tokens_out = round(scale * (counted.tokens_out if each is None else counted.calls * each))
         price = cost(provider, tokens_in, tokens_out)
         basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
-        basis |= {"tokens": f"{BYTES_PER_TOKEN} bytes each", "summaries": "not included"}
+        basis |= {"tokens": f"{BYTES_PER_TOKEN} bytes each", "not_included": "summaries, embeddings"}
         basis["tokens_out"] = "as long as the text" if each is None else f"as {known} calls of this corpus had"
     scaled = (round(scale * number) for number in (counted.chunks, counted.calls, counted.cached_calls))
     return [(documents, *scaled, tokens_in, tokens_out, str(round(price, 6)), json.dumps(basis))]
@@ -102,7 +103,8 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
         for number in range(rounds):
             key = cache_key(model, request.messages)
             known = ledger.cached([key]).get(key)
-            if known is None:
+            value = None if known is None else _parsed(request, known)
+            if known is None or value is None:
                 said = _tokens(text)
                 prompt = sum(_tokens(message["content"]) for message in request.messages)
                 for later in range(rounds - number):
@@ -112,11 +114,19 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
                     into.tokens_out += said if number + later == 0 else said // GLEANED
                 return
             into.cached_calls += 1
-            request = task.send(Reply(request.parse(known, False), known, cached=True))
+            request = task.send(Reply(value, known, cached=True))
     except StopIteration:
         pass
     finally:
         task.close()
+
+
+def _parsed(request: Any, known: str) -> Any:
+    """The value of a cached answer; None for one that another version kept and this one cannot read: it is asked anew."""
+    try:
+        return request.parse(known, False)
+    except ItemFault:
+        return None
 
 
 def _tokens(text: str) -> int:

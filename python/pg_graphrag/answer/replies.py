@@ -1,9 +1,11 @@
 """What a model says, read tolerantly: JSON among prose and fences, other systems' names, reasoning in front."""
 
-import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+from pg_graphrag.extraction.lenient import Reader
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.transport import clean
 
@@ -11,6 +13,8 @@ from pg_graphrag.llm.transport import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# Braces that are tried as the beginning of JSON.
+MAX_BRACES = 50
 
 # Ours; then what LightRAG's and MiniRAG's prompts ask for.
 _NAMES = {
@@ -21,7 +25,6 @@ _NAMES = {
 }
 
 _REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 
 
 def without_reasoning(text: str) -> str:
@@ -37,13 +40,13 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    found = _object(without_reasoning(text))
-    if found is None:
+    for found in _objects(without_reasoning(text)):
+        folded = {str(name).strip().lower(): value for name, value in found.items()}
+        lists = {name: _first(folded, names) for name, names in _NAMES.items()}
+        if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
+            break
+    else:
         raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
-    folded = {str(name).strip().lower(): value for name, value in found.items()}
-    lists = {name: _first(folded, names) for name, names in _NAMES.items()}
-    if not (lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]):
-        raise ItemFault("the model gave no keywords", raw=text)
     question = folded.get("question")
     restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
     return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
@@ -70,18 +73,12 @@ def _phrases(value: Any) -> list[str]:
     return list(phrases)[:MAX_KEYWORDS]
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in `text` that reads as one; trailing commas are forgiven."""
-    decoder = json.JSONDecoder()
-    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        for start in [at for at, character in enumerate(candidate) if character == "{"][:50]:
-            try:
-                value, _ = decoder.raw_decode(candidate, start)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                return value
-    return None
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The whole JSON objects in `text`, from its first braces on."""
+    for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
+        read = Reader(text, brace.start())
+        if not read.torn:
+            yield read.value
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:

@@ -112,6 +112,7 @@ class Gateway:
         key = cache_key(model, request.messages)
         if known := self._ledger.cached([key]):
             self.usage.cache_hits += 1
+            self._ledger.save()
             yield known[key]
             return known[key]
         self._ledger.check_budget()

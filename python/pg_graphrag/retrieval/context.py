@@ -42,9 +42,7 @@ def context(
 
 def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dict[str, Any]:
     """Return the context of a prepared query, as `context` does."""
-    total = asked.options.max_total_tokens if max_tokens is None else max_tokens
-    if total < 0:
-        raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
+    total = budget(asked, max_tokens)
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
     found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
     relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
@@ -67,6 +65,14 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
     whole |= {"references": references, "prompt": prompt, "tokens": tokens}
     return whole
+
+
+def budget(asked: Query, max_tokens: int | None) -> int:
+    """Return the tokens that a context may have; 22023 for a bad number."""
+    total = asked.options.max_total_tokens if max_tokens is None else max_tokens
+    if total < 0:
+        raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
+    return total
 
 
 def _graph_part(query: Query, mode_name: str) -> graph.Evidence:

@@ -75,7 +75,7 @@ def entities(
     matched = graph.match_entities(asked, 2 * wanted)
     rows = entity_rows(asked, {key: score for key, (score, _) in matched.items()})
     for rank, row in enumerate(rows[:wanted], 1):
-        explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
+        explain = json.dumps({"because": matched[row["id"]][1], **asked.notes}, ensure_ascii=False)
         yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], row["score"], explain)
 
 
@@ -90,7 +90,7 @@ def relationships(
     matched = graph.match_relationships(asked, 2 * wanted)
     rows = relationship_rows(asked, {key: score for key, (score, _) in matched.items()})
     for rank, row in enumerate(rows[:wanted], 1):
-        explain = json.dumps({"because": matched[row["id"]][1]}, ensure_ascii=False)
+        explain = json.dumps({"because": matched[row["id"]][1], **asked.notes}, ensure_ascii=False)
         named = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
         yield (rank, row["id"], *named, row["score"], explain)
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
+from pg_graphrag.corpus.options import EXTRACTION, INDEXING, PINNED, Options, changed, parse
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
@@ -96,7 +96,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
     )
-    if changed(corpus.options, new, INDEXING):
+    decides = INDEXING + (EXTRACTION if new.extractor == "llm" else ())
+    if changed(corpus.options, new, decides):
         db.query(
             "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
             " WHERE corpus_id = $1",

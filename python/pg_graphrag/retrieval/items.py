@@ -15,6 +15,15 @@ SELECT e.id, e.key, e.name, e.type, e.description, e.degree
   FROM graphrag.entities e
  WHERE e.id = ANY ($1)
 """
+# What visible mentions say, as the merge would put it together (graph/descriptions.py), up to so many fragments.
+_FRAGMENTS = """
+       (SELECT pg_catalog.string_agg(f.description, E'\\n' ORDER BY f.n DESC, f.description)
+          FROM (SELECT m.description COLLATE "C" AS description, pg_catalog.count(*) AS n
+                  FROM graphrag.{what}_mentions m
+                 WHERE m.{what}_id = {id} AND m.document_id = ANY ($2) AND m.description <> ''
+                 GROUP BY m.description COLLATE "C"
+                 ORDER BY n DESC, description
+                 LIMIT 20) f)"""
 _VISIBLE_ENTITIES = """
 SELECT e.id, e.key, v.name, v.type, v.description,
        (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
@@ -24,15 +33,15 @@ SELECT e.id, e.key, v.name, v.type, v.description,
   FROM graphrag.entities e
  CROSS JOIN LATERAL (
        SELECT m.name, m.type,
-              coalesce(m.description, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
-                                                       m.end_offset - m.start_offset)) AS description
+              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                      m.end_offset - m.start_offset), '') AS description
          FROM graphrag.entity_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
-        ORDER BY m.evidence_rank
+        ORDER BY m.evidence_rank, m.type = 'UNKNOWN', m.type COLLATE "C", m.name COLLATE "C"
         LIMIT 1) v
  WHERE e.id = ANY ($1)
-"""
+""".replace("{fragments}", _FRAGMENTS.format(what="entity", id="e.id"))
 
 _RELATIONSHIPS = """
 SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
@@ -48,9 +57,12 @@ SELECT r.id, s.key AS source, t.key AS target, v.keywords, v.description, w.weig
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
  CROSS JOIN LATERAL (
-       SELECT m.keywords,
-              coalesce(m.description, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
-                                                       m.end_offset - m.start_offset)) AS description
+       SELECT ARRAY(SELECT DISTINCT k.keyword COLLATE "C"
+                      FROM graphrag.relationship_mentions x, pg_catalog.unnest(x.keywords) AS k (keyword)
+                     WHERE x.relationship_id = r.id AND x.document_id = ANY ($2)
+                     ORDER BY 1) AS keywords,
+              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                      m.end_offset - m.start_offset), '') AS description
          FROM graphrag.relationship_mentions m
          JOIN graphrag.chunks c ON c.id = m.chunk_id
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)
@@ -61,7 +73,7 @@ SELECT r.id, s.key AS source, t.key AS target, v.keywords, v.description, w.weig
          FROM graphrag.relationship_mentions m
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
  WHERE r.id = ANY ($1)
-"""
+""".replace("{fragments}", _FRAGMENTS.format(what="relationship", id="r.id"))
 
 
 def entities(

@@ -1,6 +1,6 @@
 """Japanese and Chinese: Debian's manual pages ingested, and each looked for by the line that says what it is about.
 
-    PYTHONPATH=python:. python bench/manpages.py --url "$(bin/graphrag-server url)" [--pages 300]
+    PYTHONPATH=python:. python bench/manpages.py --url "$(bin/graphrag-server url)" --load [--pages 300]
 
 Known-item retrieval: that line is taken out of the page before it is ingested; Recall@k is the share of pages found
 within the first k, MRR the mean reciprocal rank within ten. "zh_TW -> zh_CN" asks in traditional characters for pages
@@ -64,12 +64,13 @@ def measure(
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
+    arguments.add_argument("--load", action="store_true", help="make the corpora anew first")
     arguments.add_argument("--pages", type=int, default=300, help="of each language, spread over its manual (300)")
     given = arguments.parse_args()
-    manual = {language: pages(run, language) for language in ("ja", "zh_CN", "zh_TW")}
-    manual = {name: found[:: max(1, len(found) // given.pages)][: given.pages] for name, found in manual.items()}
+    whole = {language: pages(run, language) for language in ("ja", "zh_CN", "zh_TW")}
+    manual = {name: found[:: max(1, len(found) // given.pages)][: given.pages] for name, found in whole.items()}
     with psycopg.connect(given.url, autocommit=True) as connection:
-        for language, documents in manual.items():
+        for language, documents in manual.items() if given.load else ():
             seconds = load(connection, f"man-{language}", documents)
             size = sum(len(page.content) for page in documents)
             print(
@@ -82,10 +83,10 @@ def main() -> None:
         )
         for asked, corpus in SETS:
             there = {page.key for page in manual[corpus]}
-            count = Counter(page.description for page in manual[asked])
+            count = Counter(page.description for page in whole[asked])
             questions = {
                 page.description: page.key
-                for page in manual[asked]
+                for page in whole[asked]
                 if page.key in there and count[page.description] == 1
             }
             for mode in MODES:

@@ -89,7 +89,7 @@ SELECT c.name AS corpus,
                  JOIN graphrag.documents d ON d.id = m.document_id
                 WHERE m.relationship_id = r.id) a
          CROSS JOIN LATERAL (
-               SELECT coalesce(pg_catalog.array_agg(DISTINCT u.keyword COLLATE "C"), '{}') AS keywords
+               SELECT coalesce(pg_catalog.array_agg(DISTINCT u.keyword COLLATE "C"), '{}') COLLATE "default" AS keywords
                  FROM graphrag.relationship_mentions m
                  JOIN graphrag.documents d ON d.id = m.document_id
                 CROSS JOIN LATERAL pg_catalog.unnest(m.keywords) AS u (keyword)

@@ -94,7 +94,10 @@ def test_searches_are_logged_where_client_and_corpus_want_it(module_db: Database
     with GraphRAG(module_db.url, corpus, log_queries=True) as rag:
         found = len(rag.search("Ada", mode="bm25"))
         chunks = len(rag.context("Ada", mode="local")["chunks"])
-    assert rows(module_db, sql, corpus) == [("search", "bm25", "Ada", found, True), ("context", "local", "Ada", chunks, False)]
+    assert rows(module_db, sql, corpus) == [
+        ("search", "bm25", "Ada", found, True),
+        ("context", "local", "Ada", chunks, False),
+    ]
 
     async def search() -> None:
         async with AsyncGraphRAG(module_db.url, corpus, log_queries=True) as rag:
@@ -116,7 +119,16 @@ def test_the_command_prints_answer_and_citations_at_one_answers_cost(
     made = json.loads(capsys.readouterr().out)
     assert (made["answer"], made["usage"]["calls"], made["citations"][0]["source_key"]) == (ANSWER, 0, "ada")
     history = json.dumps(HISTORY)
-    arguments = ["--mode", "bm25", "--history", history, "--response-type", "a haiku", "--options", '{"chunk_top_k": 1}']
+    arguments = [
+        "--mode",
+        "bm25",
+        "--history",
+        history,
+        "--response-type",
+        "a haiku",
+        "--options",
+        '{"chunk_top_k": 1}',
+    ]
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, *arguments, QUESTION]) == 0
     assert endpoint.requests[-1].messages[1:3] == HISTORY
     assert endpoint.requests[-1].messages[-1]["content"].endswith("a haiku")

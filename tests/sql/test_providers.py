@@ -171,7 +171,12 @@ def test_azure_is_asked_with_api_key_and_version(db: Database, cluster: Callable
     with Endpoint(key="C.UTF-8") as endpoint:  # what the server's LANG happens to be
         endpoint.reply('{"answer": 42}')
         azure = provider(
-            db, endpoint, api_key_env="LANG", auth="api-key", query={"api-version": "2024-10-21"}, headers={"x-team": "a"}
+            db,
+            endpoint,
+            api_key_env="LANG",
+            auth="api-key",
+            query={"api-version": "2024-10-21"},
+            headers={"x-team": "a"},
         )
         assert faults(work(db, modelled(db, azure), ["a"])) == [None]
         (request,) = endpoint.requests

@@ -51,7 +51,7 @@ def test_llm_usage_adds_up_calls_by_purpose_model_and_day(module_db: Database, e
     older = one(module_db, sql, corpus, "keywords", 2)
     assert (keywords["model"], answers["model"]) == ("model-1", "model-2")
     assert (keywords["calls"], keywords["failures"], answers["calls"], answers["failures"]) == (3, 1, 2, 0)
-    paid = [name for name in ("tokens_in", "tokens_out", "cost")]
+    paid = ["tokens_in", "tokens_out", "cost"]
     unusable = one(
         module_db,
         "SELECT tokens_in, tokens_out, cost FROM graphrag.llm_calls WHERE corpus_id = %s AND error IS NOT NULL",
@@ -133,7 +133,9 @@ def test_graph_growth_says_what_each_day_added(module_db: Database) -> None:
     for key in ("ada", "babbage"):
         put(module_db, corpus, key, STORIES[key])
     work(module_db)
-    module_db.execute("UPDATE graphrag.documents SET indexed_at = now() - interval '3 days' WHERE corpus = %s", [corpus])
+    module_db.execute(
+        "UPDATE graphrag.documents SET indexed_at = now() - interval '3 days' WHERE corpus = %s", [corpus]
+    )
     old = rows(module_db, "SELECT count(*) FROM graphrag.entities WHERE corpus_id = %s", corpus_id(module_db, corpus))
     put(module_db, corpus, "turing", STORIES["turing"])
     work(module_db)
@@ -182,12 +184,18 @@ def test_retention_bounds_age_and_rows(module_db: Database, table: str) -> None:
         "SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"retention": {table: {"days": None, "rows": 0}}})]
     )
     assert value(module_db, "SELECT graphrag.optimize(%s)", corpus)["pruned"][table] == 5
-    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [other, Jsonb({"retention": {table: {"days": None, "rows": None}}})])
+    module_db.execute(
+        "SELECT graphrag.alter_corpus(%s, %s)", [other, Jsonb({"retention": {table: {"days": None, "rows": None}}})]
+    )
     assert value(module_db, "SELECT graphrag.prune(%s)", other)[table] == 0
 
 
 def test_this_months_calls_are_never_pruned(module_db: Database) -> None:
-    corpus = new_corpus(module_db, llm={"provider": "p", "model": "m", "monthly_budget": 10}, retention={"llm_calls": {"rows": 0, "days": 0}})
+    corpus = new_corpus(
+        module_db,
+        llm={"provider": "p", "model": "m", "monthly_budget": 10},
+        retention={"llm_calls": {"rows": 0, "days": 0}},
+    )
     fill(module_db, corpus, "llm_calls", [0, 0, 1])
     assert value(module_db, "SELECT graphrag.prune(%s)", corpus)["llm_calls"] == 1
     assert value(module_db, "SELECT spent FROM graphrag.budgets WHERE corpus = %s", corpus) == 2
@@ -195,7 +203,14 @@ def test_this_months_calls_are_never_pruned(module_db: Database) -> None:
 
 @pytest.mark.parametrize(
     "retention",
-    [7, {"documents": {}}, {"llm_cache": 7}, {"llm_cache": {"weeks": 1}}, {"llm_cache": {"days": -1}}, {"llm_cache": {"rows": "x"}}],
+    [
+        7,
+        {"documents": {}},
+        {"llm_cache": 7},
+        {"llm_cache": {"weeks": 1}},
+        {"llm_cache": {"days": -1}},
+        {"llm_cache": {"rows": "x"}},
+    ],
 )
 def test_a_bad_retention_is_refused(module_db: Database, retention: Any) -> None:
     diag = refused(module_db, "SELECT graphrag.create_corpus('bad', %s)", Jsonb({"retention": retention}))
@@ -207,7 +222,9 @@ def test_a_bad_retention_is_refused(module_db: Database, retention: Any) -> None
 def test_the_cache_forgets_and_the_question_costs_again(module_db: Database, endpoint: Endpoint) -> None:
     corpus = stories(module_db, endpoint)
     ask(module_db, QUESTION, corpus)
-    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"retention": {"llm_cache": {"rows": 0}}})])
+    module_db.execute(
+        "SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"retention": {"llm_cache": {"rows": 0}}})]
+    )
     assert value(module_db, "SELECT graphrag.prune(%s)", corpus)["llm_cache"] == 2
     assert ask(module_db, QUESTION, corpus)[2]["calls"] == 2
 
@@ -228,7 +245,9 @@ def test_the_nlp_extractor_costs_nothing(module_db: Database) -> None:
 
 def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=3, price_output=10)
-    corpus = new_corpus(module_db, llm={"provider": name, "model": "m"}, chunk_token_size=50, chunk_overlap=0, max_gleaning=1)
+    corpus = new_corpus(
+        module_db, llm={"provider": name, "model": "m"}, chunk_token_size=50, chunk_overlap=0, max_gleaning=1
+    )
     for key, content in STORIES.items():
         put(module_db, corpus, key, f"{content} " * 5)
     found = estimate(module_db, corpus, extractor="llm")
@@ -274,7 +293,12 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
 
 @pytest.mark.parametrize(
     ("arguments", "sqlstate"),
-    [({"sample": 0}, "22023"), ({"sample": None}, "22023"), ({"extractor": "magic"}, "22023"), ({"extractor": "llm"}, "55000")],
+    [
+        ({"sample": 0}, "22023"),
+        ({"sample": None}, "22023"),
+        ({"extractor": "magic"}, "22023"),
+        ({"extractor": "llm"}, "55000"),
+    ],
 )
 def test_a_bad_estimate_is_an_error_with_a_hint(module_db: Database, arguments: dict[str, Any], sqlstate: str) -> None:
     corpus = new_corpus(module_db)

@@ -172,7 +172,9 @@ def test_an_answer_torn_anywhere_is_a_fault(text: str) -> None:
         if part is not None:
             # What is whole is as it was: no name, no description is cut.
             assert set(part.entities) <= {"ada lovelace", "engine"}
-            assert all(entity.description in ("Ada wrote notes.", "A machine.", "") for entity in part.entities.values())
+            assert all(
+                entity.description in ("Ada wrote notes.", "A machine.", "") for entity in part.entities.values()
+            )
 
 
 def test_recorded_answers_are_complete_and_torn_ones_faults(shared_data: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from pg_graphrag.llm import limits
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.limits import Breaker, Pace

@@ -7,7 +7,6 @@ import signal
 from collections.abc import AsyncIterator
 
 import pytest
-
 from pg_graphrag.llm.loop import Requests, Stream
 
 

@@ -8,12 +8,12 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
-
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off, clean, count_tokens, retry_after_seconds
+
 from tests.endpoint import Endpoint
 
 KEY = "secret-of-the-test"

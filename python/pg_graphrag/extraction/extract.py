@@ -8,8 +8,8 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import parse, salvage
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
-from pg_graphrag.llm.requests import ChatRequest, Reply
 from pg_graphrag.llm.prompts import render
+from pg_graphrag.llm.requests import ChatRequest, Reply
 from pg_graphrag.text.sentences import ends
 
 # By the errors an item already has: the same question gets another answer only at another temperature.

@@ -17,8 +17,8 @@ from pg_graphrag.extraction.records import clean
 from pg_graphrag.graph.descriptions import TABLES
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.requests import ChatRequest, Reply
 from pg_graphrag.llm.prompts import render
+from pg_graphrag.llm.requests import ChatRequest, Reply
 from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.

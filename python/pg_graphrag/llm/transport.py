@@ -181,7 +181,9 @@ def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any],
         )
     if status < 400:
         return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
-    return ProviderFault(f"{where}: {said}", retry_after=retry_after_seconds(error.response.headers.get("retry-after", "")))
+    return ProviderFault(
+        f"{where}: {said}", retry_after=retry_after_seconds(error.response.headers.get("retry-after", ""))
+    )
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."

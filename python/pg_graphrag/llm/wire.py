@@ -142,7 +142,10 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
     prompt = json.dumps(list(call.messages), ensure_ascii=False)
     stated = usage if isinstance(usage, dict) else {}
-    tokens_in, tokens_out = count_tokens(stated.get("prompt_tokens"), prompt), count_tokens(stated.get("completion_tokens"), text)
+    tokens_in, tokens_out = (
+        count_tokens(stated.get("prompt_tokens"), prompt),
+        count_tokens(stated.get("completion_tokens"), text),
+    )
     yield Completion(text, clean(str(reason)), tokens_in, tokens_out)
 
 

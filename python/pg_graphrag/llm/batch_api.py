@@ -119,14 +119,22 @@ async def delete_file(provider: Provider, key: str | None, file: str) -> None:
         await _ask(provider, key, f"/files/{_quoted(file)}", {}, method="delete")
 
 
-async def results(provider: Provider, key: str | None, file: str, asked: dict[str, dict[str, Any]]) -> dict[str, Line]:
-    """Return {custom_id: what became of it} of a result or error file; `asked`: {custom_id: body of the request}."""
+async def results(
+    provider: Provider, key: str | None, file: str, asked: dict[str, dict[str, Any]], strict: bool
+) -> dict[str, Line]:
+    """Return {custom_id: what became of it} of a result or error file; `asked`: {custom_id: body of the request}.
+
+    `strict`: a line that is not the API's makes the whole a `ProviderFault`, since a page of a proxy, or the half of a
+    file, would cost all answers; else it is left out.
+    """
     found: dict[str, Line] = {}
     async for text in _lines(provider, key, f"/files/{_quoted(file)}/content"):
         try:
             one = json.loads(text)
             name = one["custom_id"]
         except (ValueError, KeyError, TypeError, RecursionError):
+            if strict:
+                raise ProviderFault(f'provider "{provider.name}" sent results that are not the API\'s') from None
             continue
         if name in asked:
             found[name] = _line(provider, one, asked[name])

@@ -507,8 +507,8 @@ def test_the_batch_of_a_dropped_corpus_is_cancelled_and_its_files_deleted(
 
 def test_what_is_on_its_way_counts_against_the_budget(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.batches.hold = True
-    # Each request is estimated at about 0.1 (a thousand tokens or so at 100 the million).
-    corpus = batched(module_db, endpoint, {"monthly_budget": 0.1}, price_input=100, price_output=0)
+    # Each request is estimated at about 0.018: some 370 tokens at 50 the million.
+    corpus = batched(module_db, endpoint, {"monthly_budget": 0.05}, price_input=100, price_output=0)
     put_all(module_db, corpus, STORIES)
     until(module_db, corpus, lambda: batch_states(module_db, corpus) == ["open"])
     number = corpus_id(module_db, corpus)
@@ -516,8 +516,8 @@ def test_what_is_on_its_way_counts_against_the_budget(module_db: Database, endpo
         module_db, "SELECT estimate FROM graphrag.llm_batch_requests WHERE corpus_id = %s ORDER BY id", number
     )
     assert 1 <= len(estimates) < 5
-    assert sum(estimate for (estimate,) in estimates) >= 0.1
-    assert sum(estimate for (estimate,) in estimates[:-1]) < 0.1
+    assert sum(estimate for (estimate,) in estimates) >= 0.05
+    assert sum(estimate for (estimate,) in estimates[:-1]) < 0.05
     held = (
         "SELECT count(*) FROM graphrag.jobs WHERE corpus_id = %s AND last_error LIKE 'BudgetReached%%' AND errors = 0"
     )
@@ -534,6 +534,39 @@ def test_a_provider_that_is_told_to_batch_no_more_is_asked_at_once(module_db: Da
     settle(module_db, corpus)
     assert all_indexed(module_db, corpus)
     assert requests(endpoint) == Counter({"POST /chat/completions": 5})
+
+
+def test_what_a_dropped_provider_had_is_asked_of_the_next_one(module_db: Database, endpoint: Endpoint) -> None:
+    endpoint.batches.hold = True
+    corpus = batched(module_db, endpoint)
+    sent(module_db, corpus)
+    name = value(module_db, "SELECT options #>> '{llm,provider}' FROM graphrag.corpora WHERE name = %s", corpus)
+    other = provider(module_db, endpoint, batch=True)
+    models = json.dumps({"llm": {"provider": other, "model": "m"}})
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, models])
+    module_db.execute("SELECT graphrag.drop_provider(%s)", [name])
+    endpoint.batches.hold = False
+    settle(module_db, corpus)
+    assert all_indexed(module_db, corpus)
+    states = "SELECT provider, state FROM graphrag.llm_batches WHERE corpus_id = %s ORDER BY id"
+    assert rows(module_db, states, corpus_id(module_db, corpus)) == [(name, "failed"), (other, "done")]
+
+
+def test_several_workers_ask_everything_once(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = batched(module_db, endpoint, max_gleaning=1)
+    put_all(module_db, corpus, {f"d{n}": f"Ada Lovelace met person {n} in London." for n in range(80)})
+    number = corpus_id(module_db, corpus)
+    for _ in range(30):
+        module_db.execute("UPDATE graphrag.llm_batches SET next_poll_at = now() - interval '1 s'")
+        module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE state = 'pending' AND kind = 'batch'")
+        assert [one.finish() for one in [worker(module_db.url) for _ in range(3)]] == [None] * 3
+        if all_indexed(module_db, corpus):
+            break
+    settle(module_db, corpus)
+    assert all_indexed(module_db, corpus)
+    assert len({json.dumps(line["body"]["messages"]) for line in lines(endpoint)}) == len(lines(endpoint)) == 160
+    calls = "SELECT count(*), count(error) FROM graphrag.llm_calls WHERE corpus_id = %s"
+    assert rows(module_db, calls, number) == [(160, 0)]
 
 
 def test_summaries_go_through_batches_too(module_db: Database, endpoint: Endpoint) -> None:

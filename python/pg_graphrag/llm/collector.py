@@ -27,6 +27,7 @@ class _Known:
 
     id: int
     state: str
+    provider: str
     faults: int = 0
     reply: str | None = None
     cut_off: bool = False
@@ -52,7 +53,7 @@ class Collector:
     def look(self, keys: Sequence[str]) -> None:
         """Learn what is known of requests, before `ask` is called for them."""
         rows = self._db.query(
-            "SELECT r.key, r.id, r.state, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
+            "SELECT r.key, r.id, r.state, r.provider, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
             "  FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.key = ANY ($2)",
             ["int4", "text[]"],
             [self._corpus.id, [key for key in keys if key not in self._known]],
@@ -71,7 +72,8 @@ class Collector:
             return self._answer(known, request, model, key)
         if known is not None and known.state == "spoiled" and known.faults >= MAX_FAULTS:
             return ItemFault(known.error or "", raw=known.reply or "")
-        if known is None or known.state == "spoiled":
+        elsewhere = known is not None and known.state == "unsent" and known.provider != provider.name
+        if known is None or known.state == "spoiled" or elsewhere:
             if fault is None:
                 fault = self._over_budget()
             if fault is not None:
@@ -91,7 +93,7 @@ class Collector:
                 estimate,
             )
             self._ahead = (self._ahead or 0.0) + estimate
-            self._known[key] = _Known(0, "unsent")
+            self._known[key] = _Known(0, "unsent", provider.name)
         self._waited_for = True
         return Waiting(f'the answer comes by the batch API of provider "{provider.name}"', [key])
 
@@ -162,7 +164,8 @@ class Collector:
                 " AS u (key, provider, model, purpose, messages, schema, temperature, estimate)"
                 " ON CONFLICT (corpus_id, key) DO UPDATE SET state = 'unsent', provider = excluded.provider,"
                 " temperature = excluded.temperature, tries = 0, not_before = pg_catalog.now(), reply = NULL,"
-                " cut_off = false, error = NULL, call_id = NULL WHERE r.state = 'spoiled'",
+                " cut_off = false, error = NULL, call_id = NULL"
+                " WHERE r.state = 'spoiled' OR (r.state = 'unsent' AND r.provider <> excluded.provider)",
                 ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "float8[]"],
                 [self._corpus.id, *columns([row for _, row in sorted(self._new.items())])],
             )

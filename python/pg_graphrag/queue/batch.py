@@ -136,21 +136,17 @@ def carry(db: Database, corpus: Corpus, job: Row) -> bool:
 
 def _begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
     """Put what was collected together into batches; return (whether it waits for more to come, their ids)."""
-    begun: set[int] = set()
     lock(db, corpus_id)
-    rows = db.query(
-        "SELECT r.id, r.provider, r.model, pg_catalog.octet_length(r.messages::text) + 4000 AS bytes,"
-        " r.created_at < pg_catalog.now() - $2 * interval '1 second' AS old"
-        f"  FROM graphrag.llm_batch_requests r JOIN ({_WANTED} AND j.state <> 'failed') w ON w.key = r.key"
-        " WHERE r.corpus_id = $1 AND r.state = 'unsent' AND r.not_before <= pg_catalog.now()"
-        " ORDER BY r.provider, r.model, r.id",
+    groups = db.query(
+        "SELECT r.provider, r.model, pg_catalog.count(*) AS n,"
+        " pg_catalog.min(r.created_at) < pg_catalog.now() - $2 * interval '1 second' AS old"
+        "  FROM graphrag.llm_batch_requests r"
+        " WHERE r.corpus_id = $1 AND r.state = 'unsent' AND r.not_before <= pg_catalog.now() GROUP BY 1, 2 ORDER BY 1, 2",
         ["int4", "int4"],
         [corpus_id, COLLECT_SECONDS],
     )
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["provider"], row["model"]), []).append(row)
-    expecting = bool(rows) and bool(
+    more, begun = False, set[int]()
+    expecting = bool(groups) and bool(
         db.query(
             "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'summarize')"
             " AND j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now() LIMIT 1",
@@ -158,28 +154,34 @@ def _begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
             [corpus_id],
         )
     )
-    more = False
-    for (name, model), group in groups.items():
+    for group in groups:
         try:
-            provider = load(db, name)
+            provider = load(db, group["provider"])
         except GraphRAGError:
             continue
         if not provider.batch:  # not any more: who waits asks by itself
             continue
-        for part in _parts(group, provider.batch_requests):
-            if expecting and len(part) < provider.batch_requests and not any(row["old"] for row in part):
-                more = True
-                continue
-            begun.add(_new(db, corpus_id, name, model, [row["id"] for row in part]))
+        if expecting and group["n"] < provider.batch_requests and not group["old"]:
+            more = True
+            continue
+        rows = db.query(
+            "SELECT r.id, pg_catalog.octet_length(r.messages::text) + 4000 AS bytes FROM graphrag.llm_batch_requests r"
+            f" JOIN ({_WANTED} AND j.state <> 'failed') w ON w.key = r.key WHERE r.corpus_id = $1 AND r.state = 'unsent'"
+            " AND r.not_before <= pg_catalog.now() AND r.provider = $2 AND r.model = $3 ORDER BY r.id",
+            ["int4", "text", "text"],
+            [corpus_id, group["provider"], group["model"]],
+        )
+        for part in _parts(rows, provider.batch_requests):
+            begun.add(_new(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
     db.commit()
     return more, begun
 
 
 def _parts(rows: Sequence[Row], most: int) -> list[list[Row]]:
-    parts: list[list[Row]] = [[]]
+    parts: list[list[Row]] = []
     size = 0
     for row in rows:
-        if parts[-1] and (len(parts[-1]) >= most or size + row["bytes"] > MAX_FILE_BYTES):
+        if not parts or (len(parts[-1]) >= most or size + row["bytes"] > MAX_FILE_BYTES):
             parts.append([])
             size = 0
         parts[-1].append(row)
@@ -347,7 +349,8 @@ def _written(
 ) -> None:
     """Write down what became of a batch, and what it cost; wake who waits for it. One transaction.
 
-    `full`: the endpoint had no room for it, which is no fault of its requests.
+    `endpoint` is None where the provider is gone: another one has to be asked. `full`: the endpoint had no room for it,
+    which is no fault of its requests.
     """
     corpus_id = batch["corpus_id"]
     lock(db, corpus_id)
@@ -387,9 +390,9 @@ def _written(
         "SELECT j.id FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.state = 'pending' AND j.payload ? 'waiting' AND EXISTS"
         " (SELECT FROM pg_catalog.jsonb_array_elements_text(j.payload -> 'waiting') AS k (key)"
         '    JOIN graphrag.llm_batch_requests r ON r.corpus_id = $1 AND r.key = k.key COLLATE "C"'
-        "   WHERE r.state = 'answered') FOR UPDATE SKIP LOCKED)",
-        ["int4"],
-        [corpus_id],
+        "   WHERE r.state = 'answered' OR $2) FOR UPDATE SKIP LOCKED)",
+        ["int4", "bool"],
+        [corpus_id, endpoint is None],
     )
     _set(
         db,
@@ -496,6 +499,8 @@ def _left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
 
     Requests that no job wants any more are forgotten, unless there is one that has not looked yet.
     """
+    if more:
+        return Waiting("requests are being collected", seconds=1.0)
     lock(db, corpus_id)
     db.query(
         "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state <> 'sent'"
@@ -522,7 +527,7 @@ def _left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
     )
     if not row["requests"] and not row["batches"]:
         return None
-    seconds = 1.0 if more else max(1.0, MAX_LOOK if row["seconds"] is None else float(row["seconds"]))
+    seconds = max(1.0, MAX_LOOK if row["seconds"] is None else float(row["seconds"]))
     return Waiting(f"{row['requests']} requests wait for {row['batches']} batches", seconds=seconds)
 
 

@@ -302,10 +302,6 @@ def test_a_prompt_that_is_too_long_is_split(module_db: Database, endpoint: Endpo
     settle(module_db, corpus)
     assert all_indexed(module_db, corpus)
     assert [line["body"]["messages"][-1]["content"].count("met friend") for line in lines(endpoint)] == [20, 10, 10]
-    endpoint.forget()
-    module_db.execute("UPDATE graphrag.documents SET indexed_hash = NULL WHERE corpus = %s", [corpus])
-    settle(module_db, corpus)
-    assert requests(endpoint) == Counter(), "also that it was too long is remembered"
 
 
 def test_a_field_that_the_model_does_not_know_is_left_out(module_db: Database, endpoint: Endpoint) -> None:

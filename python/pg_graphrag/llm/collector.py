@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, Waiting
-from pg_graphrag.llm.ledger import TOO_LONG, Ledger, cost
+from pg_graphrag.llm.ledger import Ledger, cost
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
@@ -70,6 +70,9 @@ class Collector:
         known = self._known.get(key)
         if known is not None and known.state == "answered":
             return self._answer(known, request, model, key)
+        if known is not None and known.state == "spoiled" and known.too_long:
+            # Its parts are on their way.
+            return ContextTooLong(known.error or "")
         if known is not None and known.state == "spoiled" and known.faults >= MAX_FAULTS:
             return ItemFault(known.error or "", raw=known.reply or "")
         elsewhere = known is not None and known.state == "unsent" and known.provider != provider.name
@@ -101,9 +104,7 @@ class Collector:
         fault: ItemFault
         try:
             if known.too_long:
-                self._ledger.keep(key, request.role, model, TOO_LONG)
-                self._read.append(known.id)
-                return ContextTooLong(known.error or "", raw=known.reply or "")
+                raise ContextTooLong(known.error or "", raw=known.reply or "")
             if known.error is not None:
                 raise ItemFault(known.error, raw=known.reply or "")
             text = known.reply or ""

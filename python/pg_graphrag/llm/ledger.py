@@ -45,8 +45,6 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
     return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
 
 
-# Kept as the answer to a prompt that does not fit: asked again tomorrow, it would be refused again. No answer is empty.
-TOO_LONG = ""
 # What this session knows of a corpus' month: (when it was read, what was spent then and by this session since).
 BUDGET_SECONDS = 5.0
 _spent: dict[int, tuple[float, float]] = {}

@@ -497,7 +497,8 @@ def _clear(db: Database, endpoint: _Endpoint, batch: Row, made: dict[str, Any] |
 def _left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
     """Return what there is to wait for; None: nothing, and the lock is held until the job is gone.
 
-    Requests that no job wants any more are forgotten, unless there is one that has not looked yet.
+    Requests that no job wants any more are forgotten, unless there is one that has not looked yet; prompts that were too
+    long, when there is none at all: who waits for the parts will ask for the whole first.
     """
     if more:
         return Waiting("requests are being collected", seconds=1.0)
@@ -505,8 +506,9 @@ def _left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
     db.query(
         "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state <> 'sent'"
         f" AND NOT EXISTS (SELECT FROM ({_WANTED}) w WHERE w.key = r.key)"
-        " AND (r.created_at < pg_catalog.now() - interval '1 day' OR NOT EXISTS (SELECT FROM graphrag.jobs o"
-        " WHERE o.corpus_id = $1 AND o.kind IN ('index', 'summarize') AND o.state <> 'failed' AND NOT o.payload ? 'waiting'))",
+        " AND (r.created_at < pg_catalog.now() - CASE WHEN r.too_long THEN interval '30 days' ELSE interval '1 day' END"
+        " OR NOT EXISTS (SELECT FROM graphrag.jobs o WHERE o.corpus_id = $1 AND o.kind IN ('index', 'summarize')"
+        " AND o.state <> 'failed' AND (r.too_long OR NOT o.payload ? 'waiting')))",
         ["int4"],
         [corpus_id],
     )

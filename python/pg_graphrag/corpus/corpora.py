@@ -86,7 +86,9 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     _check_providers(db, new)
     pinned = changed(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
-    if pinned and (corpus.space is not None or db.query(filled, ["int4"], [corpus.id])):
+    # Vectors outlive the documents.
+    spaced = "embedding" in pinned and corpus.space is not None
+    if pinned and (spaced or db.query(filled, ["int4"], [corpus.id])):
         raise GraphRAGError(
             f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
             sqlstate="55000",

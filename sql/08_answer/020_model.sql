@@ -29,3 +29,13 @@ return call(plpy, "@extversion@", "answer.streams:next_piece", stream)
 $$;
 REVOKE ALL ON FUNCTION graphrag._model_next(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._model_next(text) IS 'The next piece of an answer, when it has come; null: that was all';
+
+-- As _model, and SECURITY DEFINER for the same reason: the vectors of a query's texts. Writes nothing: search() is read only.
+CREATE FUNCTION graphrag._embed(corpus_id int, texts text[], OUT vectors bytea, OUT usage jsonb)
+LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.door:embed", corpus_id, texts)
+$$;
+REVOKE ALL ON FUNCTION graphrag._embed(int, text[]) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._embed(int, text[]) IS 'Vectors of up to 32 texts by the embedding model of a corpus whose model is at an endpoint: float32, little-endian, row by row; and what they cost';

@@ -67,7 +67,7 @@ def extract(
     for (_, made, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
             other = failed.get(made.id, result)
-            failed[made.id] = min(other, result, key=_weight)
+            failed[made.id] = min(other, result, key=weight)
             if isinstance(other, Waiting) and isinstance(result, Waiting):
                 failed[made.id] = other.with_keys(result)
     for (document, made, piece), found in zip(pieces, results, strict=True):
@@ -76,7 +76,7 @@ def extract(
     return failed
 
 
-def _weight(fault: GraphRAGError) -> int:
+def weight(fault: GraphRAGError) -> int:
     """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
     if isinstance(fault, ProviderFault):
         return 0 if fault.permanent else 2

@@ -215,7 +215,7 @@ def retrieve(url: str, questions: list[Any], result: Result) -> None:
 
 def ensure_venv() -> Path:
     """Return the Python of a venv that holds LightRAG, made once, in the cache."""
-    digest = hashlib.sha256(" ".join((sys.version, sys.executable, *REQUIREMENTS)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *REQUIREMENTS)).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
     venv = cache / f"lightrag-{digest}"
     python = venv / "bin/python"
@@ -249,6 +249,9 @@ def lightrag(
     }
     python = ensure_venv()
     with database(url, "bench_lightrag_peer") as own:
+        with psycopg.connect(own, autocommit=True) as connection:
+            # LightRAG does not load AGE in each of its sessions: without this, documents fail.
+            connection.execute("ALTER DATABASE bench_lightrag_peer SET session_preload_libraries = 'age'")
         parts = urlsplit(own)
         surroundings = {
             **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PG_GRAPHRAG_HOME")},

@@ -39,6 +39,10 @@ class Words:
         self._numbers: dict[str, int] = {}
         self._words: list[str] = []
 
+    def __deepcopy__(self, _: Any) -> "Words":
+        # LightRAG copies its settings for every chunk, with all that is in them; nobody's tokenizer should be.
+        return self
+
     def encode(self, text: str) -> list[int]:
         tokens = []
         for word in re.findall(r"\S+\s*|\s+", text):
@@ -60,7 +64,7 @@ class Models:
         self.waited = 0.0
 
     def __deepcopy__(self, _: Any) -> "Models":
-        # LightRAG copies its settings, functions included.
+        # Likewise.
         return self
 
     async def chat(

@@ -18,3 +18,13 @@ return call(plpy, "@extversion@", "answer.door:model_stream", corpus_id, task, a
 $$;
 REVOKE ALL ON FUNCTION graphrag._model_stream(int, text, jsonb, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._model_stream(int, text, jsonb, boolean) IS 'The answer of a task in pieces, as they come';
+
+-- As _model, and SECURITY DEFINER for the same reason: the vectors of a query's texts. Writes nothing: search() is read only.
+CREATE FUNCTION graphrag._embed(corpus_id int, texts text[], OUT vectors bytea, OUT usage jsonb)
+LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.door:embed", corpus_id, texts)
+$$;
+REVOKE ALL ON FUNCTION graphrag._embed(int, text[]) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._embed(int, text[]) IS 'Vectors of up to 32 texts by the embedding model of a corpus whose model is at an endpoint: float32, little-endian, row by row; and what they cost';

@@ -22,6 +22,9 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
     GET DIAGNOSTICS queued = ROW_COUNT;
+    INSERT INTO graphrag.jobs (corpus_id, kind)
+    SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
+        ON CONFLICT DO NOTHING;
     PERFORM graphrag._queue_attached();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);

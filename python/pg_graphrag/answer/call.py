@@ -41,6 +41,17 @@ def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, A
             cursor.close()
 
 
+def embed_texts(db: Database, corpus: Corpus, texts: list[str]) -> tuple[bytes, dict[str, Any]]:
+    """Have texts embedded at the corpus' endpoint; return (float32 row by row, usage)."""
+    try:
+        row = db.query(
+            "SELECT e.vectors, e.usage FROM graphrag._embed($1, $2) e", ["int4", "text[]"], [corpus.id, texts]
+        )[0]
+    except Exception as error:
+        raise _as_told(error) from None
+    return row["vectors"], json.loads(row["usage"])
+
+
 def _as_told(error: Exception) -> Exception:
     """The door's own error out of what SPI made of it; any other, query cancel among them, as it is.
 

@@ -1,4 +1,4 @@
-"""The one way of readers to a corpus' models: graphrag._model and graphrag._model_stream, with the owner's rights.
+"""The one way of readers to a corpus' models: graphrag._model, _model_stream and _embed, with the owner's rights.
 
 A reader may neither see providers nor write caches and accounts, and yet search and ask. What passes is a task of
 `pg_graphrag.answer.tasks` with its arguments, and its outcome. Of a fault, only who belongs to the owner is told what the
@@ -12,6 +12,7 @@ from typing import Any
 from pg_graphrag.answer import tasks
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import ChatRequest, Reply, Task
@@ -50,9 +51,42 @@ def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | N
             if piece:
                 yield piece
     except GraphRAGError as fault:
-        shown = _shown(db, corpus, request.role, fault)
-        message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
-        raise GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"]) from None
+        raise _told(_shown(db, corpus, request.role, fault)) from None
+
+
+# Texts of one query, and characters of each: models see no more.
+MAX_TEXTS = 32
+MAX_CHARACTERS = 8000
+
+
+def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes, str]:
+    """Return (the vectors of texts by the corpus' embedding model at an endpoint, float32 row by row; usage as JSON).
+
+    Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+    """
+    corpus = by_id(db, corpus_id)
+    if corpus is None or corpus.options.embedding.local:
+        raise GraphRAGError(
+            f"corpus number {corpus_id} has no embedding model at an endpoint", sqlstate="55000", hint="Search again."
+        )
+    if not texts or len(texts) > MAX_TEXTS or not all(texts):
+        raise GraphRAGError(
+            f"1 to {MAX_TEXTS} texts are embedded at once, none of them empty", hint="Give fewer texts."
+        )
+    gateway = Gateway(db, corpus, worker=False, writes=False)
+    try:
+        made = gateway.one(embedding(corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
+        for vector in made:
+            if isinstance(vector, GraphRAGError):
+                raise vector
+    except GraphRAGError as fault:
+        raise _told(_shown(db, corpus, "embedding", fault)) from None
+    return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
+
+
+def _told(shown: dict[str, str | None]) -> GraphRAGError:
+    message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
+    return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
 
 
 def _asked(db: Database, corpus_id: int, task: str | None, arguments: str | None) -> tuple[Corpus, ChatRequest]:

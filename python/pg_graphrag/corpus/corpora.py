@@ -76,17 +76,21 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
     given = _object(options)
-    stored = json.loads(
-        str(db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"])
-    )
+    # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
+    locked = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored = json.loads(str(db.query(locked, ["int4"], [corpus.id])[0]["options"]))
+    corpus = find(db, name)
     merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
     new = parse(merged)
     pinned = changed(corpus.options, new, PINNED)
-    if pinned and db.query("SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+    filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
+    if pinned and (corpus.space is not None or db.query(filled, ["int4"], [corpus.id])):
         raise GraphRAGError(
             f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
             sqlstate="55000",
-            hint="Create a new corpus with that option and insert the documents there.",
+            hint="Call graphrag.reembed(corpus, embedding)."
+            if pinned[0] == "embedding"
+            else "Create a new corpus with that option and insert the documents there.",
         )
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
@@ -121,7 +125,11 @@ def drop(db: Database, name: str | None) -> None:
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
-    db.query("SELECT graphrag._drop_spaces($1)", ["int4"], [corpus.id])
+    db.query(
+        "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
+    )
     for statement in _DROP:
         db.query(statement, ["int4"], [corpus.id])
 

@@ -213,7 +213,7 @@ class Gateway:
         started: float,
         fault: GraphRAGError | None,
     ) -> None:
-        purpose = "embed" if isinstance(request, EmbedRequest) else "rerank"
+        purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message

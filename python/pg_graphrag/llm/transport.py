@@ -24,6 +24,8 @@ _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many
 _OPTIONAL = (
     (re.compile(r"response_format|json_schema|json_object|structured output", re.I), "response_format"),
     (re.compile(r"temperature", re.I), "temperature"),
+    (re.compile(r"dimensions|matryoshka", re.I), "dimensions"),
+    (re.compile(r"encoding_format", re.I), "encoding_format"),
 )
 # What PostgreSQL's text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")

@@ -192,9 +192,17 @@ async def embed(
     ItemFault
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
-    body = {"model": model, "input": list(texts), "encoding_format": "float"} | provider.embedding_request
-    body = {name: value for name, value in body.items() if value is not None}
-    reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
+    asked = {"model": model, "input": list(texts), "encoding_format": "float", "dimensions": dimensions}
+    asked |= provider.embedding_request
+    while True:
+        # Only some models can shorten their vectors; what comes is checked in any case.
+        refused = _refused.get((provider.base_url, model), frozenset())
+        body = {name: value for name, value in asked.items() if value is not None and name not in refused}
+        try:
+            reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
+            break
+        except FieldRefused as error:
+            _refused[provider.base_url, model] = refused | {error.field}
     try:
         rows: list[Any] = [None] * len(texts)
         for place, item in enumerate(reply["data"]):

@@ -66,14 +66,14 @@ def extract(
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
     for (_, made, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
-            failed[made.id] = min(failed.get(made.id, result), result, key=_weight)
+            failed[made.id] = min(failed.get(made.id, result), result, key=weight)
     for (document, made, piece), found in zip(pieces, results, strict=True):
         if made.id not in failed:
             add_mentions(piece, document["content"], found, ranks.count)
     return failed
 
 
-def _weight(fault: GraphRAGError) -> int:
+def weight(fault: GraphRAGError) -> int:
     """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
     if isinstance(fault, ProviderFault):
         return 0 if fault.permanent else 2

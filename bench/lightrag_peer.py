@@ -132,10 +132,11 @@ async def _retrieve(rag: LightRAG, models: Models, task: dict[str, Any], mode: s
             )
             models.waited, start = 0.0, time.perf_counter()
             context = await rag.aquery(question, given)
+            seconds = time.perf_counter() - start
             if not context:
                 raise SystemExit(f"LightRAG has no context for {question!r} in mode {mode}")
             if asked_before:
-                taken.append((time.perf_counter() - start, models.waited))
+                taken.append((seconds, models.waited))
     return taken
 
 

@@ -116,6 +116,9 @@ class Progress:
     jobs: int
     leased: int
     oldest_pending: datetime | None
+    waiting: int
+    waiting_until: datetime | None
+    waiting_for: str | None
     replication_lag: timedelta | None
 
 

@@ -60,6 +60,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
     if not name:
         raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
     parsed = parse(_object(options))
+    _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
     ranks = tokenizer(parsed.tokenizer)
@@ -82,6 +83,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     corpus = find(db, name)
     merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
     new = parse(merged)
+    _check_providers(db, new)
     pinned = changed(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
     if pinned and (corpus.space is not None or db.query(filled, ["int4"], [corpus.id])):
@@ -115,6 +117,19 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
             ["int4"],
             [corpus.id],
         )
+
+
+def _check_providers(db: Database, options: Options) -> None:
+    """Refuse a provider that there is none of: found out now rather than by the first document."""
+    named = options.providers()
+    rows = db.query("SELECT p.name FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [sorted(named)])
+    known = {str(row["name"]) for row in rows}
+    for name, option in sorted(named.items()):
+        if name not in known:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" does not exist',
+                hint="Make it first, with graphrag.set_provider(…).",
+            )
 
 
 def drop(db: Database, name: str | None) -> None:

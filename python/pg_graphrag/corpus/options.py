@@ -113,6 +113,15 @@ class Options:
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
 
+    def providers(self) -> dict[str, str]:
+        """Return the names of the providers that are referred to, each with an option that does."""
+        named = {
+            "embedding.provider": None if self.embedding.provider == "local" else self.embedding.provider,
+            "llm.provider": self.llm.provider,
+            "rerank.provider": self.rerank.provider,
+        } | {f"llm.roles.{role}.provider": given.get("provider") for role, given in self.llm.roles.items()}
+        return {name: option for option, name in named.items() if name}
+
 
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")

@@ -14,7 +14,7 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.ledger import Ledger, cache_key
 from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
@@ -29,8 +29,6 @@ POLL_SECONDS = 0.1
 SAVE_SECONDS = 1.0
 # Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
-# Kept as the answer to a prompt that does not fit: asked again tomorrow, it would be refused again. No answer is empty.
-_TOO_LONG = ""
 INTERACTIVE_SECONDS = 20.0
 
 
@@ -319,10 +317,7 @@ class _Run:
         for number, request, endpoint, model, key in new:
             if isinstance(request, ChatRequest) and key in known:
                 try:
-                    if known[key] == _TOO_LONG:
-                        ready.append((number, ContextTooLong(f'the prompt is too long for model "{model}"')))
-                    else:
-                        ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
+                    ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
                     gateway.usage.cache_hits += 1
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
@@ -396,8 +391,6 @@ class _Run:
         fault: GraphRAGError | None = error
         if error is not None:
             replies = [(number, error) for number, _ in sending.waiting]
-            if isinstance(error, ContextTooLong) and isinstance(request, ChatRequest) and request.cacheable:
-                gateway._ledger.keep(sending.key, request.role, sending.model, _TOO_LONG)
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]

@@ -127,9 +127,13 @@ async def sent(provider: Provider, api_key: str | None, path: str, body: dict[st
 async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int) -> Any:
     """Return the JSON of a response within the provider's time-out and `limit` bytes."""
 
+    answered = False
+
     async def read() -> bytes:
+        nonlocal answered
         data = bytearray()
         async with sent(provider, api_key, path, body) as response:
+            answered = True
             async for piece in response.iter_bytes():
                 data += piece
                 if len(data) > limit:
@@ -142,7 +146,8 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
     try:
         data = await asyncio.wait_for(read(), provider.timeout)
     except TimeoutError:
-        raise ProviderFault(f'provider "{provider.name}" did not finish within {provider.timeout:g} s') from None
+        missed = "finish" if answered else "answer"
+        raise ProviderFault(f'provider "{provider.name}" did not {missed} within {provider.timeout:g} s') from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:

@@ -137,7 +137,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             yield piece
     text = "".join(pieces)
     if not reason:
-        raise ProviderFault(f'provider "{provider.name}" broke off its answer')
+        raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
     if not text.strip():
         raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
     prompt = json.dumps(list(call.messages), ensure_ascii=False)

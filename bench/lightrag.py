@@ -1,11 +1,11 @@
 """Side by side with LightRAG, in one run: ingestion with recorded extraction, and context in four modes.
 
-    PYTHONPATH=python:. python bench/lightrag.py --url "$(bin/graphrag-server url postgres)" [--documents 300] [--full]
+    PYTHONPATH=python:. python bench/lightrag.py --url "$(bin/graphrag-server url postgres)" [--documents 100]
 
 MuSiQue passages; their recorded OpenIE output is served by tests/endpoint to every system in the form its prompt asks
 for, and so is one hash embedder: what is timed is the systems' own work, not a model's. Systems: pg_graphrag with one
-and two workers, LightRAG on PostgreSQL (pgvector and AGE, the same server) and LightRAG on its default files. LightRAG
-is installed, in a pinned version, into a venv of its own in the cache; nothing else uses it. The databases that the run
+and two workers (also on all passages), LightRAG on PostgreSQL (pgvector and AGE, the same server) and LightRAG on its
+default files. LightRAG is installed, in a pinned version, into a venv of its own in the cache; nothing else uses it. The databases that the run
 makes on the server are dropped again.
 
 Context: each system is asked everything twice, and the second time counts; keywords are given, so that no system asks
@@ -20,6 +20,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -249,7 +250,7 @@ def lightrag(
     questions: list[Any],
     gleaning: int,
 ) -> Result:
-    task = {
+    task: dict[str, Any] = {
         "store": store,
         "endpoint": endpoint.url,
         "documents": documents,
@@ -259,45 +260,51 @@ def lightrag(
         "concurrency": CONCURRENCY,
         "gleaning": gleaning,
     }
-    python = ensure_venv()
-    with database(url, "bench_lightrag_peer") as own:
+    with database(url, "bench_lightrag_peer") as own, tempfile.TemporaryDirectory() as folder:
         with psycopg.connect(own, autocommit=True) as connection:
             # LightRAG does not load AGE in each of its sessions: without this, documents fail.
             connection.execute("ALTER DATABASE bench_lightrag_peer SET session_preload_libraries = 'age'")
-        parts = urlsplit(own)
-        surroundings = {
-            **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PG_GRAPHRAG_HOME")},
-            "POSTGRES_HOST": str(parts.hostname),
-            "POSTGRES_PORT": str(parts.port or 5432),
-            "POSTGRES_USER": unquote(parts.username or ""),
-            "POSTGRES_PASSWORD": unquote(parts.password or ""),
-            "POSTGRES_DATABASE": parts.path[1:],
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-        }
+        task["folder"] = folder
         asked, used = endpoint.requests(), server_cpu(server)
-        done = subprocess.run(
-            [python, "-P", ROOT / "bench/lightrag_peer.py"],
-            input=json.dumps(task),
-            stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
-            text=True,
-            check=True,
-            env=surroundings,
-        )
+        made = peer_step(own, task | {"step": "ingest"})
         used = None if used is None else (server_cpu(server) or 0.0) - used
         asked = less(endpoint.requests(), asked)
-    made = json.loads(done.stdout)
+        modes = peer_step(own, task | {"step": "retrieve"})
     return Result(
         f"LightRAG {LIGHTRAG} on {'PostgreSQL' if store == 'postgresql' else 'files'}",
         len(documents),
         made["seconds"],
-        None if used is None else made["client_cpu"] + used,
+        None if used is None else made["cpu"] + used,
         made["failed"],
         asked,
-        {mode: [taken - embedding for taken, embedding in times] for mode, times in made["modes"].items()},
-        [embedding for times in made["modes"].values() for _, embedding in times],
+        {mode: [taken - embedding for taken, embedding in times] for mode, times in modes.items()},
+        [embedding for times in modes.values() for _, embedding in times],
     )
+
+
+def peer_step(url: str, task: dict[str, Any]) -> Any:
+    """Run a step of bench/lightrag_peer.py in the peer's venv; a process for each, so that its backends end with it."""
+    parts = urlsplit(url)
+    surroundings = {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PG_GRAPHRAG_HOME")},
+        "POSTGRES_HOST": str(parts.hostname),
+        "POSTGRES_PORT": str(parts.port or 5432),
+        "POSTGRES_USER": unquote(parts.username or ""),
+        "POSTGRES_PASSWORD": unquote(parts.password or ""),
+        "POSTGRES_DATABASE": parts.path[1:],
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [ensure_venv(), "-P", ROOT / "bench/lightrag_peer.py"],
+        input=json.dumps(task),
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
+        text=True,
+        check=True,
+        env=surroundings,
+    )
+    return json.loads(done.stdout)
 
 
 # The run
@@ -332,7 +339,7 @@ def table(results: list[Result]) -> str:
     for one in results:
         if one.contexts:
             times = " | ".join(quantiles(one.contexts[mode]) for mode in MODES)
-            lines.append(f"| {one.system} | {times} | {quantiles(one.embedding)} |")
+            lines.append(f"| {one.system}, {one.documents} documents | {times} | {quantiles(one.embedding)} |")
     return "\n".join(lines)
 
 
@@ -345,12 +352,11 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True, help="of any database of the server, as superuser")
     arguments.add_argument("--data", type=Path, default=ROOT.parent / "shared/data")
-    arguments.add_argument("--documents", type=int, default=300)
+    arguments.add_argument("--documents", type=int, default=100, help="for every system (100)")
     arguments.add_argument("--questions", type=int, default=20)
     arguments.add_argument("--gleaning", type=int, default=0, help="rounds, for every system (0)")
     arguments.add_argument("--embedding", choices=("endpoint", "local"), default="endpoint", help="pg_graphrag's")
-    arguments.add_argument("--full", action="store_true", help="also all passages, pg_graphrag alone")
-    arguments.add_argument("--ours", action="store_true", help="pg_graphrag alone")
+    arguments.add_argument("--ours", action="store_true", help="pg_graphrag alone, and not all passages")
     given = arguments.parse_args()
     if not (given.data / "musique/openie.jsonl").exists():
         raise SystemExit(f"no recorded extraction in {given.data} (--data)")
@@ -364,8 +370,9 @@ def main() -> None:
             wanted = questions if workers == 1 else []
             results.append(ours(given.url, server, endpoint, documents, wanted, workers, given))
             print(f"{results[-1].system}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
-        if given.full:
-            results.append(ours(given.url, server, endpoint, passages(given.data, None), questions, 1, given))
+        if not given.ours:
+            everything = passages(given.data, None)
+            results.append(ours(given.url, server, endpoint, everything, questions, 2, given))
             print(f"{results[-1].system}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
         for store in () if given.ours else ("postgresql", "files"):
             results.append(lightrag(store, given.url, server, endpoint, documents, questions, given.gleaning))

@@ -2,7 +2,7 @@
 
     python -P bench/lightrag_peer.py < task.json > result.json
 
-The task names store, endpoint, documents and questions; progress goes to standard error. Whatever LightRAG prints goes
+The task names a step (ingest or retrieve), store, endpoint, documents and questions; progress goes to standard error. Whatever LightRAG prints goes
 there too. Models are reached through one shared client: LightRAG's own binding makes a new one for every call, which
 costs it some 30 ms that are not the system's.
 """
@@ -14,7 +14,6 @@ import os
 import re
 import resource
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -89,37 +88,38 @@ class Models:
 
 async def main(task: dict[str, Any]) -> dict[str, Any]:
     models = Models(task["endpoint"])
-    with tempfile.TemporaryDirectory() as folder:
-        rag = LightRAG(
-            working_dir=folder,
-            llm_model_func=models.chat,
-            llm_model_name="recorded",
-            llm_model_max_async=task["concurrency"],
-            tokenizer=Tokenizer("words", Words()),
-            embedding_func=EmbeddingFunc(embedding_dim=task["dimensions"], func=models.embed),
-            entity_extract_max_gleaning=task["gleaning"],
-            max_parallel_insert=4,
-            **(ON_POSTGRES if task["store"] == "postgresql" else {}),
-        )
-        await rag.initialize_storages()
-        await initialize_pipeline_status()
-        documents = task["documents"]
-        before, start = _cpu(), time.perf_counter()
-        await rag.ainsert(
-            [f"{title}\n{text}" for _, title, text in documents],
-            ids=[key for key, _, _ in documents],
-            file_paths=[f"{key}.txt" for key, _, _ in documents],
-        )
-        seconds = time.perf_counter() - start
-        status = await rag.get_processing_status()
-        result = {
-            "seconds": seconds,
-            "client_cpu": _cpu() - before,
-            "failed": len(documents) - status.get("processed", 0),
-            "modes": {mode: await _retrieve(rag, models, task, mode) for mode in task["modes"]},
-        }
-        await rag.finalize_storages()
+    rag = LightRAG(
+        working_dir=task["folder"],
+        llm_model_func=models.chat,
+        llm_model_name="recorded",
+        llm_model_max_async=task["concurrency"],
+        tokenizer=Tokenizer("words", Words()),
+        embedding_func=EmbeddingFunc(embedding_dim=task["dimensions"], func=models.embed),
+        entity_extract_max_gleaning=task["gleaning"],
+        max_parallel_insert=4,
+        **(ON_POSTGRES if task["store"] == "postgresql" else {}),
+    )
+    await rag.initialize_storages()
+    await initialize_pipeline_status()
+    if task["step"] == "ingest":
+        result = await _ingest(rag, task["documents"])
+    else:
+        result = {mode: await _retrieve(rag, models, task, mode) for mode in task["modes"]}
+    await rag.finalize_storages()
     return result
+
+
+async def _ingest(rag: LightRAG, documents: list[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return seconds, CPU seconds of this process, and how many documents did not get through."""
+    before, start = _cpu(), time.perf_counter()
+    await rag.ainsert(
+        [f"{title}\n{text}" for _, title, text in documents],
+        ids=[key for key, _, _ in documents],
+        file_paths=[f"{key}.txt" for key, _, _ in documents],
+    )
+    seconds, cpu = time.perf_counter() - start, _cpu() - before
+    status = await rag.get_processing_status()
+    return {"seconds": seconds, "cpu": cpu, "failed": len(documents) - status.get("processed", 0)}
 
 
 async def _retrieve(rag: LightRAG, models: Models, task: dict[str, Any], mode: str) -> list[tuple[float, float]]:

@@ -198,7 +198,8 @@ async def embed(
     ItemFault
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
-    asked = {"model": model, "input": list(texts), "encoding_format": "float", "dimensions": dimensions}
+    # Packed vectors are half as long and need no parsing, here and there; what does not know them sends numbers.
+    asked = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
     asked |= provider.embedding_request
     while True:
         # Only some models can shorten their vectors; what comes is checked in any case.

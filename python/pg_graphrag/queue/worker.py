@@ -1,5 +1,6 @@
 """The worker: three short transactions per batch, and the slow part with none open (DESIGN.md 5)."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ MAX_ATTEMPTS = 10
 # What a worker died over this often is tried alone: the others of its batch are not to blame.
 ALONE_FROM = 2
 BACK_OFF_SECONDS = 10
+# Faults of a provider in a row after which the back-off of a job grows no more: it is five minutes then.
+MAX_FAULTS = 9
 # A document that somebody's open transaction has locked: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
@@ -404,17 +407,21 @@ def _settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     elif isinstance(error, Waiting):
         _put_off(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
-        _put_off(db, worker, job, error, back_off(1, error.retry_after))
+        # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
+        faults = int(json.loads(job["payload"]).get("faults", 0)) + error.asked
+        _put_off(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
     else:
         _fail(db, worker, job, error)
 
 
-def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float) -> None:
-    """Let a job wait, its attempt given back, and say why."""
+def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
+    """Let a job wait, its attempt given back, and say why; `faults`: how often a provider's fault has put it off."""
     db.query(
-        "UPDATE graphrag.jobs SET last_error = $3 WHERE id = $1 AND lease = $2",
-        ["int8", "int4", "text"],
-        [job["id"], worker, _described(error)],
+        "UPDATE graphrag.jobs SET last_error = $3,"
+        " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
+        " WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "text", "int4"],
+        [job["id"], worker, _described(error), faults],
     )
     _release(db, worker, [job["id"]], seconds)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
-from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
@@ -119,7 +118,7 @@ def _near(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
     if query.options.profile == "paper" and cosines is not None:
         return cosines, None
-    index = BM25Index(query.db, query.corpus.id, "chunk")
+    index = query.bm25_index("chunk")
     return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
 
 

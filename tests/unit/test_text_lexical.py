@@ -25,6 +25,9 @@ def test_full_and_half_width_are_alike() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("AdamSmith: myPlaylist2", "AdamSmith Adam Smith: myPlaylist2 my Playlist2"),
+        ("YurikoYamamoto's", "YurikoYamamoto Yuriko Yamamoto's"),
+        ("NASA TVs McX", "NASA TVs McX Mc X"),
         ("read/write", "read write"),
         ("pages 10-20", "pages 10 20"),
         ("the end.Next one", "the end Next one"),

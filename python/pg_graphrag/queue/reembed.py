@@ -48,6 +48,17 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
+def filled_beside(db: Database, corpus_id: int) -> Space | None:
+    """Return the space that is being built, unless its model fails: nobody is to wait for that."""
+    works = db.query(
+        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
+        " AND j.last_error IS NULL",
+        ["int4"],
+        [corpus_id],
+    )
+    return of_state(spaces(db, corpus_id), "building") if works else None
+
+
 def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str, Any]) -> bool:
     """Embed and write the next items without a vector after those `after` names; False when there are none."""
     chunks, items = _of_chunks(db, corpus, space, after, BATCH_CHUNKS)
@@ -68,7 +79,11 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str,
         db.commit()
         raise min(faults.values(), key=weight)
     reached = after | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
-    db.query("UPDATE graphrag.jobs SET payload = $2 WHERE id = $1", ["int8", "jsonb"], [job["id"], json.dumps(reached)])
+    db.query(
+        "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
+        ["int8", "jsonb"],
+        [job["id"], json.dumps(reached)],
+    )
     db.commit()
     return True
 

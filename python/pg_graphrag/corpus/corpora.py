@@ -115,7 +115,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
         db.query(
             "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-            " next_attempt_at = pg_catalog.now(), last_error = NULL WHERE corpus_id = $1 AND kind = 'index'",
+            " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
             ["int4"],
             [corpus.id],
         )
@@ -164,6 +164,10 @@ _DROP = (
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
+    # What an endpoint still works on is cancelled there by a worker.
+    "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
+    "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
+    " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
 )
 
 

@@ -16,6 +16,7 @@ BATCH_CHUNKS = 32
 BATCH_NAMES = 1000
 # Nobody waits longer behind a lock that a reader of the old vectors keeps from us.
 DROP_TIMEOUT = "1s"
+DROP_SECONDS = 60.0
 
 
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
@@ -189,7 +190,9 @@ def _drop(db: Database, space: Space) -> None:
         [space.id],
     )
     if rows and rows[0]["yes"]:
-        raise Waiting("the old vectors are kept until the transactions that may still read them have ended")
+        raise Waiting(
+            "the old vectors are kept until the transactions that may still read them have ended", seconds=DROP_SECONDS
+        )
     try:
         db.query("SELECT pg_catalog.set_config('lock_timeout', $1, true)", ["text"], [DROP_TIMEOUT])
         db.query("SELECT graphrag._drop_space($1)", ["int4"], [space.id])
@@ -197,5 +200,7 @@ def _drop(db: Database, space: Space) -> None:
         if getattr(error, "sqlstate", None) != "55P03":
             raise
         db.rollback()
-        raise Waiting("the old vectors are kept until nobody holds a lock on their tables") from None
+        raise Waiting(
+            "the old vectors are kept until nobody holds a lock on their tables", seconds=DROP_SECONDS
+        ) from None
     db.commit()

@@ -25,11 +25,15 @@ DIGITS = 6
 
 @dataclass
 class Evidence:
-    """Entities and relationships, best first (ties by key), each with its score; and where each came from."""
+    """Entities and relationships, best first (ties by key), each with its score; and where each came from.
+
+    `described`: the scored mentions of one kind, where a model described them.
+    """
 
     entities: dict[int, float] = field(default_factory=dict)
     relationships: dict[int, float] = field(default_factory=dict)
     why: dict[tuple[str, int], str] = field(default_factory=dict)
+    described: mentions.Mentions | None = None
 
 
 EvidenceSource = Callable[[Query], Evidence]
@@ -101,7 +105,7 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
     """
     text = ", ".join(query.high_level)
     if query.described:
-        score = mentions.scored(query, "relationship", query.high_level).best_items(limit)
+        score = mentions.scored(query, "relationship", query.high_level).best_items(limit) if query.high_level else {}
         return text, _with_ends(query, score, limit)
     themed = query
     if text != query.text:
@@ -192,6 +196,8 @@ def _local_evidence(query: Query) -> Evidence:
     limit = query.options.graph_top_k
     entities = match_entities(query, limit)
     found = Evidence({entity: score for entity, (score, _) in entities.items()})
+    if query.described and query.low_level:
+        found.described = mentions.scored(query, "entity", query.low_level)
     found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
     sql = _INCIDENT.format(visible="" if query.visible is None else _STATED_VISIBLY)
@@ -228,6 +234,8 @@ _STATED_VISIBLY = (
 
 def _global_evidence(query: Query) -> Evidence:
     found = Evidence()
+    if query.described and query.high_level:
+        found.described = mentions.scored(query, "relationship", query.high_level)
     text, rows = _stated(query, query.options.graph_top_k)
     keys: dict[int, bytes] = {}
     for row in rows:

@@ -18,35 +18,44 @@ CANDIDATES = 200
 
 @dataclass(frozen=True)
 class Mentions:
-    """Mentions by score, best first: of entities or relationships `items`, in `chunks`, (n,) int64; `scores` in 0 … 1."""
+    """Mentions of entities or relationships (`what`) by score, best first: `items` and `chunks` (n,) int64, `scores` in 0 … 1."""
 
+    what: str
     items: Any
     chunks: Any
     scores: Any
 
     def best_items(self, limit: int) -> dict[int, float]:
         """Return {entity or relationship id: score of its best mention} of the `limit` best and all that tie, best first."""
-        items, scores = _best(self.items, self.scores, limit)
-        return dict(zip(items.tolist(), scores.tolist(), strict=True))
+        first = _first(self.items, self.scores, limit)
+        return dict(zip(self.items[first].tolist(), self.scores[first].tolist(), strict=True))
+
+    def relevance(self, items: Any, chunks: Any) -> Any:
+        """Return for each of `chunks`, (n,) ascending, the score of its best mention of one of `items`; 0 without one."""
+        scores = np.zeros(len(chunks))
+        here = np.isin(self.items, items) & np.isin(self.chunks, chunks)
+        np.maximum.at(scores, np.searchsorted(chunks, self.chunks[here]), self.scores[here])
+        return scores
 
     def rank(self, retriever: str, limit: int) -> Ranking:
         """Rank the `limit` best chunks, and all that tie, by their best mention."""
-        chunks, scores = _best(self.chunks, self.scores, limit)
+        first = _first(self.chunks, self.scores, limit)
+        chunks, scores, items = self.chunks[first], self.scores[first], self.items[first]
         what = retriever.removesuffix("_mentions")
 
         def why(chunk: int) -> dict[str, Any]:
-            return {f"{what}_id": int(self.items[np.argmax(self.chunks == chunk)])}
+            return {f"{what}_id": int(items[np.argmax(chunks == chunk)])}
 
         return ranking(retriever, chunks, scores, why)
 
 
-def _best(owners: Any, scores: Any, limit: int) -> tuple[Any, Any]:
-    """Return the distinct `owners` of scores in descending order, with their first score, down to the `limit`th."""
+def _first(owners: Any, scores: Any, limit: int) -> Any:
+    """Return the places where each of `owners` comes first, of the `limit` best and all that tie; scores descend."""
     _, first = np.unique(owners, return_index=True)
     first.sort()
     if 0 < limit < len(first):
         first = first[scores[first] >= scores[first[limit - 1]]]
-    return owners[first], scores[first]
+    return first
 
 
 def scored(query: Query, what: str, keywords: list[str]) -> Mentions:
@@ -91,7 +100,7 @@ def _scored(query: Query, kind: str, text: str) -> Mentions:
     scores /= int(is_dense) + int(is_lexical)
     order = np.lexsort((ids, -scores))
     order = order[scores[order] > 0]
-    return Mentions(items[order], chunks[order], scores[order])
+    return Mentions(kind.removesuffix("_mention"), items[order], chunks[order], scores[order])
 
 
 def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, Any, Any, Any]:

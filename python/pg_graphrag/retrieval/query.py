@@ -12,6 +12,7 @@ from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
@@ -67,6 +68,13 @@ class Query:
 
     def lexemes(self, text: str) -> dict[str, int]:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are."""
+        memo = f"lexemes {text}"
+        if memo not in self.memo:
+            self.memo[memo] = self._lexemes(text)
+        found: dict[str, int] = self.memo[memo]
+        return found
+
+    def _lexemes(self, text: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for language in self.languages:
             for row in self.db.query(
@@ -126,6 +134,11 @@ class Query:
             return self.corpus.space is not None
         return bool(local_embedder().languages.intersection(self.languages))
 
+    def bm25_index(self, kind: str) -> BM25Index:
+        """Return the corpus' BM25 index of one kind of item, the same for the whole query."""
+        index: BM25Index = self.memo.setdefault(f"bm25 {kind}", BM25Index(self.db, self.corpus.id, kind))
+        return index
+
     @cached_property
     def low_level(self) -> list[str]:
         """Specific entities: the caller's, else the query's noun phrases and names."""
@@ -167,13 +180,22 @@ class Query:
         return [phrase for phrase in found if phrase]
 
     @cached_property
+    def described(self) -> bool:
+        """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
+        return self.corpus.options.extractor == "llm"
+
+    @cached_property
+    def secured(self) -> bool:
+        """Whether row-level security decides which documents the caller may see."""
+        return bool(self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"])
+
+    @cached_property
     def visible(self) -> Any:
         """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus.
 
         Computed once, from the documents the caller may see: HNSW and GIN under row-level security lose rows (DESIGN.md 6).
         """
-        secured = self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]
-        if self.filter is None and not secured and not self.existing_only:
+        if self.filter is None and not self.secured and not self.existing_only:
             return None
         rows = self.db.query(
             "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea ORDER BY d.id) AS ids FROM graphrag.documents d"

@@ -41,10 +41,9 @@ class Mentions:
         """Rank the `limit` best chunks, and all that tie, by their best mention."""
         first = _first(self.chunks, self.scores, limit)
         chunks, scores, items = self.chunks[first], self.scores[first], self.items[first]
-        what = retriever.removesuffix("_mentions")
 
         def why(chunk: int) -> dict[str, Any]:
-            return {f"{what}_id": int(items[np.argmax(chunks == chunk)])}
+            return {f"{self.what}_id": int(items[np.argmax(chunks == chunk)])}
 
         return ranking(retriever, chunks, scores, why)
 

@@ -34,4 +34,4 @@ BEGIN
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes and unfinished re-embedding. Returns {jobs_queued, graphs_rebuilt}.';

@@ -1,4 +1,4 @@
-"""The one way of readers to a corpus' models: graphrag._model, _model_stream and _embed, with the owner's rights.
+"""The one way of readers to a corpus' models, with the owner's rights: graphrag._model, _model_stream, _model_next, _embed.
 
 A reader may neither see providers nor write caches and accounts, and yet search and ask. What passes is a task of
 `pg_graphrag.answer.tasks` with its arguments, and its outcome. Of a fault, only who belongs to the owner is told what the
@@ -6,17 +6,17 @@ endpoint said.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-from pg_graphrag.answer import tasks
+from pg_graphrag.answer import streams, tasks
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import ChatRequest, Reply, Task
-from pg_graphrag.server import Database, Rows
+from pg_graphrag.server import Database
 
 # Keywords are worth a moment; noun phrases cost none.
 PATIENCE_SECONDS = {"keywords": 2.0}
@@ -37,15 +37,13 @@ def model(db: Database, corpus_id: int, task: str | None, arguments: str | None,
     return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
 
 
-def model_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> Rows:
-    """Return the pieces of the answer, as they come; a fault is an error."""
+def open_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
+    """Return the name of a stream for `streams.next_piece`; nothing is asked before the first piece."""
     corpus, request = _asked(db, corpus_id, task, arguments)
-    pieces = _pieces(db, corpus, request, record)
-    # Most of what can go wrong does so before the first piece: then it is an error of the call, told in full.
-    return Rows(db, [piece for piece in (next(pieces, None),) if piece is not None], pieces)
+    return streams.begin(_pieces(db, corpus, request, record))
 
 
-def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Iterator[str]:
+def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Generator[str, None, None]:
     try:
         for piece in _after_reasoning(_gateway(db, corpus, request, record).stream(request)):
             if piece:

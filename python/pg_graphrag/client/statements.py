@@ -387,6 +387,14 @@ def alter_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[None]:
     )
 
 
+def reembed(corpus: str, embedding: Mapping[str, Any]) -> Statement[None]:
+    return Statement(
+        "SELECT graphrag.reembed(%(corpus)s::text, %(embedding)s::jsonb)",
+        {"corpus": corpus, "embedding": Jsonb(dict(embedding))},
+        _nothing,
+    )
+
+
 def drop_corpus(corpus: str) -> Statement[None]:
     return Statement("SELECT graphrag.drop_corpus(%(corpus)s::text)", {"corpus": corpus}, _nothing)
 

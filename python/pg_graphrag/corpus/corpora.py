@@ -86,7 +86,9 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     _check_providers(db, new)
     pinned = changed(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
-    if pinned and (corpus.space is not None or db.query(filled, ["int4"], [corpus.id])):
+    # Vectors outlive the documents.
+    spaced = "embedding" in pinned and corpus.space is not None
+    if pinned and (spaced or db.query(filled, ["int4"], [corpus.id])):
         raise GraphRAGError(
             f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
             sqlstate="55000",
@@ -113,7 +115,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
         db.query(
             "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-            " next_attempt_at = pg_catalog.now(), last_error = NULL WHERE corpus_id = $1 AND kind = 'index'",
+            " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
             ["int4"],
             [corpus.id],
         )
@@ -162,6 +164,10 @@ _DROP = (
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
+    # What an endpoint still works on is cancelled there by a worker.
+    "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
+    "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
+    " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
 )
 
 

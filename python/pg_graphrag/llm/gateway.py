@@ -14,6 +14,7 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
+from pg_graphrag.llm.collector import Collector
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.ledger import Ledger, cache_key
 from pg_graphrag.llm.limits import Breaker, Pace, Slots
@@ -81,6 +82,7 @@ class Gateway:
         self._patience = patience
         self._ledger = Ledger(db, corpus, writes)
         self._endpoints: dict[str, _Endpoint] = {}
+        self._collector = Collector(db, corpus, self._ledger)
         self._last_poll = self._last_save = time.monotonic()
 
     @property
@@ -178,6 +180,16 @@ class Gateway:
             )
         return self._endpoints[name], model
 
+    def _batches(self, request: Request, endpoint: _Endpoint) -> bool:
+        """Whether a request goes through the endpoint's batch API: a worker's, which nobody waits for."""
+        return (
+            self._worker
+            and self._ledger.writes
+            and endpoint.provider.batch
+            and isinstance(request, ChatRequest)
+            and request.cacheable
+        )
+
     def _poll(self, wait: float = 0.0) -> None:
         """Let cancel through when it is time, and write down what is done."""
         if wait:
@@ -197,6 +209,7 @@ class Gateway:
     def _save(self) -> None:
         self._last_save = time.monotonic()
         self._ledger.save()
+        self._collector.save()
         for endpoint in self._endpoints.values():
             endpoint.breaker.save()
         if self._worker:
@@ -313,6 +326,11 @@ class _Run:
         known = gateway._ledger.cached(
             [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
         )
+        by_batch = {
+            key for _, request, endpoint, _, key in new if gateway._batches(request, endpoint) and key not in known
+        }
+        if by_batch:
+            gateway._collector.look(sorted(by_batch))
         blocked: GraphRAGError | None = None
         for number, request, endpoint, model, key in new:
             if isinstance(request, ChatRequest) and key in known:
@@ -331,6 +349,9 @@ class _Run:
                 except GraphRAGError as error:
                     blocked = error
             fault = blocked or endpoint.breaker.fault
+            if key in by_batch and isinstance(request, ChatRequest):
+                ready.append((number, gateway._collector.ask(request, endpoint.provider, model, key, fault)))
+                continue
             if fault is not None:
                 ready.append((number, fault))
                 continue

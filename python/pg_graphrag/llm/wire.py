@@ -64,11 +64,16 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     while True:
         refused = _refused.get((provider.base_url, call.model), frozenset())
         try:
-            asked = _chat_body(provider, call, refused)
+            asked = chat_body(provider, call, refused)
             body = await post(provider, api_key, "/chat/completions", asked, MAX_REPLY_BYTES)
             break
         except FieldRefused as error:
             _refused[provider.base_url, call.model] = refused | {error.field}
+    return completion(provider, call.messages, body)
+
+
+def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any) -> Completion:
+    """Return what the body of a chat completion says; `messages` are what was asked. Raises as `chat`."""
     try:
         choice = body["choices"][0]
         text = _text(choice["message"].get("content"))
@@ -83,7 +88,7 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     return Completion(
         text,
         reason,
-        count_tokens(usage.get("prompt_tokens"), json.dumps(list(call.messages), ensure_ascii=False)),
+        count_tokens(usage.get("prompt_tokens"), json.dumps(list(messages), ensure_ascii=False)),
         count_tokens(usage.get("completion_tokens"), text),
     )
 
@@ -95,7 +100,8 @@ def _text(content: Any) -> str:
     return clean(content) if isinstance(content, str) else ""
 
 
-def _chat_body(provider: Provider, call: Call, refused: frozenset[str]) -> dict[str, Any]:
+def chat_body(provider: Provider, call: Call, refused: frozenset[str]) -> dict[str, Any]:
+    """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
     if call.schema is not None:
         if provider.json == "schema":
@@ -155,7 +161,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused = _refused.get((provider.base_url, call.model), frozenset())
-            body = _chat_body(provider, call, refused) | streaming
+            body = chat_body(provider, call, refused) | streaming
             try:
                 response = await stack.enter_async_context(sent(provider, api_key, "/chat/completions", body))
                 break

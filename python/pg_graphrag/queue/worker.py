@@ -11,6 +11,7 @@ from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.queue import maintenance
+from pg_graphrag.queue.batch import abandon, await_answers, carry
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker, weight
 from pg_graphrag.queue.prepare import draft
@@ -33,9 +34,8 @@ BACK_OFF_SECONDS = 10
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
-# What waits for money, or for answers that come later, is looked at again after so long.
+# What waits for money is looked at again after so long.
 BUDGET_SECONDS = 600
-WAITING_SECONDS = 60
 # Characters of a model's unusable answer that a job keeps, and that its error shows.
 RAW_KEPT = 100_000
 RAW_SHOWN = 1000
@@ -243,19 +243,18 @@ def _finish(db: Database, worker: int, job_ids: list[int]) -> None:
 
 def _work(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
-    if corpus is None:  # dropped meanwhile
+    if corpus is None and batch.kind != "batch":  # dropped meanwhile
         _finish(db, worker, [job["id"] for job in batch.jobs])
         return
     if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
         _fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
-    if batch.kind in ("index", "remove"):
+    if corpus is not None and batch.kind in ("index", "remove"):
         _work_documents(db, worker, corpus, batch)
         return
-    work = _WORK[batch.kind]
     (job,) = batch.jobs
     try:
-        done = work(db, corpus, job)
+        done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -270,6 +269,7 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
 
 _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
+    "batch": carry,
     "optimize": maintenance.optimize,
     "summarize": summarize,
     "reembed": reembed,
@@ -399,8 +399,10 @@ def _settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
     if isinstance(error, BudgetReached):
         _put_off(db, worker, job, error, BUDGET_SECONDS)
+    elif isinstance(error, Waiting) and error.keys:
+        await_answers(db, worker, job, error, _described(error))
     elif isinstance(error, Waiting):
-        _put_off(db, worker, job, error, WAITING_SECONDS)
+        _put_off(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         _put_off(db, worker, job, error, back_off(1, error.retry_after))
     else:
@@ -440,7 +442,7 @@ def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
-        " payload = CASE WHEN $6 IS NULL THEN payload ELSE payload || pg_catalog.jsonb_build_object('raw', $6) END"
+        " payload = (payload - 'waiting') || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
         ["int8", "int4", "bool", "text", "float8", "text"],
         [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],

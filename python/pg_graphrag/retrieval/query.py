@@ -123,9 +123,8 @@ class Query:
         known = "_understood" in self.__dict__
         low = self.low if self.low is not None else self.low_level if known else []
         high = self.high if self.high is not None else self.high_level if known else []
-        paper = self.options.profile == "paper"
-        named = [", ".join(low)] if paper else low[:MAX_KEYWORDS]
-        return [self.text, self.beside or "", *named, ", ".join(high)]
+        named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
+        return [self.text, self.beside or "", *named, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:

@@ -63,8 +63,12 @@ def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
     """Make private clusters: ``cluster()``, ``cluster({"wal_level": "logical"})``; they are removed after the test."""
     made: list[Cluster] = []
 
-    def make(settings: dict[str, str] | None = None, primary: Cluster | None = None) -> Cluster:
-        made.append(Cluster(runtime, settings, primary))
+    def make(
+        settings: dict[str, str] | None = None,
+        primary: Cluster | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Cluster:
+        made.append(Cluster(runtime, settings, primary, environment))
         return made[-1]
 
     yield make

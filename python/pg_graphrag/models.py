@@ -495,6 +495,7 @@ class IndexingProgress(Base):
     waiting: Mapped[BigInt]
     waiting_until: Mapped[datetime | None]
     waiting_for: Mapped[str | None]
+    reembedded: Mapped[BigInt | None]
     replication_lag: Mapped[timedelta | None]
 
 

@@ -10,10 +10,11 @@ CREATE TABLE graphrag.embedding_spaces (
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT embedding_spaces_pkey PRIMARY KEY (id),
     CONSTRAINT embedding_spaces_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE,
-    CONSTRAINT embedding_spaces_state_check CHECK (state IN ('active', 'building')),
+    CONSTRAINT embedding_spaces_state_check CHECK (state IN ('active', 'building', 'retired')),
     CONSTRAINT embedding_spaces_dimensions_check CHECK (dimensions BETWEEN 1 AND 2000)
 );
 CREATE UNIQUE INDEX embedding_spaces_active_key ON graphrag.embedding_spaces (corpus_id) WHERE state = 'active';
+CREATE UNIQUE INDEX embedding_spaces_building_key ON graphrag.embedding_spaces (corpus_id) WHERE state = 'building';
 SELECT pg_catalog.pg_extension_config_dump('graphrag.embedding_spaces', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.embedding_spaces_id_seq', '');
 
@@ -23,7 +24,7 @@ COMMENT ON COLUMN graphrag.embedding_spaces.corpus_id IS 'Corpus of the space';
 COMMENT ON COLUMN graphrag.embedding_spaces.provider IS 'local (the model in the server) or the name of a provider';
 COMMENT ON COLUMN graphrag.embedding_spaces.model IS 'Embedding model';
 COMMENT ON COLUMN graphrag.embedding_spaces.dimensions IS 'Dimensions of its vectors';
-COMMENT ON COLUMN graphrag.embedding_spaces.state IS 'active (searched) or building (being filled beside the active one)';
+COMMENT ON COLUMN graphrag.embedding_spaces.state IS 'active (searched), building (being filled beside the active one), or retired (its tables go once nobody reads them)';
 COMMENT ON COLUMN graphrag.embedding_spaces.created_at IS 'Time of creation';
 
 CREATE TABLE graphrag.window_vectors (
@@ -78,8 +79,9 @@ COMMENT ON COLUMN graphrag.relationship_mention_vectors.chunk_id IS 'Chunk of th
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.document_id IS 'Document of the mention';
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.embedding IS 'Vector with the space''s dimensions';
 
--- Makes the active space of a corpus, with its partitions, when it has none; returns its number.
-CREATE FUNCTION graphrag._ensure_space(corpus_id int, provider text, model text, dimensions int) RETURNS int
+-- Makes a space of a corpus with its tables; returns its number. The tables are attached, not made as partitions: that
+-- would lock the whole table against everyone.
+CREATE FUNCTION graphrag._add_space(corpus_id int, provider text, model text, dimensions int, state text) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -87,40 +89,37 @@ DECLARE
     space int;
     stem text;
 BEGIN
-    SELECT s.id INTO space FROM graphrag.embedding_spaces s WHERE s.corpus_id = corpus_id AND s.state = 'active';
-    IF space IS NULL THEN
-        INSERT INTO graphrag.embedding_spaces (corpus_id, provider, model, dimensions)
-        VALUES (corpus_id, provider, model, dimensions) RETURNING id INTO space;
-        EXECUTE format('CREATE TABLE graphrag.window_vectors_%1$s PARTITION OF graphrag.window_vectors FOR VALUES IN (%1$s)', space);
-        EXECUTE format('CREATE INDEX window_vectors_%1$s_chunk_idx ON graphrag.window_vectors_%1$s (chunk_id)', space);
-        EXECUTE format('CREATE TABLE graphrag.entity_vectors_%1$s PARTITION OF graphrag.entity_vectors FOR VALUES IN (%1$s)', space);
-        EXECUTE format('CREATE UNIQUE INDEX entity_vectors_%1$s_entity_idx ON graphrag.entity_vectors_%1$s (entity_id)', space);
-        FOREACH stem IN ARRAY ARRAY['entity_mention_vectors', 'relationship_mention_vectors'] LOOP
-            EXECUTE format('CREATE TABLE graphrag.%1$s_%2$s PARTITION OF graphrag.%1$s FOR VALUES IN (%2$s)', stem, space);
-            EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_mention_idx ON graphrag.%1$s_%2$s (mention_id)', stem, space);
+    INSERT INTO graphrag.embedding_spaces (corpus_id, provider, model, dimensions, state)
+    VALUES (corpus_id, provider, model, dimensions, state) RETURNING id INTO space;
+    FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors', 'entity_mention_vectors', 'relationship_mention_vectors'] LOOP
+        EXECUTE format('CREATE TABLE graphrag.%1$s_%2$s (LIKE graphrag.%1$s)', stem, space);
+        EXECUTE format('ALTER TABLE graphrag.%1$s ATTACH PARTITION graphrag.%1$s_%2$s FOR VALUES IN (%2$s)', stem, space);
+        EXECUTE format('GRANT SELECT ON graphrag.%1$s_%2$s TO graphrag_reader', stem, space);
+        IF stem = 'entity_vectors' THEN
+            EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_entity_idx ON graphrag.%1$s_%2$s (entity_id)', stem, space);
+        ELSE
             EXECUTE format('CREATE INDEX %1$s_%2$s_chunk_idx ON graphrag.%1$s_%2$s (chunk_id)', stem, space);
-        END LOOP;
-        EXECUTE format('GRANT SELECT ON graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s TO graphrag_reader', space);
-    END IF;
+        END IF;
+        IF stem LIKE '%mention%' THEN
+            EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_mention_idx ON graphrag.%1$s_%2$s (mention_id)', stem, space);
+        END IF;
+    END LOOP;
     RETURN space;
 END
 $$;
 
-CREATE FUNCTION graphrag._drop_spaces(corpus_id int) RETURNS void
+CREATE FUNCTION graphrag._drop_space(space int) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    space int;
 BEGIN
-    FOR space IN SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = _drop_spaces.corpus_id LOOP
-        EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s', space);
-    END LOOP;
-    DELETE FROM graphrag.embedding_spaces s WHERE s.corpus_id = _drop_spaces.corpus_id;
+    EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s', space);
+    DELETE FROM graphrag.embedding_spaces s WHERE s.id = space;
 END
 $$;
 
 -- Vector tables of a corpus that have at least least_rows vectors and no HNSW index: those for which one is to be built.
-CREATE FUNCTION graphrag._unindexed_vectors(corpus_id int, least_rows int) RETURNS TABLE (stem text, space_id int, dimensions int)
+CREATE FUNCTION graphrag._unindexed_vectors(corpus_id int, least_rows int, state text DEFAULT 'active')
+RETURNS TABLE (stem text, space_id int, dimensions int)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -132,6 +131,7 @@ BEGIN
           FROM graphrag.embedding_spaces s
          CROSS JOIN (VALUES ('window_vectors'), ('entity_vectors'), ('entity_mention_vectors'), ('relationship_mention_vectors')) t (stem)
          WHERE s.corpus_id = $1
+           AND s.state = $3
            AND to_regclass(format('graphrag.%s_%s_hnsw_idx', t.stem, s.id)) IS NULL
     LOOP
         EXECUTE format('SELECT count(*) >= $1 FROM (SELECT FROM graphrag.%s_%s LIMIT $1) v', stem, space_id) INTO enough USING least_rows;
@@ -143,14 +143,14 @@ END
 $$;
 
 -- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan.
-CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int) RETURNS text[]
+CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int, state text DEFAULT 'active') RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     part  record;
     built text[] := '{}';
 BEGIN
-    FOR part IN SELECT u.stem, u.space_id, u.dimensions FROM graphrag._unindexed_vectors(corpus_id, least_rows) u LOOP
+    FOR part IN SELECT u.stem, u.space_id, u.dimensions FROM graphrag._unindexed_vectors(corpus_id, least_rows, state) u LOOP
         EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops)',
                        part.stem, part.space_id, part.dimensions);
         built := built || format('%s_%s_hnsw_idx', part.stem, part.space_id);
@@ -158,4 +158,4 @@ BEGIN
     RETURN built;
 END
 $$;
-COMMENT ON FUNCTION graphrag._index_vectors(int, int) IS 'Builds HNSW indexes of tables with at least least_rows vectors; returns the names of those built';
+COMMENT ON FUNCTION graphrag._index_vectors(int, int, text) IS 'Builds HNSW indexes of tables with at least least_rows vectors; returns the names of those built';

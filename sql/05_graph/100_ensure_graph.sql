@@ -55,11 +55,14 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, ag_catalog, pg_temp
 SET client_min_messages = warning
 AS $function$
+#variable_conflict use_variable
 DECLARE
     graph CONSTANT name := 'graphrag_' || corpus_id;
 BEGIN
     PERFORM '1'::ag_catalog.agtype;
     IF EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = graph) THEN
+        -- First: AGE 1.5 would cache each label as it drops it, and its next cache flush would fail ("label (relation) cache corrupted").
+        DELETE FROM ag_catalog.ag_label AS l USING ag_catalog.ag_graph AS g WHERE g.name = graph AND l.graph = g.graphid;
         PERFORM ag_catalog.drop_graph(graph, true);
     END IF;
 END

@@ -14,6 +14,12 @@ SELECT c.name AS corpus,
        j.waiting,
        j.waiting_until,
        j.waiting_for,
+       (SELECT pg_catalog.count(x.id)
+          FROM graphrag.embedding_spaces s
+          LEFT JOIN graphrag.jobs y ON y.corpus_id = s.corpus_id AND y.kind = 'reembed' AND (y.payload ->> 'space')::int = s.id
+          LEFT JOIN graphrag.chunks x ON x.corpus_id = s.corpus_id AND x.id <= (y.payload ->> 'chunk')::bigint
+         WHERE s.corpus_id = c.id AND s.state = 'building'
+        HAVING pg_catalog.count(*) > 0) AS reembedded,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
@@ -47,9 +53,10 @@ COMMENT ON COLUMN graphrag.progress.relationships IS 'Relationships';
 COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
 COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
-COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), or for a budget';
+COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), for a budget, or for answers by batch';
 COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once';
 COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error';
+COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
 
 CREATE VIEW graphrag.failed_jobs WITH (security_invoker = true) AS

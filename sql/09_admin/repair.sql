@@ -22,6 +22,9 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
     GET DIAGNOSTICS queued = ROW_COUNT;
+    INSERT INTO graphrag.jobs (corpus_id, kind)
+    SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
+        ON CONFLICT DO NOTHING;
     PERFORM graphrag._queue_attached();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
@@ -31,4 +34,4 @@ BEGIN
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes and unfinished re-embedding. Returns {jobs_queued, graphs_rebuilt}.';

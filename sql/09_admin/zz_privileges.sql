@@ -47,5 +47,7 @@ TO graphrag_reader;
 GRANT EXECUTE ON FUNCTION
     graphrag._model(int, text, jsonb, boolean),
     graphrag._model_stream(int, text, jsonb, boolean),
+    graphrag._model_next(text),
+    graphrag._embed(int, text[]),
     graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
 TO graphrag_reader;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -186,14 +187,21 @@ class Misbehaviour:
         return answer
 
 
+def _numbers(embedding: str | list[float]) -> list[float]:
+    """The values of a vector, packed or not."""
+    if isinstance(embedding, str):
+        return list(memoryview(base64.b64decode(embedding)).cast("f"))
+    return embedding
+
+
 def _spoiled_vectors(kind: str, content: bytes, details: dict[str, Any]) -> bytes:
     body = json.loads(content)
     items = body["data"]
     if kind == "wrong_dimension":
         for item in items:
-            item["embedding"] = item["embedding"][: details.get("dimensions", 100)]
+            item["embedding"] = _numbers(item["embedding"])[: details.get("dimensions", 100)]
     elif kind == "nan":
-        items[-1]["embedding"][0] = float("nan")
+        items[-1]["embedding"] = [float("nan"), *_numbers(items[-1]["embedding"])[1:]]
     elif kind == "fewer_vectors":
         items.pop()
     else:

@@ -103,7 +103,7 @@ class Endpoint:
         self.in_flight = self.peak = self.connections = 0
         self._keep = keep
         self._misbehaving: list[Misbehaviour] = []
-        self._reply: Callable[[Messages], str] = lambda messages: "ok"
+        self._reply: Callable[[Messages], Any] = lambda messages: "ok"
         self._lock = threading.Lock()
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -117,9 +117,9 @@ class Endpoint:
         """The base URL to give to set_provider()."""
         return f"http://{self._address[0]}:{self._address[1]}/v1"
 
-    def reply(self, answer: Callable[[Messages], str] | str) -> None:
-        """Answer chat requests with `answer` (messages), or always with the same text."""
-        self._reply = (lambda messages: answer) if isinstance(answer, str) else answer
+    def reply(self, answer: Callable[[Messages], Any] | str | list[dict[str, str]]) -> None:
+        """Answer chat requests with `answer` (messages), or always with the same text or list of content parts."""
+        self._reply = answer if callable(answer) else lambda messages: answer
 
     def misbehave(
         self,
@@ -272,13 +272,14 @@ class Endpoint:
 
     def _chat(self, request: Request, wrong: Misbehaviour | None = None) -> Answer:
         body = request.body
-        text: str | None = self._reply(body["messages"])
+        text: Any = self._reply(body["messages"])
         reason = "stop"
         if wrong is not None:
             text, reason = wrong.say(text or "")
+        written = text if isinstance(text, str) else json.dumps(text)
         usage = {
             "prompt_tokens": sum(len(str(message["content"]).encode()) for message in body["messages"]) // 4 + 1,
-            "completion_tokens": len((text or "").encode()) // 4 + 1,
+            "completion_tokens": len(written.encode("utf-8", "replace")) // 4 + 1,
         }
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         head = {"id": f"chatcmpl-{request.number}", "created": int(time.time()), "model": body["model"]}

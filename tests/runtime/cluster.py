@@ -129,10 +129,16 @@ class Cluster:
         Server settings over `SETTINGS`, for example ``{"wal_level": "logical"}``.
     primary : Cluster, optional
         The cluster of which this is a streaming hot standby.
+    environment : Mapping of str to str, optional
+        Variables of the server's environment.
     """
 
     def __init__(
-        self, runtime: Runtime, settings: Mapping[str, str] | None = None, primary: Cluster | None = None
+        self,
+        runtime: Runtime,
+        settings: Mapping[str, str] | None = None,
+        primary: Cluster | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.runtime = runtime
         self.port = _free_port()
@@ -140,6 +146,7 @@ class Cluster:
         self._inside = f"/srv/pg_graphrag/clusters/{name}"
         self.folder = runtime.folder / "clusters" / name
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port)}
+        self._environment = environment or {}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
         runtime.run("mkdir", self._inside)
         if primary is None:
@@ -172,8 +179,20 @@ class Cluster:
         self._settings |= settings
         options = " ".join(f"-c {name}={_quote(value)}" for name, value in self._settings.items())
         try:
+            environment = [f"{name}={value}" for name, value in self._environment.items()]
             self.runtime.run(
-                "pg_ctl", "start", "-w", "-s", "-D", f"{self._inside}/data", "-l", f"{self._inside}/log", "-o", options
+                "env",
+                *environment,
+                "pg_ctl",
+                "start",
+                "-w",
+                "-s",
+                "-D",
+                f"{self._inside}/data",
+                "-l",
+                f"{self._inside}/log",
+                "-o",
+                options,
             )
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log[-2000:]}") from None

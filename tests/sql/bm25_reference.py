@@ -123,7 +123,7 @@ def optimize(connection: Connection, corpus: str = "one") -> dict[str, int]:
     """graphrag.optimize(), what it says of BM25."""
     row = connection.execute("SELECT graphrag.optimize(%s)", [corpus]).fetchone()
     assert row is not None
-    return {name: value for name, value in row[0].items() if name != "vector_indexes"}
+    return {name: value for name, value in row[0].items() if name not in ("vector_indexes", "pruned")}
 
 
 @dataclass

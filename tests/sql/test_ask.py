@@ -326,7 +326,8 @@ def test_a_reader_sees_no_provider_no_cache_and_no_accounts(db: Database, endpoi
 
 
 def test_without_a_model_for_answers_the_error_says_what_to_do(module_db: Database, endpoint: Endpoint) -> None:
-    for options in ({}, {"llm": {"roles": {"keywords": {"provider": "p", "model": "m"}}}}):
+    module_db.execute("SELECT graphrag.set_provider('of keywords', 'openai', %s)", [endpoint.url])
+    for options in ({}, {"llm": {"roles": {"keywords": {"provider": "of keywords", "model": "m"}}}}):
         corpus = new_corpus(module_db, **options)
         for function in ("ask", "ask_stream"):
             diag = refused(module_db, f"SELECT graphrag.{function}('x', %s)", corpus)

@@ -81,7 +81,7 @@ def test_retry_after_is_waited_for(module_db: Database, corpus: str, endpoint: E
     first, second = endpoint.requests
     assert second.at - first.at >= 2
     endpoint.misbehave("rate_limited", retry_after=300)
-    diag = refused(module_db, "SELECT * FROM graphrag.ask('Another one?', %s, mode => 'bm25')", corpus)
+    diag = refused(module_db, "SELECT * FROM graphrag.ask('Another one of Ada?', %s, mode => 'bm25')", corpus)
     assert "answered 429" in (diag.message_primary or "")
     assert endpoint.count() == 3
 
@@ -171,7 +171,7 @@ def test_a_budget_that_is_reached_is_an_error(module_db: Database, endpoint: End
     assert ask(module_db, QUESTION, corpus, mode="bm25")[0] == ANSWER
     assert ask(module_db, QUESTION, corpus, mode="bm25")[2]["cache_hits"] == 1
     for function in ("ask", "ask_stream"):
-        diag = refused(module_db, f"SELECT graphrag.{function}('Another?', %s, mode => 'bm25')", corpus)
+        diag = refused(module_db, f"SELECT graphrag.{function}('Another Ada?', %s, mode => 'bm25')", corpus)
         assert diag.sqlstate == "53400"
         assert diag.message_hint
     assert endpoint.count() == 1

@@ -231,6 +231,10 @@ def test_corpora_are_made_changed_and_dropped(db: Database) -> None:
         client.create_corpus(language="en")
         client.alter_corpus(language=None)
         client.insert(LETTERS)
+        db.execute("SELECT graphrag.set_provider('far', 'openai', 'http://127.0.0.1:1/v1')")
+        client.reembed("far", model="m", dimensions=64)
+        embedding = db.execute("SELECT options -> 'embedding' FROM graphrag.corpora WHERE name = 'letters'").fetchone()
+        assert embedding == ({"provider": "far", "model": "m", "dimensions": 64},)
         client.drop_corpus()
         with pytest.raises(GraphRAGError, match='corpus "letters" does not exist'):
             client.progress()
@@ -286,11 +290,14 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             client = AsyncGraphRAG(connection, corpus="other")
             await client.create_corpus()
             await client.alter_corpus(language="en")
+            await client.reembed("local")
             await client.drop_corpus()
             await connection.rollback()
 
     # Nothing of the async client may be left untried here.
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
     tried = inspect.getsource(test_the_async_client_does_the_same)
-    assert {name for name in calls if f"client.{name}(" not in tried} == {"close", "progress"}
+    # What asks models is tried in test_client_ask.py.
+    left = {"close", "progress", "ask", "ask_stream", "understand"}
+    assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())

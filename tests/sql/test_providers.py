@@ -118,7 +118,7 @@ def test_a_role_with_every_grant_but_not_the_owners_role_sets_no_provider(db: Da
 
 def test_the_key_goes_to_the_endpoint_and_nowhere_else(cluster: Callable[..., Cluster], endpoint: Endpoint) -> None:
     by_env, by_file = (f"sk-{secrets.token_hex(12)}" for _ in range(2))
-    one = cluster({"log_min_messages": "debug1", "log_statement": "all"}, {"MODEL_KEY": by_env})
+    one = cluster({"log_min_messages": "debug1", "log_statement": "all"}, environment={"MODEL_KEY": by_env})
     path = f"/srv/pg_graphrag/clusters/{one.folder.name}/key"
     one.runtime.run("sh", "-c", f"umask 077; cat > {path}", stdin=by_file + "\n")
     one.create_database("keys")

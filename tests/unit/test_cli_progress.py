@@ -23,6 +23,10 @@ HALF = Progress(
     jobs=500,
     leased=64,
     oldest_pending=datetime(2026, 1, 2, tzinfo=UTC),
+    waiting=0,
+    waiting_until=None,
+    waiting_for=None,
+    reembedded=None,
     replication_lag=None,
 )
 DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0)

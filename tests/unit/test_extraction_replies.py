@@ -281,7 +281,7 @@ def test_names_are_data(name: str) -> None:
     entity.name.encode()
 
 
-UNUSABLE = ["", " ", '""', "\0", "…", "--", "x" * 257, "word " * 2_000, "\ufdfa" * 200]
+UNUSABLE = ["", " ", '""', "\0", "…", "--", "x" * 257, "word " * 200, "\ufdfa" * 200]
 
 
 @pytest.mark.parametrize("name", UNUSABLE, ids=lambda name: ascii(name)[:30])

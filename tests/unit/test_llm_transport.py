@@ -130,10 +130,12 @@ def test_a_stream_that_stops_without_an_end_is_a_fault_after_its_pieces() -> Non
 
 def test_embeddings_come_normalised_whatever_their_form() -> None:
     with Endpoint() as endpoint:
-        plain = of(endpoint, embedding_request={"dimensions": 8})
-        packed = of(endpoint, embedding_request={"dimensions": 8, "encoding_format": "base64"})
+        packed = of(endpoint, embedding_request={"dimensions": 8})
+        plain = of(endpoint, embedding_request={"dimensions": 8, "encoding_format": "float"})
         one, _ = asyncio.run(fresh(wire.embed(plain, None, "m", ["a b", "c"], 8)))
         two, _ = asyncio.run(fresh(wire.embed(packed, None, "m", ["a b", "c"], 8)))
+        asked = [request.body["encoding_format"] for request in endpoint.requests]
+    assert asked == ["float", "base64"]
     assert one.shape == (2, 8)
     assert (one == two).all()
     assert abs((one**2).sum(axis=1) - 1).max() < 1e-6

@@ -143,6 +143,8 @@ def _prepare(
         context["understanding"] = understood.note()
     arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
     usage = _sum(understood.usage if understood else {}, {})
+    for embedding in asked.usage:
+        usage = _sum(usage, embedding)
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 

@@ -1,10 +1,10 @@
 """The callers' side of the door to models: what runs with the caller's own rights."""
 
-import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
+from pg_graphrag.answer.streams import close_stream
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
@@ -26,19 +26,32 @@ def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any]
 
 def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:
     """Have a task done; yield the pieces of its answer as they come. Closing the iterator ends the request."""
-    values = [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record]
-    cursor = db.cursor(
-        "SELECT graphrag._model_stream($1, $2, $3, $4) AS piece", ["int4", "text", "jsonb", "bool"], values
+    rows = db.query(
+        "SELECT graphrag._model_stream($1, $2, $3, $4) AS stream",
+        ["int4", "text", "jsonb", "bool"],
+        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
     )
+    stream = rows[0]["stream"]
     try:
-        while rows := cursor.fetch(1):
-            yield rows[0]["piece"]
+        while (
+            piece := db.query("SELECT graphrag._model_next($1) AS piece", ["text"], [stream])[0]["piece"]
+        ) is not None:
+            yield piece
     except Exception as error:
         raise _as_told(error) from None
     finally:
-        # Not left to the end of the object: an error's traceback may hold it, and a pinned portal forbids the commit.
-        with contextlib.suppress(Exception):
-            cursor.close()
+        close_stream(stream)
+
+
+def embed_texts(db: Database, corpus: Corpus, texts: list[str]) -> tuple[bytes, dict[str, Any]]:
+    """Have texts embedded at the corpus' endpoint; return (float32 row by row, usage)."""
+    try:
+        row = db.query(
+            "SELECT e.vectors, e.usage FROM graphrag._embed($1, $2) e", ["int4", "text[]"], [corpus.id, texts]
+        )[0]
+    except Exception as error:
+        raise _as_told(error) from None
+    return row["vectors"], json.loads(row["usage"])
 
 
 def _as_told(error: Exception) -> Exception:

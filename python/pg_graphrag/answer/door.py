@@ -1,4 +1,4 @@
-"""The one way of readers to a corpus' models: graphrag._model and graphrag._model_stream, with the owner's rights.
+"""The one way of readers to a corpus' models, with the owner's rights: graphrag._model, _model_stream, _model_next, _embed.
 
 A reader may neither see providers nor write caches and accounts, and yet search and ask. What passes is a task of
 `pg_graphrag.answer.tasks` with its arguments, and its outcome. Of a fault, only who belongs to the owner is told what the
@@ -6,16 +6,17 @@ endpoint said.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-from pg_graphrag.answer import tasks
+from pg_graphrag.answer import streams, tasks
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import ChatRequest, Reply, Task
-from pg_graphrag.server import Database, Rows
+from pg_graphrag.server import Database
 
 # Keywords are worth a moment; noun phrases cost none.
 PATIENCE_SECONDS = {"keywords": 2.0}
@@ -36,23 +37,54 @@ def model(db: Database, corpus_id: int, task: str | None, arguments: str | None,
     return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
 
 
-def model_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> Rows:
-    """Return the pieces of the answer, as they come; a fault is an error."""
+def open_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
+    """Return the name of a stream for `streams.next_piece`; nothing is asked before the first piece."""
     corpus, request = _asked(db, corpus_id, task, arguments)
-    pieces = _pieces(db, corpus, request, record)
-    # Most of what can go wrong does so before the first piece: then it is an error of the call, told in full.
-    return Rows(db, [piece for piece in (next(pieces, None),) if piece is not None], pieces)
+    return streams.begin(_pieces(db, corpus, request, record))
 
 
-def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Iterator[str]:
+def _pieces(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Generator[str, None, None]:
     try:
         for piece in _after_reasoning(_gateway(db, corpus, request, record).stream(request)):
             if piece:
                 yield piece
     except GraphRAGError as fault:
-        shown = _shown(db, corpus, request.role, fault)
-        message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
-        raise GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"]) from None
+        raise _told(_shown(db, corpus, request.role, fault)) from None
+
+
+# Texts of one query, and characters of each: models see no more.
+MAX_TEXTS = 32
+MAX_CHARACTERS = 8000
+
+
+def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes, str]:
+    """Return (the vectors of texts by the corpus' embedding model at an endpoint, float32 row by row; usage as JSON).
+
+    Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+    """
+    corpus = by_id(db, corpus_id)
+    if corpus is None or corpus.options.embedding.local:
+        raise GraphRAGError(
+            f"corpus number {corpus_id} has no embedding model at an endpoint", sqlstate="55000", hint="Search again."
+        )
+    if not texts or len(texts) > MAX_TEXTS or not all(texts):
+        raise GraphRAGError(
+            f"1 to {MAX_TEXTS} texts are embedded at once, none of them empty", hint="Give fewer texts."
+        )
+    gateway = Gateway(db, corpus, worker=False, writes=False)
+    try:
+        made = gateway.one(embedding(corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
+        for vector in made:
+            if isinstance(vector, GraphRAGError):
+                raise vector
+    except GraphRAGError as fault:
+        raise _told(_shown(db, corpus, "embedding", fault)) from None
+    return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
+
+
+def _told(shown: dict[str, str | None]) -> GraphRAGError:
+    message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
+    return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
 
 
 def _asked(db: Database, corpus_id: int, task: str | None, arguments: str | None) -> tuple[Corpus, ChatRequest]:

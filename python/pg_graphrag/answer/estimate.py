@@ -65,7 +65,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
         provider = load(db, provider_name)
         each, known = _output_per_call(db, found)
         tokens_out = round(scale * (counted.tokens_out if each is None else counted.calls * each))
-        price = cost(provider, tokens_in, tokens_out)
+        price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
         basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
         basis |= {"tokens": f"{BYTES_PER_TOKEN} bytes each", "not_included": "summaries, embeddings"}
         basis["tokens_out"] = "as long as the text" if each is None else f"as {known} calls of this corpus had"

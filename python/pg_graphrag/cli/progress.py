@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TextIO
 
 from pg_graphrag.client.results import Progress
@@ -18,6 +19,7 @@ _MAX_BAR = 30
 
 def total(rows: Sequence[Progress]) -> Progress:
     """Add up the progress of several corpora."""
+    waiting = min((row for row in rows if row.waiting_until), key=_until, default=None)
     oldest = [row.oldest_pending for row in rows if row.oldest_pending is not None]
     return Progress(
         corpus="",
@@ -31,8 +33,17 @@ def total(rows: Sequence[Progress]) -> Progress:
         jobs=sum(row.jobs for row in rows),
         leased=sum(row.leased for row in rows),
         oldest_pending=min(oldest, default=None),
+        waiting=sum(row.waiting for row in rows),
+        waiting_until=waiting.waiting_until if waiting else None,
+        waiting_for=waiting.waiting_for if waiting else None,
+        reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
     )
+
+
+def _until(row: Progress) -> datetime:
+    assert row.waiting_until is not None
+    return row.waiting_until
 
 
 class Display:
@@ -132,6 +143,8 @@ def _speed(progress: Progress, rate: float | None) -> list[str]:
         return ["finishing"] if progress.jobs else []
     if rate:
         return [f"{rate:.1f} documents/s", f"{_clock(progress.pending / rate)} left"]
+    if progress.waiting and not progress.leased:
+        return [f"{progress.waiting:,} waiting: {progress.waiting_for}"]
     return [f"{progress.leased:,} at work" if progress.leased else "waiting for a worker"]
 
 

@@ -295,6 +295,10 @@ class AsyncGraphRAG:
         """As `GraphRAG.alter_corpus`."""
         await self._run(statements.alter_corpus(self.corpus, options))
 
+    async def reembed(self, provider: str, **model: Any) -> None:
+        """As `GraphRAG.reembed`."""
+        await self._run(statements.reembed(self.corpus, {"provider": provider, **model}))
+
     async def drop_corpus(self) -> None:
         """As `GraphRAG.drop_corpus`."""
         await self._run(statements.drop_corpus(self.corpus))

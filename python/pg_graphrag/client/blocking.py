@@ -368,6 +368,10 @@ class GraphRAG:
         """Change options of the corpus; None brings the default back."""
         self._run(statements.alter_corpus(self.corpus, options))
 
+    def reembed(self, provider: str, **model: Any) -> None:
+        """Change the embedding model: `provider` with ``model`` and ``dimensions``, or ``local``. Workers do the work."""
+        self._run(statements.reembed(self.corpus, {"provider": provider, **model}))
+
     def drop_corpus(self) -> None:
         """Remove the corpus and everything in it."""
         self._run(statements.drop_corpus(self.corpus))

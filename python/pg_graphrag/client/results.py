@@ -116,6 +116,10 @@ class Progress:
     jobs: int
     leased: int
     oldest_pending: datetime | None
+    waiting: int
+    waiting_until: datetime | None
+    waiting_for: str | None
+    reembedded: int | None
     replication_lag: timedelta | None
 
 

@@ -329,7 +329,8 @@ def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Stateme
 
 _PROGRESS = """
         SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
-               oldest_pending, replication_lag
+               oldest_pending, waiting, waiting_until, waiting_for, reembedded,
+               replication_lag
           FROM graphrag.progress"""
 
 
@@ -383,6 +384,14 @@ def alter_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[None]:
     return Statement(
         "SELECT graphrag.alter_corpus(%(corpus)s::text, %(options)s::jsonb)",
         {"corpus": corpus, "options": Jsonb(dict(options))},
+        _nothing,
+    )
+
+
+def reembed(corpus: str, embedding: Mapping[str, Any]) -> Statement[None]:
+    return Statement(
+        "SELECT graphrag.reembed(%(corpus)s::text, %(embedding)s::jsonb)",
+        {"corpus": corpus, "embedding": Jsonb(dict(embedding))},
         _nothing,
     )
 

@@ -65,6 +65,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
     if not name:
         raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
     parsed = parse(_object(options))
+    _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
     ranks = tokenizer(parsed.tokenizer)
@@ -81,17 +82,24 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
     given = _object(options)
-    stored = json.loads(
-        str(db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"])
-    )
+    # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
+    locked = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored = json.loads(str(db.query(locked, ["int4"], [corpus.id])[0]["options"]))
+    corpus = find(db, name)
     merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
     new = parse(merged)
+    _check_providers(db, new)
     pinned = changed(corpus.options, new, PINNED)
-    if pinned and db.query("SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+    filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
+    # Vectors outlive the documents.
+    spaced = "embedding" in pinned and corpus.space is not None
+    if pinned and (spaced or db.query(filled, ["int4"], [corpus.id])):
         raise GraphRAGError(
             f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
             sqlstate="55000",
-            hint="Create a new corpus with that option and insert the documents there.",
+            hint="Call graphrag.reembed(corpus, embedding)."
+            if pinned[0] == "embedding"
+            else "Create a new corpus with that option and insert the documents there.",
         )
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
@@ -112,10 +120,23 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
         db.query(
             "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-            " next_attempt_at = pg_catalog.now(), last_error = NULL WHERE corpus_id = $1 AND kind = 'index'",
+            " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
             ["int4"],
             [corpus.id],
         )
+
+
+def _check_providers(db: Database, options: Options) -> None:
+    """Refuse a provider that there is none of: found out now rather than by the first document."""
+    named = options.providers()
+    rows = db.query("SELECT p.name FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [sorted(named)])
+    known = {str(row["name"]) for row in rows}
+    for name, option in sorted(named.items()):
+        if name not in known:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" does not exist',
+                hint="Make it first, with graphrag.set_provider(…).",
+            )
 
 
 def drop(db: Database, name: str | None) -> None:
@@ -126,7 +147,11 @@ def drop(db: Database, name: str | None) -> None:
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
-    db.query("SELECT graphrag._drop_spaces($1)", ["int4"], [corpus.id])
+    db.query(
+        "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
+    )
     for statement in _DROP:
         db.query(statement, ["int4"], [corpus.id])
 
@@ -144,6 +169,10 @@ _DROP = (
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
+    # What an endpoint still works on is cancelled there by a worker.
+    "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
+    "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
+    " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
 )
 
 

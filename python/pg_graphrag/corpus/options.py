@@ -8,6 +8,8 @@ from pg_graphrag.text.languages import REGCONFIG
 
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
+# As many as an HNSW index over pgvector's type can have. Models that give more shorten their vectors on request.
+MAX_DIMENSIONS = 2000
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
 DEFAULT_ENTITY_TYPES = (
     "person",
@@ -24,11 +26,16 @@ DEFAULT_ENTITY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Where vectors come from: ``local`` is the model inside the server."""
+    """Where vectors come from: ``local`` is the model inside the server; of others model and dimensions must be said."""
 
     provider: str = "local"
     model: str = LOCAL_MODEL
     dimensions: int = LOCAL_DIMENSIONS
+
+    @property
+    def local(self) -> bool:
+        """Whether the model is the one inside the server."""
+        return self.provider == "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +113,21 @@ class Options:
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
 
+    def providers(self) -> dict[str, str]:
+        """Return the names of the providers that are referred to, each with an option that does."""
+        named = {
+            "embedding.provider": None if self.embedding.provider == "local" else self.embedding.provider,
+            "llm.provider": self.llm.provider,
+            "rerank.provider": self.rerank.provider,
+        } | {f"llm.roles.{role}.provider": given.get("provider") for role, given in self.llm.roles.items()}
+        return {name: option for option, name in named.items() if name}
+
 
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Likewise where a model extracts.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
-# Fixed once there are documents.
+# Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
 
 _KNOWN = set(Options.__dataclass_fields__)
@@ -127,7 +143,7 @@ def parse(options: dict[str, Any]) -> Options:
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
     given = dict(options)
-    embedding = _part(given, "embedding", Embedding, '{"provider": "local"}')
+    embedding = parse_embedding(given.pop("embedding", {}))
     llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
     rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
     retention = _retention(given.pop("retention", {}))
@@ -140,7 +156,6 @@ def parse(options: dict[str, Any]) -> Options:
     _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
     if not isinstance(parsed.tokenizer, str):
         raise _bad("tokenizer", parsed.tokenizer, "the name of a tokenizer")
-    _check_embedding(embedding)
     _whole("max_gleaning", parsed.max_gleaning, 0, 3)
     if not isinstance(parsed.claims, bool):
         raise _bad("claims", parsed.claims, "true or false")
@@ -181,14 +196,24 @@ def _retention(value: Any) -> Retention:
     return Retention(**limits)
 
 
-def _check_embedding(embedding: Embedding) -> None:
+def parse_embedding(value: Any) -> Embedding:
+    """Check the option ``embedding`` and fill in what is absent; errors as `parse`."""
+    example = '{"provider": "openai", "model": "text-embedding-3-small", "dimensions": 1536}'
+    embedding: Embedding = _part({"embedding": value}, "embedding", Embedding, example)
     _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})
-    if embedding.provider == "local":
+    if embedding.local:
         _choice("embedding.model", embedding.model, {LOCAL_MODEL})
         if not isinstance(embedding.dimensions, int) or embedding.dimensions != LOCAL_DIMENSIONS:
             raise _bad("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
-        return
-    _whole("embedding.dimensions", embedding.dimensions, 1, 2000)
+        return embedding
+    for name in ("model", "dimensions"):
+        if value.get(name) is None:
+            raise GraphRAGError(
+                f'option "embedding" names the provider "{embedding.provider}" but no {name}',
+                hint=f"For example {example}.",
+            )
+    _whole("embedding.dimensions", embedding.dimensions, 1, MAX_DIMENSIONS)
+    return embedding
 
 
 def _check_llm(llm: LLM) -> None:

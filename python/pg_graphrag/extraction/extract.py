@@ -9,7 +9,7 @@ from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import parse, salvage
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.prompts import render
-from pg_graphrag.llm.requests import ChatRequest, Reply
+from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
 from pg_graphrag.text.sentences import ends
 
 # By the errors an item already has: the same question gets another answer only at another temperature.
@@ -44,8 +44,9 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
         if len(text) < 2 * MIN_PART:
             raise
         cut = middle(text, options.language)
-        found = yield from extraction(options, title, text[:cut], errors, last)
-        found.add((yield from extraction(options, title, text[cut:], errors, last)))
+        halves = yield from in_turn(extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:]))
+        found = halves[0]
+        found.add(halves[1])
         return found
     for _ in range(options.max_gleaning):
         if found.repaired:

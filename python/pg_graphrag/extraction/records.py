@@ -46,7 +46,7 @@ def strength(value: Any) -> Decimal:
     if isinstance(value, str):
         found = _NUMBER.search(value)
         value = float(found.group()) if found else 1
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value >= 1e300 or not math.isfinite(value):
         return Decimal(1)
     rounded = Decimal(str(round(min(float(value), 10.0), 2)))
     return rounded.normalize() + 0 if rounded > 0 else Decimal(1)
@@ -209,10 +209,12 @@ class Extraction:
 
 def _merged(old: Relationship, new: Relationship) -> Relationship:
     """Two statements of one pair: the longer description decides the direction; of triples, all count."""
-    better, other = (new, old) if len(new.description) > len(old.description) else (old, new)
+    triples = bool(old.stated and new.stated)
+    longer = len(new.description) > len(old.description) and not triples
+    better, other = (new, old) if longer else (old, new)
     words = {word.casefold(): word for word in (*reversed(other.keywords), *reversed(better.keywords))}
     kept = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
-    if not (old.stated and new.stated):
+    if not triples:
         return replace(better, keywords=kept, strength=max(old.strength, new.strength))
     facts = dict.fromkeys([*old.description.split("\n"), *new.description.split("\n")])
     stated = old.stated + new.stated

@@ -27,7 +27,9 @@ def read_rows(text: str) -> tuple[Extraction, str | None]:
     marker = _COMPLETE.search(text)
     wrong = None if marker else "the rows have no end marker"
     body = text[: marker.start()] if marker else text
-    for row in _rows(body):
+    rows = _rows(body)
+    # Without it, the last row may be torn.
+    for row in rows if marker else rows[:-1]:
         if not _DELIMITER.search(row):
             continue
         cells = [_cell(cell) for cell in _DELIMITER.split(row)]

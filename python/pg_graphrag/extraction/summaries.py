@@ -7,6 +7,7 @@ others are in the cache.
 import hashlib
 import re
 from collections.abc import Generator, Sequence
+from functools import reduce
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -15,10 +16,11 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.extraction.records import clean
 from pg_graphrag.graph.descriptions import TABLES
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.prompts import render
-from pg_graphrag.llm.requests import ChatRequest, Reply
+from pg_graphrag.llm.providers import load
+from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
 from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.
@@ -28,6 +30,8 @@ WORDS = 200
 MAX_CHARACTERS = 10_000
 # Entities and relationships summarised together.
 BATCH = 32
+# Likewise where the answers come hours later.
+BY_BATCH = 2000
 
 Summarizing = Generator[ChatRequest, Reply, str]
 _FENCE = re.compile(r"\A\s*(?:<think(?:ing)?>.*?</think(?:ing)?>)?\s*(?:```\w*\n)?(.*?)(?:\n```)?\s*\Z", re.S)
@@ -44,11 +48,8 @@ def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]
     parts = _groups(list(fragments))
     if len(parts) == 1:
         return (yield from _summarize(options, subject, parts[0]))
-    found = []
-    for part in parts:
-        text = yield from _summarize(options, subject, part)
-        found.append((text, max(1, len(text) // 4)))
-    return (yield from summary(options, subject, found))
+    found = yield from in_turn(_summarize(options, subject, part) for part in parts)
+    return (yield from summary(options, subject, [(text, max(1, len(text) // 4)) for text in found]))
 
 
 def _groups(fragments: list[tuple[str, int]], bit: int = 0) -> list[list[str]]:
@@ -74,9 +75,7 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
             if len(texts) < 2:
                 raise
             half = len(texts) // 2
-            both = []
-            for part in (texts[:half], texts[half:]):
-                both.append((yield from _summarize(options, subject, part)))
+            both = yield from in_turn(_summarize(options, subject, part) for part in (texts[:half], texts[half:]))
             return (yield from _summarize(options, subject, both))
         except ItemFault as error:
             fault = error
@@ -115,7 +114,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
 
     Raises
     ------
-    ProviderFault, BudgetReached
+    ProviderFault, BudgetReached, Waiting
         After the summaries that came have been written; the rest stays due.
     """
     if not corpus.options.llm.has("summary"):
@@ -126,17 +125,18 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
                 [corpus.id],
             )
         return True
+    limit = BY_BATCH if load(db, corpus.options.llm.of("summary")[0]).batch else BATCH
     due = [
         (what, row)
         for what, sql in _DUE.items()
-        for row in db.query(sql.format(hash=_SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, BATCH])
-    ][:BATCH]
+        for row in db.query(sql.format(hash=_SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
+    ][:limit]
     fragments = [_fragments(db, what, row["id"]) for what, row in due]
     db.rollback()
     tasks = [summary(corpus.options, row["subject"], found) for (_, row), found in zip(due, fragments, strict=True)]
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    waiting = [result for result in results if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault)]
+    faults = [result for result in results if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault)]
     for what in TABLES:
         done = [
             (row["id"], row["hash"], None if isinstance(result, ItemFault) else result)
@@ -144,9 +144,9 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
             if kind == what and (isinstance(result, (ItemFault, str)))
         ]
         _write(db, corpus.id, what, done)
-    if waiting:
+    if faults:
         db.commit()
-        raise waiting[0]
+        raise _gravest(faults)
     # Under the lock: a merge that makes more of them due waits, and then finds no job and queues one.
     return not any(
         db.query(
@@ -154,6 +154,15 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
         )
         for table in TABLES.values()
     )
+
+
+def _gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
+    """Return what keeps the rest back: a provider's fault, answers that come later (all of them), or a budget."""
+    waiting = [fault for fault in faults if isinstance(fault, Waiting)]
+    for fault in faults:
+        if isinstance(fault, ProviderFault):
+            return fault
+    return reduce(Waiting.with_keys, waiting) if waiting else faults[0]
 
 
 def _fragments(db: Database, what: str, item: int) -> list[tuple[str, int]]:

@@ -91,9 +91,6 @@ class Change:
                     ["int4", "text", "int8[]"],
                     [self.corpus_id, f"{what}_mention", ids],
                 )
-                db.query(
-                    f"DELETE FROM graphrag.{what}_mention_vectors WHERE chunk_id = ANY ($1)", ["int8[]"], [chunk_ids]
-                )
 
     def _count_statement(self, relationship_id: int, description: str, keywords: Iterable[str], sign: int) -> None:
         if description:
@@ -102,11 +99,11 @@ class Change:
             self.relationship_values[relationship_id, "k", keyword] += sign
 
 
-def merge(db: Database, change: Change, space: int, document_ids: list[int], summarize: bool) -> dict[str, int]:
+def merge(db: Database, change: Change, document_ids: list[int], summarize: bool) -> tuple[dict[str, int], list[int]]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
 
-    `space` is the corpus' embedding space, from which the names of entities that are gone are removed. `summarize`:
-    whether a model is to summarise descriptions of which there are many. Returns the entities created, as {key: id}.
+    `summarize`: whether a model is to summarise descriptions of which there are many. Returns the entities created, as
+    {key: id}, and those that are gone, whose names have vectors still.
     """
     ids, created = _resolve_entities(db, change)
     related, new_pairs = _resolve_relationships(db, change, ids)
@@ -150,14 +147,8 @@ def merge(db: Database, change: Change, space: int, document_ids: list[int], sum
         ["int8[]"],
         [list(change.entities)],
     )
-    if gone:
-        db.query(
-            f"DELETE FROM graphrag.entity_vectors_{space} WHERE entity_id = ANY ($1)",
-            ["int8[]"],
-            [[row["id"] for row in gone]],
-        )
     _project(db, change, document_ids, sorted({*change.entities, *degrees}))
-    return created
+    return created, [row["id"] for row in gone]
 
 
 def _project(db: Database, change: Change, document_ids: list[int], entity_ids: list[int]) -> None:

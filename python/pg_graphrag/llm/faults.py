@@ -1,5 +1,7 @@
 """What can go wrong with a model: the endpoint, the item, the purse. Each has its own consequence in the queue (DESIGN.md 5)."""
 
+from collections.abc import Iterable
+
 from pg_graphrag.errors import GraphRAGError
 
 
@@ -19,13 +21,20 @@ class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
     `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
-    by waiting.
+    by waiting. `status` is the HTTP status, where there was one.
     """
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, permanent: bool = False, hint: str | None = None
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        permanent: bool = False,
+        status: int | None = None,
+        hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
+        self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
 
@@ -42,7 +51,17 @@ class BudgetReached(GraphRAGError):
 
 
 class Waiting(GraphRAGError):
-    """The answer comes by the endpoint's batch API, later."""
+    """The answer comes by the endpoint's batch API, later.
 
-    def __init__(self, message: str):
-        super().__init__(message, sqlstate="57P03")
+    `keys` are the requests that are waited for, `seconds` when to look again at the latest.
+    """
+
+    def __init__(self, message: str, keys: Iterable[str] = (), seconds: float = 3600.0):
+        super().__init__(message, sqlstate="55000")
+        self.keys = set(keys)
+        self.seconds = seconds
+
+    def with_keys(self, other: "Waiting") -> "Waiting":
+        """Return this, waiting for what `other` waits for too."""
+        self.keys |= other.keys
+        return self

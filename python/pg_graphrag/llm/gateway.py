@@ -14,7 +14,8 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.collector import Collector
+from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.ledger import Ledger, cache_key
 from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
@@ -29,8 +30,6 @@ POLL_SECONDS = 0.1
 SAVE_SECONDS = 1.0
 # Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
-# Kept as the answer to a prompt that does not fit: asked again tomorrow, it would be refused again. No answer is empty.
-_TOO_LONG = ""
 INTERACTIVE_SECONDS = 20.0
 
 
@@ -83,6 +82,7 @@ class Gateway:
         self._patience = patience
         self._ledger = Ledger(db, corpus, writes)
         self._endpoints: dict[str, _Endpoint] = {}
+        self._collector = Collector(db, corpus, self._ledger)
         self._last_poll = self._last_save = time.monotonic()
 
     @property
@@ -180,6 +180,16 @@ class Gateway:
             )
         return self._endpoints[name], model
 
+    def _batches(self, request: Request, endpoint: _Endpoint) -> bool:
+        """Whether a request goes through the endpoint's batch API: a worker's, which nobody waits for."""
+        return (
+            self._worker
+            and self._ledger.writes
+            and endpoint.provider.batch
+            and isinstance(request, ChatRequest)
+            and request.cacheable
+        )
+
     def _poll(self, wait: float = 0.0) -> None:
         """Let cancel through when it is time, and write down what is done."""
         if wait:
@@ -199,6 +209,7 @@ class Gateway:
     def _save(self) -> None:
         self._last_save = time.monotonic()
         self._ledger.save()
+        self._collector.save()
         for endpoint in self._endpoints.values():
             endpoint.breaker.save()
         if self._worker:
@@ -213,7 +224,7 @@ class Gateway:
         started: float,
         fault: GraphRAGError | None,
     ) -> None:
-        purpose = "embed" if isinstance(request, EmbedRequest) else "rerank"
+        purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message
@@ -315,14 +326,16 @@ class _Run:
         known = gateway._ledger.cached(
             [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
         )
+        by_batch = {
+            key for _, request, endpoint, _, key in new if gateway._batches(request, endpoint) and key not in known
+        }
+        if by_batch:
+            gateway._collector.look(sorted(by_batch))
         blocked: GraphRAGError | None = None
         for number, request, endpoint, model, key in new:
             if isinstance(request, ChatRequest) and key in known:
                 try:
-                    if known[key] == _TOO_LONG:
-                        ready.append((number, ContextTooLong(f'the prompt is too long for model "{model}"')))
-                    else:
-                        ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
+                    ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
                     gateway.usage.cache_hits += 1
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
@@ -336,6 +349,9 @@ class _Run:
                 except GraphRAGError as error:
                     blocked = error
             fault = blocked or endpoint.breaker.fault
+            if key in by_batch and isinstance(request, ChatRequest):
+                ready.append((number, gateway._collector.ask(request, endpoint.provider, model, key, fault)))
+                continue
             if fault is not None:
                 ready.append((number, fault))
                 continue
@@ -396,8 +412,6 @@ class _Run:
         fault: GraphRAGError | None = error
         if error is not None:
             replies = [(number, error) for number, _ in sending.waiting]
-            if isinstance(error, ContextTooLong) and isinstance(request, ChatRequest) and request.cacheable:
-                gateway._ledger.keep(sending.key, request.role, sending.model, _TOO_LONG)
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]

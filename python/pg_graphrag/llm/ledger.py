@@ -140,8 +140,11 @@ class Ledger:
         self._calls.clear()
         self._answers.clear()
 
-    def check_budget(self) -> None:
-        """Raise `BudgetReached` when this month's calls, those not yet written included, cost the budget or more."""
+    def check_budget(self, ahead: float = 0.0) -> None:
+        """Raise `BudgetReached` when this month's calls, those not yet written included, cost the budget or more.
+
+        `ahead`: what is asked for already and will cost so much.
+        """
         budget = self._corpus.options.llm.monthly_budget
         if budget is None:
             return
@@ -157,6 +160,6 @@ class Ledger:
             noted = [*_unwritten.get(self._corpus.id, ()), *self._calls]
             spent = float(row["spent"]) + sum(call[5] for call in noted)
             known = _spent[self._corpus.id] = (time.monotonic(), spent)
-        spent = known[1]
+        spent = known[1] + ahead
         if spent >= budget:
             raise BudgetReached(self._corpus.name, spent, budget)

@@ -31,6 +31,8 @@ class Provider:
     price_input: float = 0.0
     price_output: float = 0.0
     batch: bool = False
+    batch_price: float = 0.5
+    batch_requests: int = 10_000
     json: str = "schema"
     shape: str = "cohere"
     auth: str = "bearer"
@@ -78,6 +80,8 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "price_input": ((int, float), lambda v: v >= 0, "a price per million tokens"),
     "price_output": ((int, float), lambda v: v >= 0, "a price per million tokens"),
     "batch": ((bool,), lambda v: True, "true or false"),
+    "batch_price": ((int, float), lambda v: 0 <= v <= 1, "what a batch costs, as part of the price: from 0 to 1"),
+    "batch_requests": ((int,), lambda v: 1 <= v <= 50_000, "a whole number from 1 to 50000"),
     "json": ((str,), lambda v: v in ("schema", "object", "none"), "schema, object or none"),
     "shape": ((str,), lambda v: v in ("cohere", "tei"), "cohere (Cohere, Jina, vLLM) or tei"),
     "auth": ((str,), lambda v: v in ("bearer", "api-key"), "bearer, or api-key (Azure)"),
@@ -183,6 +187,10 @@ def set_provider(
     )
     # What failed with the old settings says nothing of the new.
     db.query("DELETE FROM graphrag.provider_state WHERE provider = $1", ["text"], [name])
+    # Nor need what waits for a batch wait on, where there may be none any more.
+    db.query(
+        "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE state = 'pending' AND payload ? 'waiting'"
+    )
 
 
 def load(db: Database, name: str, kind: str = "openai") -> Provider:

@@ -1,8 +1,12 @@
 """What can be asked of a model, and the tasks that ask."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pg_graphrag.llm.faults import Waiting
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,20 @@ class Reply:
 
 # Yields requests, is sent the reply (or thrown the fault) of each, and returns its result.
 Task = Generator[Request, Reply, Any]
+
+
+def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:
+    """Run tasks one after another and return their results; where an answer comes later, the others are asked meanwhile."""
+    results: list[T] = []
+    waiting: Waiting | None = None
+    for task in tasks:
+        try:
+            results.append((yield from task))
+        except Waiting as later:
+            waiting = later if waiting is None else waiting.with_keys(later)
+    if waiting is not None:
+        raise waiting
+    return results
 
 
 def estimated_tokens(request: Request) -> int:

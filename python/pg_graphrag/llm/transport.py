@@ -24,6 +24,8 @@ _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many
 _OPTIONAL = (
     (re.compile(r"response_format|json_schema|json_object|structured output", re.I), "response_format"),
     (re.compile(r"temperature", re.I), "temperature"),
+    (re.compile(r"dimensions|matryoshka", re.I), "dimensions"),
+    (re.compile(r"encoding_format", re.I), "encoding_format"),
 )
 # What PostgreSQL's text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -101,16 +103,37 @@ def _options(provider: Provider, api_key: str | None) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def sent(provider: Provider, api_key: str | None, path: str, body: dict[str, Any]) -> AsyncIterator[Any]:
-    """Send a request; yield its response, headers read, body unread. Errors become faults."""
+async def sent(
+    provider: Provider,
+    api_key: str | None,
+    path: str,
+    body: dict[str, Any],
+    *,
+    method: str = "post",
+    file: tuple[str, bytes] | None = None,
+    seconds: float | None = None,
+) -> AsyncIterator[Any]:
+    """Send a request; yield its response, headers read, body unread. Errors become faults.
+
+    `method` is post, get or delete; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
+    time-out where it is not the provider's.
+    """
     import openai
 
     client, options = _client(provider, api_key), _options(provider, api_key)
     try:
-        sending = client.post(path, body=body, cast_to=object, options=options)
-        response = await asyncio.wait_for(sending, provider.timeout)
+        if method == "get":
+            sending = client.get(path, cast_to=object, options=options)
+        elif file is not None:
+            options["headers"]["Content-Type"] = "multipart/form-data"
+            sending = client.post(path, body=body, files=[("file", file)], cast_to=object, options=options)
+        else:
+            sending = getattr(client, method)(path, body=body or None, cast_to=object, options=options)
+        response = await asyncio.wait_for(sending, seconds or provider.timeout)
     except TimeoutError:
-        raise ProviderFault(f'provider "{provider.name}" did not answer within {provider.timeout:g} s') from None
+        raise ProviderFault(
+            f'provider "{provider.name}" did not answer within {seconds or provider.timeout:g} s'
+        ) from None
     except openai.APIStatusError as error:
         raise _status_fault(provider, api_key, body, error) from None
     except Exception as error:
@@ -122,12 +145,17 @@ async def sent(provider: Provider, api_key: str | None, path: str, body: dict[st
             await response.close()
 
 
-async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int) -> Any:
-    """Return the JSON of a response within the provider's time-out and `limit` bytes."""
+async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **how: Any) -> Any:
+    """Return the JSON of a response within the time-out and `limit` bytes; `how` as in `sent`."""
+    seconds = how.get("seconds") or provider.timeout
+
+    answered = False
 
     async def read() -> bytes:
+        nonlocal answered
         data = bytearray()
-        async with sent(provider, api_key, path, body) as response:
+        async with sent(provider, api_key, path, body, **how) as response:
+            answered = True
             async for piece in response.iter_bytes():
                 data += piece
                 if len(data) > limit:
@@ -138,9 +166,10 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
     # The first time the package is imported, which takes a second that is not the endpoint's.
     _client(provider, api_key)
     try:
-        data = await asyncio.wait_for(read(), provider.timeout)
+        data = await asyncio.wait_for(read(), seconds)
     except TimeoutError:
-        raise ProviderFault(f'provider "{provider.name}" did not finish within {provider.timeout:g} s') from None
+        missed = "finish" if answered else "answer"
+        raise ProviderFault(f'provider "{provider.name}" did not {missed} within {seconds:g} s') from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:
@@ -165,25 +194,37 @@ def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
 def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any], error: Any) -> Exception:
     """Whose fault a status is."""
     status, said = int(error.status_code), _said(error, api_key)
-    if status in (400, 413, 422):
-        if _TOO_LONG.search(said) or status == 413:
-            return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=said)
-        for words, field in _OPTIONAL:
-            if field in body and words.search(said):
-                return FieldRefused(field)
-        return ItemFault(f'provider "{provider.name}" refused the request ({status}): {said}')
+    if (refused := refusal(provider, status, said, body)) is not None:
+        return refused
     where = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
-        return ProviderFault(f"{where}: it does not accept the key", permanent=True, hint=_KEY_HINT)
+        return ProviderFault(f"{where}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
     if status == 404:
         return ProviderFault(
-            f'{where}: no such model ("{body.get("model")}") or path: {said}', permanent=True, hint=_ADDRESS_HINT
+            f'{where}: no such model ("{body.get("model")}") or path: {said}',
+            permanent=True,
+            status=status,
+            hint=_ADDRESS_HINT,
         )
     if status < 400:
         return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
     return ProviderFault(
-        f"{where}: {said}", retry_after=retry_after_seconds(error.response.headers.get("retry-after", ""))
+        f"{where}: {said}",
+        retry_after=retry_after_seconds(error.response.headers.get("retry-after", "")),
+        status=status,
     )
+
+
+def refusal(provider: Provider, status: int, said: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
+    """What is wrong with the request `body`, where a status says that it is the request; `said`: the endpoint's words."""
+    if status not in (400, 413, 422):
+        return None
+    if _TOO_LONG.search(said) or status == 413:
+        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=said)
+    for words, field in _OPTIONAL:
+        if field in body and words.search(said):
+            return FieldRefused(field)
+    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {said}')
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."

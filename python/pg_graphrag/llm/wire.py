@@ -64,11 +64,16 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     while True:
         refused = _refused.get((provider.base_url, call.model), frozenset())
         try:
-            asked = _chat_body(provider, call, refused)
+            asked = chat_body(provider, call, refused)
             body = await post(provider, api_key, "/chat/completions", asked, MAX_REPLY_BYTES)
             break
         except FieldRefused as error:
             _refused[provider.base_url, call.model] = refused | {error.field}
+    return completion(provider, call.messages, body)
+
+
+def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any) -> Completion:
+    """Return what the body of a chat completion says; `messages` are what was asked. Raises as `chat`."""
     try:
         choice = body["choices"][0]
         text = _text(choice["message"].get("content"))
@@ -83,7 +88,7 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     return Completion(
         text,
         reason,
-        count_tokens(usage.get("prompt_tokens"), json.dumps(list(call.messages), ensure_ascii=False)),
+        count_tokens(usage.get("prompt_tokens"), json.dumps(list(messages), ensure_ascii=False)),
         count_tokens(usage.get("completion_tokens"), text),
     )
 
@@ -95,7 +100,8 @@ def _text(content: Any) -> str:
     return clean(content) if isinstance(content, str) else ""
 
 
-def _chat_body(provider: Provider, call: Call, refused: frozenset[str]) -> dict[str, Any]:
+def chat_body(provider: Provider, call: Call, refused: frozenset[str]) -> dict[str, Any]:
+    """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
     if call.schema is not None:
         if provider.json == "schema":
@@ -137,7 +143,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             yield piece
     text = "".join(pieces)
     if not reason:
-        raise ProviderFault(f'provider "{provider.name}" broke off its answer')
+        raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
     if not text.strip():
         raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
     prompt = json.dumps(list(call.messages), ensure_ascii=False)
@@ -155,7 +161,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused = _refused.get((provider.base_url, call.model), frozenset())
-            body = _chat_body(provider, call, refused) | streaming
+            body = chat_body(provider, call, refused) | streaming
             try:
                 response = await stack.enter_async_context(sent(provider, api_key, "/chat/completions", body))
                 break
@@ -192,9 +198,18 @@ async def embed(
     ItemFault
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
-    body = {"model": model, "input": list(texts), "encoding_format": "float"} | provider.embedding_request
-    body = {name: value for name, value in body.items() if value is not None}
-    reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
+    # Packed vectors are half as long and need no parsing, here and there; what does not know them sends numbers.
+    asked = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
+    asked |= provider.embedding_request
+    while True:
+        # Only some models can shorten their vectors; what comes is checked in any case.
+        refused = _refused.get((provider.base_url, model), frozenset())
+        body = {name: value for name, value in asked.items() if value is not None and name not in refused}
+        try:
+            reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
+            break
+        except FieldRefused as error:
+            _refused[provider.base_url, model] = refused | {error.field}
     try:
         rows: list[Any] = [None] * len(texts)
         for place, item in enumerate(reply["data"]):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pg_graphrag.extraction.records import Claim
@@ -89,16 +89,12 @@ class ChunkDraft:
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, of the version with `content_hash`.
-
-    `vectors`: (windows of all chunks in order, dimensions) float32; `statement_vectors`: likewise of `statements`.
-    """
+    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks."""
 
     id: int
     content_hash: str
     chunks: list[ChunkDraft]
-    vectors: Any = None
-    statement_vectors: Any = None
+    window_texts: list[str]
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
@@ -107,3 +103,11 @@ class DocumentDraft:
             found += [entity.statement for entity in made.entities.values()]
             found += [relationship.statement for relationship in made.relationships.values()]
         return [statement for statement in found if statement is not None]
+
+    def texts(self) -> list[str]:
+        """What is embedded for this document's windows and statements."""
+        return self.window_texts + [statement.text for statement in self.statements()]
+
+    def entity_keys(self) -> set[str]:
+        """Keys of the entities that it mentions."""
+        return {entity for made in self.chunks for entity in made.entities}

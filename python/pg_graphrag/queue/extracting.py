@@ -6,7 +6,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import extraction
 from pg_graphrag.extraction.mentions import add_mentions
-from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import Task
 from pg_graphrag.queue.drafts import DocumentDraft
@@ -66,15 +66,21 @@ def extract(
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
     for (_, made, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
-            failed[made.id] = min(failed.get(made.id, result), result, key=_weight)
+            other = failed.get(made.id, result)
+            failed[made.id] = min(other, result, key=weight)
+            if isinstance(other, Waiting) and isinstance(result, Waiting):
+                failed[made.id] = other.with_keys(result)
     for (document, made, piece), found in zip(pieces, results, strict=True):
         if made.id not in failed:
             add_mentions(piece, document["content"], found, ranks.count)
     return failed
 
 
-def _weight(fault: GraphRAGError) -> int:
+def weight(fault: GraphRAGError) -> int:
     """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
     if isinstance(fault, ProviderFault):
         return 0 if fault.permanent else 2
-    return 1 if isinstance(fault, ItemFault) else 3
+    if isinstance(fault, ItemFault):
+        return 1
+    # Before a budget that is spent: what was asked for within it is wanted.
+    return 3 if isinstance(fault, Waiting) else 4

@@ -54,7 +54,7 @@ def draft(
                 _add_concepts(made, title, content)
             chunks.append(made)
             yield None
-    yield DocumentDraft(document_id, content_hash, chunks)
+    yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, content, chunks))
 
 
 def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) -> list[str]:

@@ -1,46 +1,36 @@
-"""What a model said of a document, written beside its chunks: numbers and vectors of mentions, claims."""
+"""What a model said of a document, written beside its chunks: numbers of mentions, claims."""
 
 from collections.abc import Sequence
 
-from pg_graphrag.embedding.text import vector_text
-from pg_graphrag.queue.drafts import DocumentDraft
+from pg_graphrag.queue.drafts import DocumentDraft, Statement
+from pg_graphrag.queue.vectors import Item
 from pg_graphrag.server import Database, columns, reserve
 from pg_graphrag.text.concepts import key
 
-# Rows per statement that carries vectors: about 4 kB of text each.
-_SLICE = 1000
-
 
 def write_statements(
-    db: Database, corpus_id: int, space: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
-) -> None:
-    """Number the statements of new chunks and store their vectors; store claims. Nobody waits for these rows.
+    db: Database, corpus_id: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
+) -> dict[str, list[Item]]:
+    """Number the statements of new chunks, and store claims; return by kind what of them is to be embedded.
 
     `chunk_ids`: those of each draft's chunks, in order.
     """
-    vectors: dict[str, list[tuple[int, int, int, str]]] = {"entity": [], "relationship": []}
+    stated: dict[str, list[tuple[Statement, int, int]]] = {"entity": [], "relationship": []}
     claims = []
     for made, ids in zip(drafts, chunk_ids, strict=True):
-        embedded = iter(() if made.statement_vectors is None else made.statement_vectors)
         for piece, chunk_id in zip(made.chunks, ids, strict=True):
             for what, mentions in (("entity", piece.entities.values()), ("relationship", piece.relationships.values())):
-                stated = [mention.statement for mention in mentions if mention.statement is not None]
-                numbers = reserve(db, f"{what}_mentions_id_seq", len(stated))
-                for statement, number in zip(stated, numbers, strict=True):
-                    statement.mention_id = number
-                    vectors[what].append((number, chunk_id, made.id, vector_text(next(embedded))))
+                stated[what] += [(one.statement, chunk_id, made.id) for one in mentions if one.statement is not None]
             for c in piece.claims:
                 texts = (c.subject, c.object, c.type, c.status, c.start, c.end, c.description, c.source_text)
                 claims.append((made.id, chunk_id, key(c.subject), c.object and key(c.object), *texts))
-    for what, rows in vectors.items():
-        for place in range(0, len(rows), _SLICE):
-            db.query(
-                f"INSERT INTO graphrag.{what}_mention_vectors (space_id, mention_id, chunk_id, document_id, embedding)"
-                f" SELECT $1, u.id, u.chunk_id, u.document_id, u.vector::{db.vector_type}"
-                "   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector)",
-                ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-                [space, *columns(rows[place : place + _SLICE])],
-            )
+    items: dict[str, list[Item]] = {}
+    for what, found in stated.items():
+        numbers = reserve(db, f"{what}_mentions_id_seq", len(found))
+        items[f"{what}_mention"] = []
+        for number, (statement, chunk_id, document_id) in zip(numbers, found, strict=True):
+            statement.mention_id = number
+            items[f"{what}_mention"].append((number, chunk_id, document_id, statement.text))
     if claims:
         db.query(
             "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, object_key, subject, object,"
@@ -49,3 +39,4 @@ def write_statements(
             ["int4", "int8[]", "int8[]", *["text[]"] * 10],
             [corpus_id, *columns(claims)],
         )
+    return items

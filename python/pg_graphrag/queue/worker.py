@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
-from pg_graphrag.embedding import local_embedder
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.queue import maintenance
+from pg_graphrag.queue.batch import abandon, await_answers, carry
 from pg_graphrag.queue.drafts import DocumentDraft
-from pg_graphrag.queue.extracting import extract, open_breaker
-from pg_graphrag.queue.prepare import draft, window_texts
+from pg_graphrag.queue.extracting import extract, open_breaker, weight
+from pg_graphrag.queue.prepare import draft
+from pg_graphrag.queue.reembed import filled_beside, reembed
+from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
 from pg_graphrag.queue.write import write_documents
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.tokenizers import tokenizer
@@ -32,9 +33,8 @@ BACK_OFF_SECONDS = 10
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
-# What waits for money, or for answers that come later, is looked at again after so long.
+# What waits for money is looked at again after so long.
 BUDGET_SECONDS = 600
-WAITING_SECONDS = 60
 # Characters of a model's unusable answer that a job keeps, and that its error shows.
 RAW_KEPT = 100_000
 RAW_SHOWN = 1000
@@ -143,7 +143,7 @@ WITH alive AS MATERIALIZED (
      WHERE l.locktype = 'advisory' AND l.classid = $1::oid AND l.objsubid = 2 AND l.granted
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 ), due AS (
-    SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts
+    SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts, j.next_attempt_at
       FROM graphrag.jobs j
      WHERE j.state <> 'failed'
        AND j.next_attempt_at <= pg_catalog.now()
@@ -168,12 +168,13 @@ WITH alive AS MATERIALIZED (
            pg_catalog.max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
            coalesce(pg_catalog.sum(pg_catalog.octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
                AS bytes,
-           pg_catalog.first_value(d.corpus_id) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_corpus,
-           pg_catalog.first_value(d.kind) OVER (ORDER BY (d.kind = 'optimize'), d.id) AS first_kind
+           pg_catalog.first_value(d.corpus_id) OVER turns AS first_corpus,
+           pg_catalog.first_value(d.kind) OVER turns AS first_kind
       FROM due d
       LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
      WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
-    WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id)
+    WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
+           turns AS (ORDER BY (d.kind = 'optimize'), d.next_attempt_at, d.id)
 ), postponed AS (
     UPDATE graphrag.jobs j
        SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $7 * interval '1 second'
@@ -241,19 +242,18 @@ def _finish(db: Database, worker: int, job_ids: list[int]) -> None:
 
 def _work(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
-    if corpus is None:  # dropped meanwhile
+    if corpus is None and batch.kind != "batch":  # dropped meanwhile
         _finish(db, worker, [job["id"] for job in batch.jobs])
         return
     if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
         _fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
-    if batch.kind in ("index", "remove"):
+    if corpus is not None and batch.kind in ("index", "remove"):
         _work_documents(db, worker, corpus, batch)
         return
-    work = _WORK[batch.kind]
     (job,) = batch.jobs
     try:
-        done = work(db, corpus, job)
+        done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -268,8 +268,10 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
 
 _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
+    "batch": carry,
     "optimize": maintenance.optimize,
     "summarize": summarize,
+    "reembed": reembed,
 }
 
 
@@ -306,13 +308,16 @@ SELECT d.id, d.title, d.content, d.content_hash
 def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     """Prepare and write documents. Those that a model's fault keeps back are settled and leave `jobs`."""
     extracts = corpus.options.extractor == "llm"
-    if extracts and (fault := open_breaker(db, corpus.options.llm.of("extract")[0])) is not None:
-        _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
+    needed = [corpus.options.llm.of("extract")[0]] if extracts else []
+    if not corpus.options.embedding.local:
+        needed.append(corpus.options.embedding.provider)
+    for provider in needed:
+        if (fault := open_breaker(db, provider)) is not None:
+            _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
     db.rollback()
     drafts: list[DocumentDraft] = []
-    embedder = local_embedder() if documents else None
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
@@ -326,31 +331,46 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
         faults = extract(db, corpus, documents, drafts, errors, MAX_ERRORS, ranks)
         _set_apart(db, worker, jobs, faults)
-        documents = [document for document in documents if document["id"] not in faults]
         drafts = [made for made in drafts if made.id not in faults]
-    texts: list[str] = []
-    for document, made in zip(documents, drafts, strict=True):
-        texts += window_texts(document["title"], document["content"], made.chunks)
-    stated = [statement.text for made in drafts for statement in made.statements()]
-    said = iter(embed(db, embedder, stated))
-    for made in drafts:
-        made.statement_vectors = [next(said) for _ in made.statements()]
-    names = _new_keys(db, corpus, drafts)
-    vectors = embed(db, embedder, texts)
-    name_vectors = dict(zip(names, embed(db, embedder, names), strict=True)) if names else {}
-    at = 0
-    for made in drafts:
-        count = sum(len(piece.windows) for piece in made.chunks)
-        made.vectors = vectors[at : at + count] if count else None
-        at += count
-    skipped = write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], name_vectors)
+    skipped = _embed_and_write(db, worker, corpus, jobs, drafts)
     _release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
     _finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
 
 
+def _embed_and_write(
+    db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
+) -> set[int]:
+    """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
+    texts = [text for made in drafts for text in made.texts()] + _new_keys(db, corpus, drafts)
+    vectors: Vectors = {}
+    model = corpus.options.embedding
+    building = filled_beside(db, corpus.id)
+    db.rollback()
+    while True:
+        made, faults = embed(db, corpus, model, texts)
+        vectors.setdefault(model, {}).update(made)
+        kept_back = {}
+        for one in drafts:
+            if found := [faults[text] for text in {*one.texts(), *one.entity_keys()} if text in faults]:
+                kept_back[one.id] = min(found, key=weight)
+        _set_apart(db, worker, jobs, kept_back)
+        drafts = [one for one in drafts if one.id not in kept_back]
+        if not jobs:
+            return set()
+        if building is not None:
+            # So that the swap need not wait for a queue that never ends. If it fails, the job of kind reembed fills them.
+            vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
+            building = None
+        try:
+            return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors)
+        except MissingVectors as missing:
+            db.rollback()
+            model, texts = missing.model, list(missing.texts)
+
+
 def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> list[str]:
     """Return the entity keys of the drafts that the corpus does not have yet: the names to embed."""
-    keys = sorted({entity for made in drafts for piece in made.chunks for entity in piece.entities})
+    keys = sorted({key for made in drafts for key in made.entity_keys()})
     if not keys:
         return []
     rows = db.query(
@@ -361,25 +381,6 @@ def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> 
     )
     db.rollback()
     return [row["key"] for row in rows]
-
-
-def embed(db: Database, embedder: Any, texts: list[str]) -> Any:
-    """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
-    import numpy as np
-
-    if not texts:
-        return []
-    vectors = np.empty((len(texts), embedder.dimensions), np.float32)
-    for places, made in embedder.embed_batches(texts):
-        vectors[places] = made
-        poll(db)
-    return vectors
-
-
-def poll(db: Database) -> None:
-    """Let query cancel, statement_timeout and termination through, and keep no snapshot, which would pin vacuum."""
-    db.literal_query("SELECT 1")
-    db.rollback()
 
 
 def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
@@ -397,8 +398,10 @@ def _settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
     if isinstance(error, BudgetReached):
         _put_off(db, worker, job, error, BUDGET_SECONDS)
+    elif isinstance(error, Waiting) and error.keys:
+        await_answers(db, worker, job, error, _described(error))
     elif isinstance(error, Waiting):
-        _put_off(db, worker, job, error, WAITING_SECONDS)
+        _put_off(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         _put_off(db, worker, job, error, back_off(1, error.retry_after))
     else:
@@ -425,8 +428,8 @@ def _described(error: Exception) -> str:
 
 
 def _is_interrupt(error: Exception) -> bool:
-    """57xxx: query cancelled, session terminated, server shutting down: never an item's fault."""
-    return str(getattr(error, "sqlstate", "") or "").startswith("57")
+    """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
+    return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")
 
 
 def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
@@ -438,7 +441,7 @@ def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
-        " payload = CASE WHEN $6 IS NULL THEN payload ELSE payload || pg_catalog.jsonb_build_object('raw', $6) END"
+        " payload = (payload - 'waiting') || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
         ["int8", "int4", "bool", "text", "float8", "text"],
         [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],

@@ -1,22 +1,20 @@
 """The write step: one transaction per batch of documents. Nothing is half written, and readers see a document whole."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.embedding import local_embedder
-from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.queue.statements import write_statements
+from pg_graphrag.queue.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, columns, reserve, slices
 from pg_graphrag.text.languages import REGCONFIG
 
-# Rows per statement that carries vectors: about 4 kB of text each.
-VECTOR_SLICE = 1000
 # Chunks per statement: parsing the text of one takes some milliseconds.
 CHUNK_SLICE = 100
 # A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
@@ -26,31 +24,50 @@ _PARTS = re.compile(r"[^\w.:/@+-]+")
 
 
 def write_documents(
-    db: Database,
-    corpus: Corpus,
-    drafts: Sequence[DocumentDraft],
-    document_ids: Sequence[int],
-    name_vectors: dict[str, Any],
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: Vectors
 ) -> set[int]:
     """Replace what the corpus holds of `document_ids` by `drafts` (a document without one is removed).
 
     Drafts whose content has changed meanwhile are discarded: newer content has its own job. Returns the documents that
     another session is changing at this moment, untouched; to be tried again. Waiting for them could deadlock with it.
+
+    Raises
+    ------
+    MissingVectors
+        Where `vectors` has not all that the active space needs: another model was swapped in meanwhile, or an entity
+        went and comes back.
     """
-    space = _ensure_storage(db, corpus)
+    lock_spaces(db, corpus.id, shared=True)
+    active = _ensure_storage(db, corpus)
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
+    known = vectors.get(active.embedding, {})
+    _check_known(active, known, (text for made in ready for text in made.texts()))
     change = Change(corpus.id)
     affected = sorted([made.id for made in ready] + removable)
-    _remove_chunks(db, corpus, space, affected, change)
+    old = _remove_chunks(db, corpus, affected, change)
     chunk_ids = _insert_chunks(db, corpus, ready)
-    _insert_windows(db, corpus, space, ready, chunk_ids)
-    write_statements(db, corpus.id, space, ready, chunk_ids)
+    items = {"window": _insert_windows(db, corpus, ready, chunk_ids)}
+    items |= write_statements(db, corpus.id, ready, chunk_ids)
+    for kind, some in items.items():
+        insert_vectors(db, active, kind, some, known)
     for made, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(made.chunks, ids, strict=True):
             change.add_chunk(made.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created = merge(db, change, space, affected, corpus.options.llm.has("summary"))
-    _insert_entity_vectors(db, space, created, name_vectors)
+    created, gone = merge(db, change, affected, corpus.options.llm.has("summary"))
+    _check_known(active, known, created)
+    items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
+    insert_vectors(db, active, "entity", items["entity"], known)
+    # Under the lock: what reembed() fills for chunks that go is not left behind.
+    found = spaces(db, corpus.id)
+    for space in found:
+        if space.state != "retired":
+            delete_vectors(db, space, old, gone)
+    if (building := of_state(found, "building")) is not None:
+        # What is not known here is filled by its job.
+        known = vectors.get(building.embedding, {})
+        for kind, some in items.items():
+            insert_vectors(db, building, kind, [item for item in some if item[3] in known], known)
     db.query(
         "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
         " indexed_at = pg_catalog.clock_timestamp() WHERE id = ANY ($1)",
@@ -66,6 +83,12 @@ def write_documents(
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
         queue_optimize(db, corpus.id)
     return skipped
+
+
+def _check_known(space: Space, known: dict[str, Any], texts: Iterable[str]) -> None:
+    missing = [text for text in texts if text not in known]
+    if missing:
+        raise MissingVectors(space.embedding, missing)
 
 
 def _wants_vector_index(db: Database, corpus_id: int) -> bool:
@@ -86,18 +109,17 @@ def queue_optimize(db: Database, corpus_id: int) -> None:
     )
 
 
-def _ensure_storage(db: Database, corpus: Corpus) -> int:
-    if corpus.space is not None:
-        return corpus.space
+def _ensure_storage(db: Database, corpus: Corpus) -> Space:
+    """Return the active space; the first writer makes it, and the graph."""
+    active = of_state(spaces(db, corpus.id), "active")
+    if active is not None:
+        return active
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    active = of_state(spaces(db, corpus.id), "active")
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
-    embedding = corpus.options.embedding
-    rows = db.query(
-        "SELECT graphrag._ensure_space($1, $2, $3, $4) AS id",
-        ["int4", "text", "text", "int4"],
-        [corpus.id, embedding.provider, embedding.model, embedding.dimensions],
-    )
-    return int(rows[0]["id"])
+    # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
+    now = by_id(db, corpus.id) or corpus
+    return active or add_space(db, corpus.id, now.options.embedding, "active")
 
 
 def _lock_documents(
@@ -122,17 +144,17 @@ def _lock_documents(
     return current, gone, existing - set(locked)
 
 
-def _remove_chunks(db: Database, corpus: Corpus, space: int, document_ids: list[int], change: Change) -> None:
+def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:
+    """Remove the chunks of documents but not yet their vectors; return their ids."""
     rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
     old = [row["id"] for row in rows]
     if not old:
-        return
+        return []
     for part in slices(old, CHUNK_SLICE):
         change.remove_chunks(db, part)
     db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
-    # The partition by its name: a statement on the whole table would wait for an index build of any corpus.
-    db.query(f"DELETE FROM graphrag.window_vectors_{space} WHERE chunk_id = ANY ($1)", ["int8[]"], [old])
     db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
+    return old
 
 
 _INSERT_CHUNKS = """
@@ -221,8 +243,9 @@ def _stretches(text: str) -> Iterator[str]:
 
 
 def _insert_windows(
-    db: Database, corpus: Corpus, space: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
-) -> None:
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
+) -> list[Item]:
+    """Write the windows of new chunks; return what of them is to be embedded."""
     rows = [
         (made.id, chunk_id, ordinal, start, end)
         for made, ids in zip(drafts, chunk_ids, strict=True)
@@ -230,42 +253,13 @@ def _insert_windows(
         for ordinal, (start, end) in enumerate(piece.windows)
     ]
     ids = reserve(db, "chunk_windows_id_seq", len(rows))
-    vectors = (vector for made in drafts if made.vectors is not None for vector in made.vectors)
-    for place in range(0, len(rows), VECTOR_SLICE):
-        part = rows[place : place + VECTOR_SLICE]
-        part_ids = ids[place : place + VECTOR_SLICE]
+    for part in slices(zip(ids, rows, strict=True)):
         db.query(
             "INSERT INTO graphrag.chunk_windows"
             " (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
             " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7) u",
             ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
-            [corpus.id, part_ids, *columns(part)],
+            [corpus.id, *columns([(number, *row) for number, row in part])],
         )
-        db.query(
-            "INSERT INTO graphrag.window_vectors (space_id, window_id, chunk_id, document_id, embedding)"
-            f" SELECT $1, u.id, u.chunk_id, u.document_id, u.vector::{db.vector_type}"
-            "   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector)",
-            ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-            [space, part_ids, [row[1] for row in part], [row[0] for row in part], list(_texts(vectors, len(part)))],
-        )
-
-
-def _texts(vectors: Iterator[Any], count: int) -> Iterator[str]:
-    for _ in range(count):
-        yield vector_text(next(vectors))
-
-
-def _insert_entity_vectors(db: Database, space: int, created: dict[str, int], known: dict[str, Any]) -> None:
-    """Store the name vectors of new entities. One that vanished and came back since prepare is embedded here."""
-    missing = [name for name in created if name not in known]
-    if missing:
-        known = known | dict(zip(missing, local_embedder().embed(missing), strict=True))
-    items = list(created.items())
-    for place in range(0, len(items), VECTOR_SLICE):
-        part = items[place : place + VECTOR_SLICE]
-        db.query(
-            "INSERT INTO graphrag.entity_vectors (space_id, entity_id, embedding)"
-            f" SELECT $1, u.id, u.vector::{db.vector_type} FROM unnest($2, $3) AS u (id, vector)",
-            ["int4", "int8[]", "text[]"],
-            [space, [entity for _, entity in part], [vector_text(known[name]) for name, _ in part]],
-        )
+    texts = [text for made in drafts for text in made.window_texts]
+    return [(number, row[1], row[0], text) for number, row, text in zip(ids, rows, texts, strict=True)]

@@ -11,12 +11,10 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, mentions
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
-# Names are looked up near so many keywords; the very names are found for all.
-MAX_KEYWORDS = 8
 # How many windows (or, without dense retrieval, chunks) are read for the relationships they state, per one wanted.
 WINDOWS_PER_RELATIONSHIP = 3
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
@@ -111,6 +109,7 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
     if text != query.text:
         themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
         themed.existing_only = query.existing_only
+        themed.beside, themed.usage = query.text, query.usage
         themed.visible = query.visible
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pg_graphrag.answer.call import embed_texts
 from pg_graphrag.answer.understanding import Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
@@ -20,19 +22,24 @@ from pg_graphrag.text.lexical import lexical, query_languages
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
+# Names are looked up near so many keywords; the very names are found for all.
+MAX_KEYWORDS = 8
 # Phrases are taken from this much of a query; BM25 takes all of it.
 MAX_UNDERSTOOD = 4000
 
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
-_embedded: dict[tuple[str, str], Any] = {}
+_embedded: dict[tuple[Embedding, str], Any] = {}
 
 _HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
 
 
 @dataclass
 class Query:
-    """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus."""
+    """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus.
+
+    `beside`: a text that the search embeds besides; `usage`: what embedding at an endpoint came to.
+    """
 
     db: Database
     corpus: Corpus
@@ -45,6 +52,8 @@ class Query:
     understanding: Understanding | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
+    beside: str | None = None
+    usage: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
     def languages(self) -> list[str]:
@@ -90,21 +99,39 @@ class Query:
     def embed(self, texts: list[str]) -> Any:
         """Return (texts, dimensions) float32; what the session embedded lately is not embedded again.
 
-        One by one: in a batch the last bits depend on the company, and results would on what a session asked before.
+        Locally one by one: in a batch the last bits depend on the company, and results would on what a session asked
+        before. At an endpoint in one request with what this search will want next.
         """
-        model = self.corpus.options.embedding.model
-        for text in texts:
-            if (model, text) not in _embedded:
+        model = self.corpus.options.embedding
+        wanted = [text for text in dict.fromkeys(texts) if (model, text) not in _embedded]
+        if wanted and model.local:
+            for text in wanted:
                 _embedded[model, text] = local_embedder().embed([text])[0]
+        elif wanted:
+            wanted = [text for text in dict.fromkeys(texts + self._soon()) if text and (model, text) not in _embedded]
+            packed, usage = embed_texts(self.db, self.corpus, wanted)
+            self.usage.append(usage)
+            made = np.frombuffer(packed, "<f4").reshape(len(wanted), -1)
+            _embedded.update({(model, text): vector for text, vector in zip(wanted, made, strict=True)})
         vectors = [_embedded[model, text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]
         return np.stack(vectors)
 
+    def _soon(self) -> list[str]:
+        """Texts that the modes embed of a query, as far as its keywords are known."""
+        known = "_understood" in self.__dict__
+        low = self.low if self.low is not None else self.low_level if known else []
+        high = self.high if self.high is not None else self.high_level if known else []
+        named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
+        return [self.text, self.beside or "", *named, ", ".join(low), ", ".join(high)]
+
     @cached_property
     def dense_works(self) -> bool:
-        """Whether the corpus' embedder was made for the query's language."""
-        return self.corpus.space is not None and bool(local_embedder().languages.intersection(self.languages))
+        """Whether the corpus' embedder was made for the query's language; of one at an endpoint that is for its owner."""
+        if self.corpus.space is None or not self.corpus.options.embedding.local:
+            return self.corpus.space is not None
+        return bool(local_embedder().languages.intersection(self.languages))
 
     def bm25_index(self, kind: str) -> BM25Index:
         """Return the corpus' BM25 index of one kind of item, the same for the whole query."""

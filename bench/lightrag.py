@@ -1,0 +1,386 @@
+"""Side by side with LightRAG, in one run: ingestion with recorded extraction, and context in four modes.
+
+    PYTHONPATH=python:. python bench/lightrag.py --url "$(bin/graphrag-server url postgres)" [--documents 100]
+
+MuSiQue passages; their recorded OpenIE output is served by tests/endpoint to every system in the form its prompt asks
+for, and so is one hash embedder: what is timed is the systems' own work, not a model's. Systems: pg_graphrag with one
+and two workers (also on all passages), LightRAG on PostgreSQL (pgvector and AGE, the same server) and LightRAG on its
+default files. LightRAG is installed, in a pinned version, into a venv of its own in the cache; nothing else uses it.
+The databases that the run makes on the server are dropped again.
+
+Context: each system is asked everything twice, and the second time counts; keywords are given, so that no system asks
+a model for them. The embedding of the query is timed by itself and not part of the rest.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+LIGHTRAG = "1.5.7"
+REQUIREMENTS = (f"lightrag-hku=={LIGHTRAG}", "asyncpg==0.31.0", "pgvector==0.5.1", "openai==3.54.0")
+# Questions whose vectors a session keeps for certain.
+GROUP = 10
+MODES = ("local", "global", "hybrid", "mix")
+CONCURRENCY = 8
+DIMENSIONS = 384
+HASH_EMBEDDER = {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS}
+TICKS = os.sysconf("SC_CLK_TCK")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Result:
+    """What one system showed. Seconds; `contexts`: per mode, seconds of each context without its embedding."""
+
+    system: str
+    documents: int
+    seconds: float
+    cpu: float | None
+    failed: int
+    requests: dict[str, int]
+    contexts: dict[str, list[float]] = field(default_factory=dict)
+    embedding: list[float] = field(default_factory=list)
+
+
+class Endpoint:
+    """tests/endpoint as a process of its own."""
+
+    def __init__(self, data: Path) -> None:
+        command = [sys.executable, "-m", "tests.endpoint", "--record", str(data), "--dimensions", str(DIMENSIONS)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().strip()
+
+    def requests(self) -> dict[str, int]:
+        """Return how many requests of each kind it has had."""
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.url}/stats") as reply:
+            counts: dict[str, int] = json.load(reply)["counts"]
+        return counts
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@contextmanager
+def database(url: str, name: str) -> Iterator[str]:
+    """Make a database for as long as it is needed; yield its URL."""
+    parts = urlsplit(url)
+    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(drop)
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield parts._replace(path=f"/{name}").geturl()
+        finally:
+            connection.execute(drop)
+
+
+def postmaster(connection: psycopg.Connection[Any]) -> int | None:
+    """Return the process id of the server; None where its processes cannot be seen from here."""
+    backend = connection.info.backend_pid
+    try:
+        stat = Path(f"/proc/{backend}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1]) if "postgres" in stat else None
+
+
+def server_cpu(server: int | None) -> float | None:
+    """Return the CPU seconds of all server processes that have ended (a closed connection's among them)."""
+    if server is None:
+        return None
+    # A moment for those that have just lost their connection.
+    time.sleep(0.5)
+    used = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, used[11:15])) / TICKS
+
+
+def less(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {kind: after.get(kind, 0) - before.get(kind, 0) for kind in ("chat", "embeddings")}
+
+
+# pg_graphrag
+
+
+def ours(
+    url: str,
+    server: int | None,
+    endpoint: Endpoint,
+    documents: list[tuple[str, str, str]],
+    questions: list[Any],
+    workers: int,
+    given: argparse.Namespace,
+) -> Result:
+    """Ingest with so many workers; ask where there are questions."""
+    with database(url, "bench_lightrag_ours") as own:
+        with psycopg.connect(own, autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            connection.execute(
+                "SELECT graphrag.set_provider('bench', 'openai', %s, options => %s)",
+                [endpoint.url, Jsonb({"concurrency": CONCURRENCY})],
+            )
+            options = {
+                "extractor": "llm",
+                "language": "en",
+                "max_gleaning": given.gleaning,
+                "llm": {"provider": "bench", "model": "recorded"},
+                "embedding": HASH_EMBEDDER if given.embedding == "endpoint" else {"provider": "local"},
+            }
+            connection.execute("SELECT graphrag.create_corpus('bench', %s)", [Jsonb(options)])
+        asked, used = endpoint.requests(), server_cpu(server)
+        start = time.perf_counter()
+        with psycopg.connect(own, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES ('bench', %s, %s, %s)",
+                documents,
+            )
+        threads = [threading.Thread(target=work, args=[own]) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.perf_counter() - start
+        result = Result(
+            f"pg_graphrag, {workers} worker{'s' if workers > 1 else ''}",
+            len(documents),
+            seconds,
+            None if used is None else (server_cpu(server) or 0.0) - used,
+            len(documents) - indexed(own),
+            less(endpoint.requests(), asked),
+        )
+        if questions:
+            with psycopg.connect(own, autocommit=True) as connection:
+                connection.execute("SELECT graphrag.optimize('bench')")
+            retrieve(own, endpoint, questions, result)
+    return result
+
+
+def work(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CALL graphrag.process_jobs()")
+
+
+def indexed(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def retrieve(url: str, endpoint: Endpoint, questions: list[Any], result: Result) -> None:
+    """Time contexts in one session per mode. The second time around, the session has the vectors of all texts."""
+    for mode in MODES:
+        with psycopg.connect(url, autocommit=True) as connection:
+            for place in range(0, len(questions), GROUP):
+                group = questions[place : place + GROUP]
+                for question in group:
+                    context(connection, mode, question)
+                asked = endpoint.requests()
+                result.contexts.setdefault(mode, []).extend(context(connection, mode, question) for question in group)
+                if any(less(endpoint.requests(), asked).values()):
+                    raise SystemExit("a model was asked while contexts were timed")
+    with psycopg.connect(url, autocommit=True) as connection:
+        for question, _, _ in [questions[0], *questions]:
+            start = time.perf_counter()
+            connection.execute("SELECT graphrag.embed(%s, 'bench')", [question]).fetchone()
+            result.embedding.append(time.perf_counter() - start)
+    # The first loads what a session needs.
+    del result.embedding[0]
+
+
+def context(connection: psycopg.Connection[Any], mode: str, asked: Any) -> float:
+    """Return the seconds that a context takes."""
+    question, low, high = asked
+    start = time.perf_counter()
+    row = connection.execute(
+        "SELECT graphrag.context(%s, 'bench', %s, low_level_keywords => %s, high_level_keywords => %s)",
+        [question, mode, low, high],
+    ).fetchone()
+    taken = time.perf_counter() - start
+    if row is None or not row[0]["prompt"]:
+        raise SystemExit(f"pg_graphrag has no context for {question!r} in mode {mode}")
+    return taken
+
+
+# LightRAG
+
+
+def ensure_venv() -> Path:
+    """Return the Python of a venv that holds LightRAG, made once, in the cache."""
+    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *REQUIREMENTS)).encode()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
+    venv = cache / f"lightrag-{digest}"
+    python = venv / "bin/python"
+    if not (venv / "complete").exists():
+        print(f"installing LightRAG {LIGHTRAG} in {venv} (once)", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
+        subprocess.run([python, "-m", "pip", "install", *quiet, *REQUIREMENTS], check=True)
+        (venv / "complete").touch()
+    return python
+
+
+def lightrag(
+    store: str,
+    url: str,
+    server: int | None,
+    endpoint: Endpoint,
+    documents: list[tuple[str, str, str]],
+    questions: list[Any],
+    gleaning: int,
+) -> Result:
+    task: dict[str, Any] = {
+        "store": store,
+        "endpoint": endpoint.url,
+        "documents": documents,
+        "questions": questions,
+        "modes": MODES,
+        "dimensions": DIMENSIONS,
+        "concurrency": CONCURRENCY,
+        "gleaning": gleaning,
+    }
+    with database(url, "bench_lightrag_peer") as own, tempfile.TemporaryDirectory() as folder:
+        with psycopg.connect(own, autocommit=True) as connection:
+            # LightRAG does not load AGE in each of its sessions: without this, documents fail.
+            connection.execute("ALTER DATABASE bench_lightrag_peer SET session_preload_libraries = 'age'")
+        task["folder"] = folder
+        asked, used = endpoint.requests(), server_cpu(server)
+        made = peer_step(own, task | {"step": "ingest"})
+        used = None if used is None else (server_cpu(server) or 0.0) - used
+        asked = less(endpoint.requests(), asked)
+        modes = peer_step(own, task | {"step": "retrieve"})
+    return Result(
+        f"LightRAG {LIGHTRAG} on {'PostgreSQL' if store == 'postgresql' else 'files'}",
+        len(documents),
+        made["seconds"],
+        None if used is None else made["cpu"] + used,
+        made["failed"],
+        asked,
+        {mode: [taken - embedding for taken, embedding in times] for mode, times in modes.items()},
+        [embedding for times in modes.values() for _, embedding in times],
+    )
+
+
+def peer_step(url: str, task: dict[str, Any]) -> Any:
+    """Run a step of bench/lightrag_peer.py in the peer's venv; a process for each, so that its backends end with it."""
+    parts = urlsplit(url)
+    surroundings = {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PG_GRAPHRAG_HOME")},
+        "POSTGRES_HOST": str(parts.hostname),
+        "POSTGRES_PORT": str(parts.port or 5432),
+        "POSTGRES_USER": unquote(parts.username or ""),
+        "POSTGRES_PASSWORD": unquote(parts.password or ""),
+        "POSTGRES_DATABASE": parts.path[1:],
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [ensure_venv(), "-P", ROOT / "bench/lightrag_peer.py"],
+        input=json.dumps(task),
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
+        text=True,
+        check=True,
+        env=surroundings,
+    )
+    return json.loads(done.stdout)
+
+
+# The run
+
+
+def passages(data: Path, count: int | None) -> list[tuple[str, str, str]]:
+    """Return (key, title, text) of the first `count` passages whose extraction was recorded."""
+    with (data / "musique/docs.jsonl").open(encoding="utf-8") as file:
+        found = [json.loads(line) for line in file]
+    return [(one["id"], one["title"], one["text"]) for one in found[:count]]
+
+
+def dev_questions(data: Path, count: int) -> list[tuple[str, list[str], list[str]]]:
+    """Return (question, low-level keywords, high-level keywords)."""
+    with (data / "musique/queries_dev.jsonl").open(encoding="utf-8") as file:
+        found = [json.loads(line)["question"] for line in file]
+    return [(one, re.findall(r"[A-Z]\w+", one) or [one], [one]) for one in found[:count]]
+
+
+def table(results: list[Result]) -> str:
+    lines = [
+        "| | documents | ingest, documents/s | CPU, ms/document | failed | requests: chat / embeddings |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in results:
+        cpu = "–" if one.cpu is None else f"{1e3 * one.cpu / one.documents:.0f}"
+        requests = f"{one.requests['chat']} / {one.requests['embeddings']}"
+        rate = one.documents / one.seconds
+        lines.append(f"| {one.system} | {one.documents} | {rate:.1f} | {cpu} | {one.failed} | {requests} |")
+    lines += ["", f"| context, ms p50 / p95 | {' | '.join(MODES)} | the query's embedding, apart |"]
+    lines.append("|---" * (len(MODES) + 2) + "|")
+    for one in results:
+        if one.contexts:
+            times = " | ".join(quantiles(one.contexts[mode]) for mode in MODES)
+            lines.append(f"| {one.system}, {one.documents} documents | {times} | {quantiles(one.embedding)} |")
+    return "\n".join(lines)
+
+
+def quantiles(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    return f"{1e3 * statistics.median(ordered):.1f} / {1e3 * ordered[int(0.95 * (len(ordered) - 1))]:.1f}"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--url", required=True, help="of any database of the server, as superuser")
+    arguments.add_argument("--data", type=Path, default=ROOT.parent / "shared/data")
+    arguments.add_argument("--documents", type=int, default=100, help="for every system (100)")
+    arguments.add_argument("--questions", type=int, default=20)
+    arguments.add_argument("--gleaning", type=int, default=0, help="rounds, for every system (0)")
+    arguments.add_argument("--embedding", choices=("endpoint", "local"), default="endpoint", help="pg_graphrag's")
+    arguments.add_argument("--ours", action="store_true", help="pg_graphrag alone, and not all passages")
+    given = arguments.parse_args()
+    if not (given.data / "musique/openie.jsonl").exists():
+        raise SystemExit(f"no recorded extraction in {given.data} (--data)")
+    documents, questions = passages(given.data, given.documents), dev_questions(given.data, given.questions)
+    endpoint = Endpoint(given.data)
+    results = []
+    try:
+        with psycopg.connect(given.url) as connection:
+            server = postmaster(connection)
+        for workers in (1, 2):
+            wanted = questions if workers == 1 else []
+            results.append(ours(given.url, server, endpoint, documents, wanted, workers, given))
+            print(f"{results[-1].system}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+        if not given.ours:
+            everything = passages(given.data, None)
+            results.append(ours(given.url, server, endpoint, everything, questions, 2, given))
+            print(f"{results[-1].system}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+        for store in () if given.ours else ("postgresql", "files"):
+            results.append(lightrag(store, given.url, server, endpoint, documents, questions, given.gleaning))
+            print(f"{results[-1].system}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+    finally:
+        endpoint.close()
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

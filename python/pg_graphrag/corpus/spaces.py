@@ -1,0 +1,108 @@
+"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() has built beside it."""
+
+import json
+from dataclasses import dataclass
+
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.options import Embedding, parse_embedding
+from pg_graphrag.llm.providers import load
+from pg_graphrag.server import Database
+
+# First half of the advisory lock, second the corpus: shared by who writes vectors, alone for who swaps spaces. It comes
+# before the lock of the corpus.
+SPACES_LOCK = 1735549296
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A model whose vectors a corpus holds. `state`: active, building or retired."""
+
+    id: int
+    embedding: Embedding
+    state: str
+
+
+def spaces(db: Database, corpus_id: int) -> list[Space]:
+    """Return the spaces of a corpus, oldest first."""
+    rows = db.query(
+        "SELECT s.id, s.provider, s.model, s.dimensions, s.state FROM graphrag.embedding_spaces s"
+        " WHERE s.corpus_id = $1 ORDER BY s.id",
+        ["int4"],
+        [corpus_id],
+    )
+    return [Space(row["id"], Embedding(row["provider"], row["model"], row["dimensions"]), row["state"]) for row in rows]
+
+
+def of_state(found: list[Space], state: str) -> Space | None:
+    """Return the space that is active or building; None where there is none."""
+    return next((space for space in found if space.state == state), None)
+
+
+def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:
+    """Make a space with its tables."""
+    rows = db.query(
+        "SELECT graphrag._add_space($1, $2, $3, $4, $5) AS id",
+        ["int4", "text", "text", "int4", "text"],
+        [corpus_id, embedding.provider, embedding.model, embedding.dimensions, state],
+    )
+    return Space(int(rows[0]["id"]), embedding, state)
+
+
+def lock_spaces(db: Database, corpus_id: int, *, shared: bool) -> None:
+    """Keep the active space what it is (shared), or wait for those that want it so, until the transaction ends."""
+    mode = "_shared" if shared else ""
+    db.query(f"SELECT pg_catalog.pg_advisory_xact_lock{mode}($1, $2)", ["int4", "int4"], [SPACES_LOCK, corpus_id])
+
+
+def set_state(db: Database, space: Space, state: str) -> None:
+    db.query("UPDATE graphrag.embedding_spaces SET state = $2 WHERE id = $1", ["int4", "text"], [space.id, state])
+
+
+def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
+    """Make `embedding` the corpus' option of that name."""
+    given = {"provider": embedding.provider, "model": embedding.model, "dimensions": embedding.dimensions}
+    db.query(
+        "UPDATE graphrag.corpora SET options = options || $2 WHERE id = $1",
+        ["int4", "jsonb"],
+        [corpus_id, json.dumps({"embedding": given})],
+    )
+
+
+def reembed(db: Database, name: str | None, embedding: str | None) -> None:
+    """Serve graphrag.reembed(): decide on another model; a job of kind reembed does the rest.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a bad value, 42704 for an unknown corpus or provider.
+    """
+    corpus = find(db, name)
+    wanted = parse_embedding(json.loads(embedding) if embedding else None)
+    if not wanted.local:
+        load(db, wanted.provider)
+    # In this order: alter_corpus() has the row when it waits for writers, and these wait for the lock.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    found = spaces(db, corpus.id)
+    active, building = of_state(found, "active"), of_state(found, "building")
+    if active is None:  # no vectors yet: what is queued will be embedded by the new model
+        set_option(db, corpus.id, wanted)
+        return
+    if building is not None:
+        if building.embedding == wanted:
+            return
+        set_state(db, building, "retired")
+    elif active.embedding == wanted:
+        return
+    if active.embedding != wanted:
+        add_space(db, corpus.id, wanted, "building")
+    # A worker that has the job finds at its next step that the space is not being built any more.
+    db.query(
+        "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'reembed')"
+        " ON CONFLICT (corpus_id, kind) WHERE kind IN ('optimize', 'summarize', 'reembed')"
+        " DO UPDATE SET state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = pg_catalog.now(),"
+        " last_error = NULL, payload = '{}'",
+        ["int4"],
+        [corpus.id],
+    )
+    db.query("SELECT graphrag._hint_workers()")

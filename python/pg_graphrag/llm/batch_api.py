@@ -1,0 +1,264 @@
+"""The batch API of an endpoint (OpenAI's ``files`` and ``batches``): what is sent, and what comes back.
+
+Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from pg_graphrag.llm import wire
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, clean, connection_fault, post, refusal, sent
+
+# What the endpoint is asked for, and how long it may take: OpenAI knows no other.
+ENDPOINT = "/v1/chat/completions"
+WINDOW = "24h"
+# States that do not change any more.
+ENDED = ("completed", "failed", "expired", "cancelled")
+# The key of our mark in a batch's metadata.
+MARK = "pg_graphrag"
+# Pages of a listing that are looked through for a mark, at most.
+MAX_PAGES = 200
+# A file goes at this speed at least.
+BYTES_PER_SECOND = 200_000
+# Answers to a list or a look; a line of a result carries one answer of a model.
+_MAX_BYTES = 8_000_000
+_MAX_LINE = 2 * MAX_REPLY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What became of one request.
+
+    `reply` is the answer (of an unusable one, what the model said); `error` what is wrong with it, None: nothing known;
+    `refused` a field that the model does not know; `answered` is False where the request was not executed, or the
+    endpoint failed: it is asked again.
+    """
+
+    reply: str | None = None
+    cut_off: bool = False
+    error: str | None = None
+    too_long: bool = False
+    refused: str | None = None
+    answered: bool = True
+    tokens: tuple[int, int] | None = None
+
+
+class Missing(ProviderFault):
+    """The endpoint knows no file or batch of that id (any more)."""
+
+
+class Refused(ProviderFault):
+    """The endpoint takes no batches, or not this one."""
+
+
+def file_name(mark: str) -> str:
+    """Return the name that a batch's file has at the endpoint."""
+    return f"{MARK}-{mark}.jsonl"
+
+
+async def upload(provider: Provider, key: str | None, mark: str, content: bytes) -> str:
+    """Upload the requests of a batch; return the file's id."""
+    how = {"file": (file_name(mark), content), "seconds": provider.timeout + len(content) / BYTES_PER_SECOND}
+    made = await _ask(provider, key, "/files", {"purpose": "batch"}, **how)
+    return _id(provider, made)
+
+
+async def find_file(provider: Provider, key: str | None, mark: str) -> str | None:
+    """Return the id of the file with that mark, if there is one. An endpoint that lists no files has none."""
+    try:
+        async for one in _listed(provider, key, "/files?purpose=batch&limit=10000"):
+            if one.get("filename") == file_name(mark):
+                return _id(provider, one)
+    except ProviderFault as fault:
+        if fault.status not in (404, 405):
+            raise
+    except ItemFault:
+        pass
+    return None
+
+
+async def create(provider: Provider, key: str | None, mark: str, file: str) -> dict[str, Any]:
+    """Make a batch of an uploaded file; return it."""
+    body = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW, "metadata": {MARK: mark}}
+    return await _object(provider, key, "/batches", body)
+
+
+async def find_batch(provider: Provider, key: str | None, mark: str, file: str) -> dict[str, Any] | None:
+    """Return the batch with that mark (or of that file), if the endpoint has made it."""
+    try:
+        async for one in _listed(provider, key, "/batches?limit=100"):
+            if (one.get("metadata") or {}).get(MARK) == mark or one.get("input_file_id") == file:
+                return one
+    except (ItemFault, ProviderFault) as fault:
+        if isinstance(fault, ItemFault) or fault.status in (404, 405, 501):
+            raise _refused(provider, fault) from None
+        raise
+    return None
+
+
+async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any]:
+    """Return a batch as it is now; `Missing` where there is none."""
+    return await _object(provider, key, f"/batches/{_quoted(batch)}", method="get")
+
+
+async def cancel(provider: Provider, key: str | None, batch: str) -> None:
+    """Cancel a batch."""
+    await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
+
+
+async def delete_file(provider: Provider, key: str | None, file: str) -> None:
+    """Delete a file; that it is gone already is as good."""
+    with contextlib.suppress(Missing):
+        await _ask(provider, key, f"/files/{_quoted(file)}", {}, method="delete")
+
+
+async def results(
+    provider: Provider, key: str | None, file: str, asked: dict[str, dict[str, Any]], strict: bool
+) -> dict[str, Line]:
+    """Return {custom_id: what became of it} of a result or error file; `asked`: {custom_id: body of the request}.
+
+    `strict`: a line that is not the API's makes the whole a `ProviderFault`, since a page of a proxy, or the half of a
+    file, would cost all answers; else it is left out.
+    """
+    found: dict[str, Line] = {}
+    async for text in _lines(provider, key, f"/files/{_quoted(file)}/content"):
+        try:
+            one = json.loads(text)
+            name = one["custom_id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if strict:
+                raise ProviderFault(f'provider "{provider.name}" sent results that are not the API\'s') from None
+            continue
+        if name in asked:
+            found[name] = _line(provider, one, asked[name])
+    return found
+
+
+def _line(provider: Provider, one: dict[str, Any], asked: dict[str, Any]) -> Line:
+    response, error = one.get("response"), one.get("error")
+    if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
+        said = error.get("message") or error.get("code") if isinstance(error, dict) else None
+        return Line(answered=False, error=clean(str(said or "no answer"))[:500])
+    status, body = response["status_code"], response.get("body")
+    if status == 200:
+        try:
+            made = wire.completion(provider, asked["messages"], body)
+        except ItemFault as fault:
+            return Line(error=fault.message, tokens=_tokens(body))
+        except ProviderFault as fault:
+            return Line(answered=False, error=fault.message)
+        return Line(made.text, made.finish_reason == "length", tokens=(made.tokens_in, made.tokens_out))
+    said = body.get("error") if isinstance(body, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    text = clean(" ".join(str(said or "no reason given").split()))[:300]
+    wrong = refusal(provider, status, text, asked)
+    if isinstance(wrong, FieldRefused):
+        return Line(refused=wrong.field, answered=False, error=text)
+    if isinstance(wrong, ContextTooLong):
+        return Line(error=wrong.message, too_long=True)
+    if isinstance(wrong, ItemFault):
+        return Line(error=wrong.message)
+    if status in (408, 409, 429) or status >= 500:
+        return Line(answered=False, error=f"{status}: {text}")
+    return Line(error=f'provider "{provider.name}" refused the request ({status}): {text}')
+
+
+def _tokens(body: Any) -> tuple[int, int]:
+    """What an answer cost that has no text."""
+    usage = body.get("usage") if isinstance(body, dict) else None
+    counts = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
+    first, second = (count if isinstance(count, int) and 0 <= count < 2**31 else 0 for count in counts)
+    return first, second
+
+
+async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **how: Any) -> Any:
+    """`post`, with the faults of this API: what it refuses, it will refuse again."""
+    try:
+        return await post(provider, key, path, body, _MAX_BYTES, **how)
+    except ItemFault as fault:
+        raise _refused(provider, fault) from None
+    except ProviderFault as fault:
+        if fault.status == 404 and path.count("/") > 1:
+            raise Missing(fault.message, permanent=True, status=404, hint=fault.hint) from None
+        if fault.status in (404, 405, 501):
+            raise _refused(provider, fault) from None
+        raise
+
+
+def _refused(provider: Provider, fault: ItemFault | ProviderFault) -> Refused:
+    return Refused(
+        f'provider "{provider.name}" does not take the batch: {fault.message}',
+        permanent=True,
+        status=getattr(fault, "status", None),
+        hint="Set its option batch to false (graphrag.set_provider), or base_url to an endpoint that has batches; then "
+        "graphrag.retry_failed().",
+    )
+
+
+async def _object(
+    provider: Provider, key: str | None, path: str, body: dict[str, Any] | None = None, **how: Any
+) -> dict[str, Any]:
+    made = await _ask(provider, key, path, body or {}, **how)
+    _id(provider, made)
+    return dict(made)
+
+
+def _id(provider: Provider, made: Any) -> str:
+    if not isinstance(made, dict) or not isinstance(made.get("id"), str) or not made["id"]:
+        raise ProviderFault(f'provider "{provider.name}" answered with something other than a file or batch')
+    return clean(made["id"])
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+async def _listed(provider: Provider, key: str | None, path: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield what the endpoint lists, page after page."""
+    after = ""
+    for _ in range(MAX_PAGES):
+        page = await post(provider, key, path + after, {}, _MAX_BYTES, method="get")
+        data = page.get("data") if isinstance(page, dict) else None
+        items = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+        for one in items:
+            yield one
+        if not items or not page.get("has_more") or not isinstance(items[-1].get("id"), str):
+            return
+        after = f"&after={_quoted(items[-1]['id'])}"
+
+
+async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterator[bytes]:
+    """Yield the lines of a file as they come; those too long to be an answer are left out."""
+    try:
+        async with sent(provider, key, path, {}, method="get") as response:
+            pieces, buffer = response.iter_bytes(), b""
+            while True:
+                # The whole may be large; silence is what is not waited for.
+                piece = await asyncio.wait_for(anext(pieces, None), provider.timeout)
+                if piece is None:
+                    break
+                *lines, buffer = (buffer + piece).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield line
+                if len(buffer) > _MAX_LINE:
+                    raise ProviderFault(f'provider "{provider.name}" sent a line of more than {_MAX_LINE:,} bytes')
+            if buffer.strip():
+                yield buffer
+    except TimeoutError:
+        raise ProviderFault(f'provider "{provider.name}" did not finish within {provider.timeout:g} s') from None
+    except ProviderFault as fault:
+        if fault.status == 404:
+            raise Missing(fault.message, permanent=True, status=404, hint=fault.hint) from None
+        raise
+    except ItemFault as fault:
+        raise _refused(provider, fault) from None
+    except Exception as error:
+        raise connection_fault(provider, error) from None

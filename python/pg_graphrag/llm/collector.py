@@ -1,0 +1,195 @@
+"""The gateway's side of the batch API: what is not known yet is collected, what came back is read by who asked for it.
+
+The other side, which takes the collected requests to the endpoint, is `pg_graphrag.queue.batch`.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, Waiting
+from pg_graphrag.llm.ledger import Ledger, cost
+from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
+from pg_graphrag.server import Database, columns
+
+# So many unusable answers, and a request is not sent again before retry_failed().
+MAX_FAULTS = 3
+# First half of the advisory lock that orders, per corpus, who begins to wait for an answer and who brings one.
+BATCH_LOCK = 1735549296
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a request: a row of llm_batch_requests."""
+
+    id: int
+    state: str
+    provider: str
+    faults: int = 0
+    reply: str | None = None
+    cut_off: bool = False
+    error: str | None = None
+    too_long: bool = False
+    call_id: int | None = None
+
+
+class Collector:
+    """The requests of one corpus that go through batches. All writes wait for `save`."""
+
+    def __init__(self, db: Database, corpus: Corpus, ledger: Ledger) -> None:
+        self._db = db
+        self._corpus = corpus
+        self._ledger = ledger
+        self._known: dict[str, _Known] = {}
+        self._new: dict[str, tuple[object, ...]] = {}
+        self._read: list[int] = []
+        self._spoiled: list[tuple[int, str, int | None]] = []
+        self._ahead: float | None = None
+        self._waited_for = False
+
+    def look(self, keys: Sequence[str]) -> None:
+        """Learn what is known of requests, before `ask` is called for them."""
+        rows = self._db.query(
+            "SELECT r.key, r.id, r.state, r.provider, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
+            "  FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.key = ANY ($2)",
+            ["int4", "text[]"],
+            [self._corpus.id, [key for key in keys if key not in self._known]],
+        )
+        self._known |= {row.pop("key"): _Known(**row) for row in map(dict, rows)}
+
+    def ask(
+        self, request: ChatRequest, provider: Provider, model: str, key: str, fault: GraphRAGError | None
+    ) -> Reply | GraphRAGError:
+        """Return the answer that came with a batch, or what was wrong with it; else collect the request: `Waiting`.
+
+        `fault` keeps new requests from being collected: they fail with it.
+        """
+        known = self._known.get(key)
+        if known is not None and known.state == "answered":
+            return self._answer(known, request, model, key)
+        if known is not None and known.state == "spoiled" and known.too_long:
+            # Its parts are on their way.
+            return ContextTooLong(known.error or "")
+        if known is not None and known.state == "spoiled" and known.faults >= MAX_FAULTS:
+            return ItemFault(known.error or "", raw=known.reply or "")
+        elsewhere = known is not None and known.state == "unsent" and known.provider != provider.name
+        if known is None or known.state == "spoiled" or elsewhere:
+            if fault is None:
+                fault = self._over_budget()
+            if fault is not None:
+                return fault
+            # As long as what is asked about: there is nothing better to go by.
+            tokens = (estimated_tokens(request), len(request.messages[-1]["content"].encode()) // 4 + 1)
+            estimate = cost(provider, *tokens) * provider.batch_price
+            schema = None if request.schema is None else json.dumps(request.schema)
+            self._new[key] = (
+                key,
+                provider.name,
+                model,
+                request.role,
+                json.dumps(list(request.messages)),
+                schema,
+                request.temperature,
+                estimate,
+            )
+            self._ahead = (self._ahead or 0.0) + estimate
+            self._known[key] = _Known(0, "unsent", provider.name)
+        self._waited_for = True
+        return Waiting(f'the answer comes by the batch API of provider "{provider.name}"', [key])
+
+    def _answer(self, known: _Known, request: ChatRequest, model: str, key: str) -> Reply | GraphRAGError:
+        fault: ItemFault
+        try:
+            if known.too_long:
+                raise ContextTooLong(known.error or "", raw=known.reply or "")
+            if known.error is not None:
+                raise ItemFault(known.error, raw=known.reply or "")
+            text = known.reply or ""
+            reply = Reply(request.parse(text, known.cut_off), text)
+        except ItemFault as error:
+            fault = error
+            fault.raw = fault.raw or known.reply or ""
+        else:
+            self._ledger.keep(key, request.role, model, text)
+            self._read.append(known.id)
+            # Another task of this run that asks the same finds it here.
+            return reply
+        known.state = "spoiled"
+        known.faults += 1
+        known.error = fault.message
+        self._spoiled.append((known.id, fault.message, known.call_id))
+        return fault
+
+    def _over_budget(self) -> GraphRAGError | None:
+        if self._ahead is None:
+            row = self._db.query(
+                "SELECT coalesce(pg_catalog.sum(r.estimate), 0) AS ahead FROM graphrag.llm_batch_requests r"
+                " WHERE r.corpus_id = $1 AND r.state IN ('unsent', 'sent')",
+                ["int4"],
+                [self._corpus.id],
+            )[0]
+            self._ahead = float(row["ahead"])
+        try:
+            self._ledger.check_budget(self._ahead)
+        except GraphRAGError as error:
+            return error
+        return None
+
+    def save(self) -> None:
+        """Write what was collected and what was read, in the caller's transaction; see to it that a job takes it on."""
+        if self._read or self._spoiled or self._waited_for:
+            lock(self._db, self._corpus.id)
+        if self._read:
+            self._db.query("DELETE FROM graphrag.llm_batch_requests WHERE id = ANY ($1)", ["int8[]"], [self._read])
+        if self._spoiled:
+            self._db.query(
+                "UPDATE graphrag.llm_batch_requests r SET state = 'spoiled', faults = r.faults + 1, error = u.error"
+                "  FROM unnest($1, $2) AS u (id, error) WHERE r.id = u.id",
+                ["int8[]", "text[]"],
+                columns([(number, error) for number, error, _ in self._spoiled]),
+            )
+            self._db.query(
+                "UPDATE graphrag.llm_calls c SET error = u.error FROM unnest($1, $2) AS u (id, error) WHERE c.id = u.id",
+                ["int8[]", "text[]"],
+                columns([(call, error[:500]) for _, error, call in self._spoiled]),
+            )
+        if self._new:
+            self._db.query(
+                "INSERT INTO graphrag.llm_batch_requests AS r"
+                " (corpus_id, key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " SELECT $1, u.key, u.provider, u.model, u.purpose, u.messages::jsonb, u.schema::jsonb, u.temperature,"
+                " u.estimate FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
+                " AS u (key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " ON CONFLICT (corpus_id, key) DO UPDATE SET state = 'unsent', provider = excluded.provider,"
+                " temperature = excluded.temperature, tries = 0, not_before = pg_catalog.now(), reply = NULL,"
+                " cut_off = false, error = NULL, call_id = NULL"
+                " WHERE r.state = 'spoiled' OR (r.state = 'unsent' AND r.provider <> excluded.provider)",
+                ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "float8[]"],
+                [self._corpus.id, *columns([row for _, row in sorted(self._new.items())])],
+            )
+        if self._waited_for:
+            _queue_batch(self._db, self._corpus.id)
+        self._read, self._spoiled, self._waited_for = [], [], False
+        self._new.clear()
+
+
+def lock(db: Database, corpus_id: int) -> None:
+    """Order, until the end of the transaction, those who begin to wait, who bring answers, and the end of the job."""
+    db.query("SELECT pg_catalog.pg_advisory_xact_lock($1, $2)", ["int4", "int4"], [BATCH_LOCK, corpus_id])
+
+
+def _queue_batch(db: Database, corpus_id: int) -> None:
+    """Queue the job that takes requests to the endpoint and brings the answers, once; one that failed begins anew."""
+    db.query(
+        "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'batch')"
+        " ON CONFLICT (corpus_id, kind) WHERE kind IN ('optimize', 'summarize', 'batch')"
+        " DO UPDATE SET state = 'pending', next_attempt_at = pg_catalog.now(), attempts = 0, errors = 0"
+        " WHERE j.state = 'failed' OR (j.state = 'pending' AND j.next_attempt_at > pg_catalog.now() AND EXISTS"
+        " (SELECT FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state = 'unsent'"
+        "     AND r.not_before <= pg_catalog.now()))",
+        ["int4"],
+        [corpus_id],
+    )

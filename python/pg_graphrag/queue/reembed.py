@@ -1,0 +1,206 @@
+"""Re-embedding: vectors of another model, filled beside those that are searched, and the swap (graphrag.reembed)."""
+
+import json
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
+from pg_graphrag.llm.faults import Waiting
+from pg_graphrag.queue.extracting import weight
+from pg_graphrag.queue.vectors import OF_CHUNKS, Item, embed, insert_vectors
+from pg_graphrag.retrieval.dense import HNSW_ROWS
+from pg_graphrag.server import Database, Row
+
+# Chunks, with what is in them, and names of one step: some seconds of the local model.
+BATCH_CHUNKS = 32
+BATCH_NAMES = 1000
+# Nobody waits longer behind a lock that a reader of the old vectors keeps from us.
+DROP_TIMEOUT = "1s"
+DROP_SECONDS = 60.0
+
+
+def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Do one step of a job of kind reembed: fill, swap, or drop what is not searched any more; True: nothing is left.
+
+    The step follows from the tables; ``job["payload"]`` only says how far it is: {space, chunk, key}. Commits.
+
+    Raises
+    ------
+    ProviderFault, BudgetReached, ItemFault
+        After the vectors that came have been written.
+    Waiting
+        Somebody still reads the vectors that are to go.
+    """
+    found = spaces(db, corpus.id)
+    building = of_state(found, "building")
+    if building is None:
+        for space in found:
+            if space.state == "retired":
+                _drop(db, space)
+        return True
+    payload = json.loads(job["payload"])
+    done = payload if payload.get("space") == building.id else {"space": building.id, "chunk": 0, "key": ""}
+    if _fill(db, corpus, building, job, done) or _fill(db, corpus, building, job, done | {"chunk": 0, "key": ""}):
+        return False
+    # Its own transaction: writers of this corpus wait for it, and must not be waited for.
+    db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, HNSW_ROWS])
+    db.commit()
+    _swap(db, corpus, building)
+    return False
+
+
+def filled_beside(db: Database, corpus_id: int) -> Space | None:
+    """Return the space that is being built, unless its model fails: nobody is to wait for that."""
+    works = db.query(
+        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
+        " AND j.last_error IS NULL",
+        ["int4"],
+        [corpus_id],
+    )
+    return of_state(spaces(db, corpus_id), "building") if works else None
+
+
+def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str, Any]) -> bool:
+    """Embed and write the next items without a vector after those `after` names; False when there are none."""
+    chunks, items = _of_chunks(db, corpus, space, after, BATCH_CHUNKS)
+    if not chunks:
+        items = {"entity": _names(db, corpus, space, after, BATCH_NAMES)}
+        if not items["entity"]:
+            db.rollback()
+            return False
+    db.rollback()
+    vectors, faults = embed(db, corpus, space.embedding, [item[3] for some in items.values() for item in some])
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    if space not in spaces(db, corpus.id):  # replaced or cancelled meanwhile
+        db.rollback()
+        return True
+    for kind, some in items.items():
+        insert_vectors(db, space, kind, [item for item in some if item[3] in vectors], vectors, late=True)
+    if faults:
+        db.commit()
+        raise min(faults.values(), key=weight)
+    reached = after | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
+    db.query(
+        "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
+        ["int8", "jsonb"],
+        [job["id"], json.dumps(reached)],
+    )
+    db.commit()
+    return True
+
+
+# What has a vector, and the text of it: that which was embedded when the chunk was written (window_texts, statements).
+_ITEMS = {
+    "window": (
+        "chunk_windows",
+        "true",
+        "CASE WHEN c.title <> '' THEN c.title || E'\\n' ELSE '' END"
+        " || pg_catalog.substr(c.content, x.start_offset - c.start_offset + 1, x.end_offset - x.start_offset)",
+    ),
+    "entity_mention": ("entity_mentions", "x.description IS NOT NULL", "x.name || E'\\n' || x.description"),
+    "relationship_mention": (
+        "relationship_mentions",
+        "x.description IS NOT NULL",
+        "pg_catalog.concat_ws(E'\\t', pg_catalog.array_to_string(x.keywords, ', '),"
+        " (SELECT e.name FROM graphrag.entity_mentions e WHERE e.chunk_id = c.id AND e.raw_key = x.source_key),"
+        " (SELECT e.name FROM graphrag.entity_mentions e WHERE e.chunk_id = c.id AND e.raw_key = x.target_key),"
+        " x.description)",
+    ),
+}
+
+
+def _missing(space: Space, kind: str) -> str:
+    """SQL from WHERE on: items x of a chunk c that have no vector in a space."""
+    _, which, _ = _ITEMS[kind]
+    return (
+        f"x.chunk_id = c.id AND {which} AND NOT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space.id} v"
+        f" WHERE v.chunk_id = c.id AND v.{kind.split('_')[-1]}_id = x.id)"
+    )
+
+
+def _of_chunks(
+    db: Database, corpus: Corpus, space: Space, after: dict[str, Any], limit: int
+) -> tuple[list[int], dict[str, list[Item]]]:
+    """Return the next chunks that lack vectors, and by kind what in them does."""
+    lacking = " OR ".join(
+        f"EXISTS (SELECT FROM graphrag.{_ITEMS[kind][0]} x WHERE {_missing(space, kind)})" for kind in OF_CHUNKS
+    )
+    rows = db.query(
+        f"SELECT c.id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.id > $2 AND ({lacking}) ORDER BY c.id LIMIT $3",
+        ["int4", "int8", "int4"],
+        [corpus.id, after["chunk"], limit],
+    )
+    chunks = [row["id"] for row in rows]
+    items: dict[str, list[Item]] = {}
+    for kind, (table, _, text) in _ITEMS.items():
+        rows = db.query(
+            f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text"
+            "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content, d.title FROM graphrag.chunks k"
+            "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
+            f"  JOIN graphrag.{table} x ON {_missing(space, kind)} ORDER BY c.id, x.id",
+            ["int8[]"],
+            [chunks],
+        )
+        # As the statements have it; a window is embedded as it is.
+        items[kind] = [
+            (row["id"], row["chunk_id"], row["document_id"], row["text"] if kind == "window" else row["text"].rstrip())
+            for row in rows
+        ]
+    return chunks, items
+
+
+def _names(db: Database, corpus: Corpus, space: Space, after: dict[str, Any], limit: int) -> list[Item]:
+    rows = db.query(
+        'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key > $2 COLLATE "C" AND NOT EXISTS'
+        f" (SELECT FROM graphrag.entity_vectors_{space.id} v WHERE v.entity_id = e.id) ORDER BY e.key LIMIT $3",
+        ["int4", "text", "int4"],
+        [corpus.id, after["key"], limit],
+    )
+    return [(row["id"], 0, 0, row["key"]) for row in rows]
+
+
+def _swap(db: Database, corpus: Corpus, building: Space) -> None:
+    """Search the new vectors from now on, unless something was written meanwhile that has none."""
+    lock_spaces(db, corpus.id, shared=False)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    start: dict[str, Any] = {"chunk": 0, "key": ""}
+    found = spaces(db, corpus.id)
+    if (
+        building in found
+        and not _of_chunks(db, corpus, building, start, 1)[0]
+        and not _names(db, corpus, building, start, 1)
+    ):
+        active = of_state(found, "active")
+        if active is not None:
+            set_state(db, active, "retired")
+        set_state(db, building, "active")
+        set_option(db, corpus.id, building.embedding)
+    db.commit()
+
+
+def _drop(db: Database, space: Space) -> None:
+    """Drop a retired space. Searches that began before the swap know it by its number, and end first."""
+    rows = db.query(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a"
+        " WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()"
+        " AND a.backend_type NOT IN ('autovacuum worker', 'walsender')"
+        " AND pg_catalog.age(a.backend_xmin) >= pg_catalog.age(s.xmin)) AS yes"
+        "  FROM graphrag.embedding_spaces s WHERE s.id = $1",
+        ["int4"],
+        [space.id],
+    )
+    if rows and rows[0]["yes"]:
+        raise Waiting(
+            "the old vectors are kept until the transactions that may still read them have ended", seconds=DROP_SECONDS
+        )
+    try:
+        db.query("SELECT pg_catalog.set_config('lock_timeout', $1, true)", ["text"], [DROP_TIMEOUT])
+        db.query("SELECT graphrag._drop_space($1)", ["int4"], [space.id])
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != "55P03":
+            raise
+        db.rollback()
+        raise Waiting(
+            "the old vectors are kept until nobody holds a lock on their tables", seconds=DROP_SECONDS
+        ) from None
+    db.commit()

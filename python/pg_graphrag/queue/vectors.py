@@ -1,0 +1,114 @@
+"""Vectors of what is indexed: made with no transaction open, by the model in the server or at an endpoint, then stored."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.options import Embedding
+from pg_graphrag.corpus.spaces import Space
+from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.embedding import batches, embedding
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.server import Database, columns
+
+# Vectors by model, and by text: what a batch has so far.
+Vectors = dict[Embedding, dict[str, Any]]
+# (number of the window, mention or entity; chunk and document, 0 for an entity; text)
+Item = tuple[int, int, int, str]
+# What has vectors: table of the vectors (before the number of the space), and where its items are.
+SOURCES = {
+    "window": "chunk_windows",
+    "entity_mention": "entity_mentions",
+    "relationship_mention": "relationship_mentions",
+    "entity": "entities",
+}
+OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
+# Rows per statement: about 4 kB of text each.
+_SLICE = 1000
+
+
+class MissingVectors(Exception):
+    """The write step needs vectors that the slow part did not foresee: they are made, and it begins anew."""
+
+    def __init__(self, model: Embedding, texts: Sequence[str]) -> None:
+        super().__init__(f"{len(texts)} texts")
+        self.model = model
+        self.texts = texts
+
+
+def poll(db: Database) -> None:
+    """Let query cancel, statement_timeout and termination through, and keep no snapshot, which would pin vacuum."""
+    db.literal_query("SELECT 1")
+    db.rollback()
+
+
+def embed(
+    db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, GraphRAGError]]:
+    """Return ({text: vector}, {text: why it has none}). Commits: what an endpoint's calls cost is written down."""
+    wanted = list(dict.fromkeys(texts))
+    if not wanted:
+        return {}, {}
+    if model.local:
+        return dict(zip(wanted, _embed_locally(db, wanted), strict=True)), {}
+    vectors: dict[str, Any] = {}
+    faults: dict[str, GraphRAGError] = {}
+    parts = batches(wanted)
+    results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
+    for part, result in zip(parts, results, strict=True):
+        for text, one in zip(part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True):
+            (faults if isinstance(one, GraphRAGError) else vectors)[text] = one
+    return vectors, faults
+
+
+def _embed_locally(db: Database, texts: list[str]) -> Any:
+    """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
+    import numpy as np
+
+    embedder = local_embedder()
+    vectors = np.empty((len(texts), embedder.dimensions), np.float32)
+    for places, made in embedder.embed_batches(texts):
+        vectors[places] = made
+        poll(db)
+    return vectors
+
+
+def insert_vectors(
+    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Any], *, late: bool = False
+) -> None:
+    """Store the vectors of items of a `kind` of `SOURCES`.
+
+    `late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
+    """
+    number, more = ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    table = f"graphrag.{kind}_vectors_{space.id}"
+    only = ""
+    if late:
+        same = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
+        only = (
+            f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
+            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same})"
+        )
+    for place in range(0, len(items), _SLICE):
+        rows = [(*item[:3], vector_text(vectors[item[3]])) for item in items[place : place + _SLICE]]
+        # The table by its own name: a statement on the whole would wait for an index build of any corpus.
+        db.query(
+            f"INSERT INTO {table} (space_id, {number}{more}, embedding)"
+            f" SELECT $1, u.id{more.replace(' ', ' u.')}, u.vector::{db.vector_type}"
+            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){only}",
+            ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
+            [space.id, *columns(rows)],
+        )
+
+
+def delete_vectors(db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int]) -> None:
+    """Remove the vectors of chunks and entities that are gone; the corpus is locked."""
+    if chunk_ids:
+        for kind in OF_CHUNKS:
+            sql = f"DELETE FROM graphrag.{kind}_vectors_{space.id} WHERE chunk_id = ANY ($1)"
+            db.query(sql, ["int8[]"], [list(chunk_ids)])
+    if entity_ids:
+        sql = f"DELETE FROM graphrag.entity_vectors_{space.id} WHERE entity_id = ANY ($1)"
+        db.query(sql, ["int8[]"], [list(entity_ids)])

@@ -56,13 +56,17 @@ def saying(found: Any) -> Callable[[Messages], str]:
     return lambda messages: NOTHING if len(messages) > 2 else said
 
 
-def extracted(db: Connection, endpoint: Endpoint, llm: dict[str, Any] | None = None, **options: Any) -> str:
+def extracted(
+    db: Connection, endpoint: Endpoint, llm: dict[str, Any] | None = None, summaries: bool = True, **options: Any
+) -> str:
     """Make a corpus that the endpoint's model extracts, without gleaning unless said; `provider` has options of its own.
 
-    Vectors come from the endpoint too, by a provider that is not the model's.
+    Vectors come from the endpoint too, by a provider that is not the model's. `summaries`: whether there is a model for
+    them.
     """
     name = provider(db, endpoint, **{"timeout": 20, "price_input": 1, "price_output": 2, **options.pop("provider", {})})
-    models = {"provider": name, "model": "m", **(llm or {})}
+    model = {"provider": name, "model": "m"}
+    models = {**(model if summaries else {"roles": {"extract": model}}), **(llm or {})}
     vectors = {"provider": provider(db, endpoint, timeout=20), "model": "hash", "dimensions": 8}
     return new_corpus(db, **{"extractor": "llm", "max_gleaning": 0, "llm": models, "embedding": vectors, **options})
 

@@ -6,8 +6,7 @@ MuSiQue passages; their recorded OpenIE output is served by tests/endpoint to ev
 for, and so is one hash embedder: what is timed is the systems' own work, not a model's. Systems: pg_graphrag with one
 and two workers (also on all passages), LightRAG on PostgreSQL (pgvector and AGE, the same server) and LightRAG on its
 default files. LightRAG is installed, in a pinned version, into a venv of its own in the cache; nothing else uses it.
-The databases that the run
-makes on the server are dropped again.
+The databases that the run makes on the server are dropped again.
 
 Context: each system is asked everything twice, and the second time counts; keywords are given, so that no system asks
 a model for them. The embedding of the query is timed by itself and not part of the rest.

@@ -2,9 +2,8 @@
 
     python -P bench/lightrag_peer.py < task.json > result.json
 
-The task names a step (ingest or retrieve), store, endpoint, documents and questions; progress goes to standard error.
-Whatever LightRAG prints goes
-there too. Models are reached through one shared client: LightRAG's own binding makes a new one for every call, which
+The task names a step (ingest or retrieve), store, endpoint, documents and questions. Whatever LightRAG prints goes to
+standard error. Models are reached through one shared client: LightRAG's own binding makes a new one for every call, which
 costs it some 30 ms that are not the system's.
 """
 

@@ -27,6 +27,7 @@ GRANT SELECT ON
     graphrag.relationships,
     graphrag.relationship_mentions,
     graphrag.embedding_spaces,
+    graphrag.corpus_revisions,
     graphrag.window_vectors,
     graphrag.entity_vectors,
     graphrag.entity_mention_vectors,

@@ -26,6 +26,7 @@ HALF = Progress(
     waiting=0,
     waiting_until=None,
     waiting_for=None,
+    reembedded=None,
     replication_lag=None,
 )
 DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0)

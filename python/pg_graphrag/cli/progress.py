@@ -36,6 +36,7 @@ def total(rows: Sequence[Progress]) -> Progress:
         waiting=sum(row.waiting for row in rows),
         waiting_until=waiting.waiting_until if waiting else None,
         waiting_for=waiting.waiting_for if waiting else None,
+        reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
     )
 

@@ -78,6 +78,8 @@ def _print_details(client: GraphRAG, row: Progress) -> None:
         print(f"{row.corpus}: {row.pending:,} documents pending{since}, {at_work}")
     if row.waiting and row.waiting_until:
         print(f"{row.corpus}: {row.waiting:,} waiting until {row.waiting_until:%Y-%m-%d %H:%M:%S}: {row.waiting_for}")
+    if row.reembedded is not None:
+        print(f"{row.corpus}: {row.reembedded:,} of {row.chunks:,} chunks embedded by another model (graphrag.reembed)")
     if row.failed:
         jobs = client.failed_jobs()
         print(f"{row.corpus}: {row.failed:,} documents failed; SELECT graphrag.retry_failed() queues them again")

@@ -119,6 +119,7 @@ class Progress:
     waiting: int
     waiting_until: datetime | None
     waiting_for: str | None
+    reembedded: int | None
     replication_lag: timedelta | None
 
 

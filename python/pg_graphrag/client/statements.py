@@ -329,7 +329,8 @@ def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Stateme
 
 _PROGRESS = """
         SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
-               oldest_pending, waiting, waiting_until, waiting_for, replication_lag
+               oldest_pending, waiting, waiting_until, waiting_for, reembedded,
+               replication_lag
           FROM graphrag.progress"""
 
 

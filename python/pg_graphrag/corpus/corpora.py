@@ -10,7 +10,10 @@ from pg_graphrag.server import Database
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors."""
+    """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
+
+    `revision` names the state of what its documents were made into, as the statement's snapshot has it; None: nothing yet.
+    """
 
     id: int
     name: str
@@ -19,11 +22,13 @@ class Corpus:
     tokenizer: str
     tokenizer_fingerprint: str
     space: int | None
+    revision: str | None
 
 
 _SELECT = """
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
-       (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space
+       (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space,
+       (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r WHERE r.corpus_id = c.id) AS revision
   FROM graphrag.corpora c
 """
 

@@ -16,6 +16,7 @@ BATCH_CHUNKS = 32
 BATCH_NAMES = 1000
 # Nobody waits longer behind a lock that a reader of the old vectors keeps from us.
 DROP_TIMEOUT = "1s"
+DROP_SECONDS = 60.0
 
 
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
@@ -48,6 +49,17 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
+def filled_beside(db: Database, corpus_id: int) -> Space | None:
+    """Return the space that is being built, unless its model fails: nobody is to wait for that."""
+    works = db.query(
+        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
+        " AND j.last_error IS NULL",
+        ["int4"],
+        [corpus_id],
+    )
+    return of_state(spaces(db, corpus_id), "building") if works else None
+
+
 def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str, Any]) -> bool:
     """Embed and write the next items without a vector after those `after` names; False when there are none."""
     chunks, items = _of_chunks(db, corpus, space, after, BATCH_CHUNKS)
@@ -68,7 +80,11 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str,
         db.commit()
         raise min(faults.values(), key=weight)
     reached = after | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
-    db.query("UPDATE graphrag.jobs SET payload = $2 WHERE id = $1", ["int8", "jsonb"], [job["id"], json.dumps(reached)])
+    db.query(
+        "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
+        ["int8", "jsonb"],
+        [job["id"], json.dumps(reached)],
+    )
     db.commit()
     return True
 
@@ -174,7 +190,9 @@ def _drop(db: Database, space: Space) -> None:
         [space.id],
     )
     if rows and rows[0]["yes"]:
-        raise Waiting("the old vectors are kept until the transactions that may still read them have ended")
+        raise Waiting(
+            "the old vectors are kept until the transactions that may still read them have ended", seconds=DROP_SECONDS
+        )
     try:
         db.query("SELECT pg_catalog.set_config('lock_timeout', $1, true)", ["text"], [DROP_TIMEOUT])
         db.query("SELECT graphrag._drop_space($1)", ["int4"], [space.id])
@@ -182,5 +200,7 @@ def _drop(db: Database, space: Space) -> None:
         if getattr(error, "sqlstate", None) != "55P03":
             raise
         db.rollback()
-        raise Waiting("the old vectors are kept until nobody holds a lock on their tables") from None
+        raise Waiting(
+            "the old vectors are kept until nobody holds a lock on their tables", seconds=DROP_SECONDS
+        ) from None
     db.commit()

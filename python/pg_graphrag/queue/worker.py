@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pg_graphrag.corpus.corpora import Corpus, by_id
-from pg_graphrag.corpus.spaces import of_state, spaces
 from pg_graphrag.documents import attach
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
@@ -16,7 +15,7 @@ from pg_graphrag.queue.batch import abandon, await_answers, carry
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker, weight
 from pg_graphrag.queue.prepare import draft
-from pg_graphrag.queue.reembed import reembed
+from pg_graphrag.queue.reembed import filled_beside, reembed
 from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
 from pg_graphrag.queue.write import write_documents
 from pg_graphrag.server import Database, Row
@@ -348,7 +347,7 @@ def _embed_and_write(
     texts = [text for made in drafts for text in made.texts()] + _new_keys(db, corpus, drafts)
     vectors: Vectors = {}
     model = corpus.options.embedding
-    building = of_state(spaces(db, corpus.id), "building")
+    building = filled_beside(db, corpus.id)
     db.rollback()
     while True:
         made, faults = embed(db, corpus, model, texts)

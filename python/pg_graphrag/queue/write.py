@@ -74,6 +74,12 @@ def write_documents(
         ["int8[]"],
         [[made.id for made in ready]],
     )
+    db.query(
+        "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
+        " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",
+        ["int4"],
+        [corpus.id],
+    )
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
         queue_optimize(db, corpus.id)
     return skipped

@@ -1,8 +1,11 @@
-"""Dense retrieval over windows and entity names: HNSW where it is right and faster, exact otherwise."""
+"""Dense retrieval over windows, entity names and described mentions: in memory where they are few, HNSW where it is right and
+faster, exact in the table otherwise."""
 
 from typing import Any
 
+from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.query import Query, float64s, int64s
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 
@@ -25,48 +28,98 @@ def windows(query: Query, limit: int) -> Ranking:
         return ranked
     table, seen = f"window_vectors_{space}", "v.document_id = ANY ({visible})"
     best: dict[int, tuple[float, int]] = {}
-    for row in _indexed(query, table, "window_id, v.chunk_id", query.vector_text, 2 * limit, seen):
-        best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
-    if len(best) < limit:
-        row = query.db.literal_query(_best_windows(query, table, 2 * limit, seen))[0]
-        chunks, scores, ids = int64s(row["chunks"]), 1.0 - float64s(row["distances"]), int64s(row["windows"])
+    if (held := vectors.small(query, "window")) is not None:
+        chunks, scores, ids = _best_windows_held(query, held, 2 * limit)
     else:
-        chunks = np.fromiter(best, np.int64, len(best))
-        scores = np.array([score for score, _ in best.values()])
-        ids = np.array([window for _, window in best.values()])
+        for row in _indexed(query, table, "window_id, v.chunk_id", query.vector_text, 2 * limit, seen):
+            best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
+        if len(best) < limit:
+            row = query.db.literal_query(_best_windows(query, table, 2 * limit, seen))[0]
+            chunks, scores, ids = int64s(row["chunks"]), 1.0 - float64s(row["distances"]), int64s(row["windows"])
+        else:
+            chunks = np.fromiter(best, np.int64, len(best))
+            scores = np.array([score for score, _ in best.values()])
+            ids = np.array([window for _, window in best.values()])
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
     ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
     query.memo["windows"] = limit, ranked
     return ranked
 
 
-def entities(query: Query, vector: str, limit: int) -> list[tuple[int, float, str]]:
-    """Return the `limit` entities (and all that tie) whose names are nearest, as (entity id, cosine, key)."""
+def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, float]]:
+    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine}."""
     space = query.corpus.space
-    if space is None or limit <= 0:
-        return []
+    if space is None or limit <= 0 or not nearby:
+        return [{} for _ in nearby]
+    held = vectors.small(query, "entity") if query.visible is None else None
+    if held is not None:
+        found = []
+        for scores in held.cosines(np.stack(nearby, axis=1)).T:
+            near = _nearest(scores, limit)
+            found.append(dict(zip(held.ids[near].tolist(), scores[near].tolist(), strict=True)))
+        return found
     seen = (
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
     seen += " WHERE c.document_id = ANY ({visible}))"
-    table = f"entity_vectors_{space}"
-    rows = _indexed(query, table, "entity_id", vector, limit, seen)
+    return [
+        {
+            row["entity_id"]: 1.0 - row["distance"]
+            for row in _near(query, "entity_vectors", "entity_id", vector, limit, seen)
+        }
+        for vector in nearby
+    ]
+
+
+def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> Any:
+    """Return the ids, ascending, of the `limit` described mentions nearest to a text (and all that tie)."""
+    seen = "v.document_id = ANY ({visible})"
+    rows = _near(query, f"{kind}_vectors", "mention_id", query.embed([text])[0], limit, seen)
+    return np.unique(np.array([row["mention_id"] for row in rows], np.int64))
+
+
+def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
+    table, literal = f"{stem}_{query.corpus.space}", vector_text(vector)
+    rows = _indexed(query, table, column, literal, limit, seen)
     if len(rows) < limit:
         rows = query.db.literal_query(
-            f"SELECT n.entity_id, n.distance, e.key FROM (SELECT * FROM"
-            f" ({_select(query, table, 'entity_id', vector, seen)} OFFSET 0) v"
-            f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES) n JOIN graphrag.entities e ON e.id = n.entity_id"
+            f"SELECT * FROM ({_select(query, table, column, literal, seen)} OFFSET 0) v"
+            f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES"
         )
-    else:
-        keys = _keys(query, [row["entity_id"] for row in rows])
-        for row in rows:
-            row["key"] = keys[row["entity_id"]]
-    return [(row["entity_id"], 1.0 - row["distance"], row["key"]) for row in rows]
+    return rows
 
 
-def _keys(query: Query, ids: list[int]) -> dict[int, str]:
+def keys(query: Query, ids: list[int]) -> dict[int, str]:
+    """Return {entity id: key}."""
     rows = query.db.query("SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)", ["int8[]"], [ids])
     return {row["id"]: row["key"] for row in rows}
+
+
+def _nearest(scores: Any, limit: int) -> Any:
+    """Return the places of the `limit` highest scores, and of all that tie with the last."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, -limit)[-limit] - NOISE)
+
+
+def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
+    """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
+    memo = "windows held"
+    if memo not in query.memo:
+        scores = held.cosines(query.vector)
+        chunks, windows = held.chunks, held.ids
+        if query.visible is not None:
+            seen = vectors.within(held.documents, query.visible)
+            scores, chunks, windows = scores[seen], chunks[seen], windows[seen]
+        # By chunk; in a chunk the best last, and of equal ones the first.
+        order = np.lexsort((-windows, scores, chunks))
+        last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
+        query.memo[memo] = chunks[last], scores[last], windows[last]
+    chunks, scores, windows = query.memo[memo]
+    if limit is None:
+        return chunks, scores, windows
+    near = _nearest(scores, limit)
+    return chunks[near], scores[near], windows[near]
 
 
 def _select(query: Query, table: str, column: str, vector: str, seen: str) -> str:
@@ -77,10 +130,11 @@ def _select(query: Query, table: str, column: str, vector: str, seen: str) -> st
     where = ""
     if query.visible_ids is not None:
         where = "WHERE " + seen.format(visible=f"'{{{','.join(map(str, query.visible_ids))}}}'::int8[]")
-    return f"SELECT v.{column}, {_distance(query, vector)} AS distance FROM graphrag.{table} v {where}"
+    return f"SELECT v.{column}, {distance(query, vector)} AS distance FROM graphrag.{table} v {where}"
 
 
-def _distance(query: Query, vector: str) -> str:
+def distance(query: Query, vector: str) -> str:
+    """SQL of the distance of a row of a vector table, `v`, to a vector in pgvector's form."""
     kind = f"{query.db.vector_type}({query.corpus.options.embedding.dimensions})"
     return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector}'::{kind})"
 
@@ -90,7 +144,7 @@ def _indexed(query: Query, table: str, column: str, vector: str, limit: int, see
     if limit > EF_SEARCH or not _is_indexed(query, table) or not _mostly_visible(query):
         return []
     select = _select(query, table, column, vector, seen)
-    return query.db.literal_query(f"{select} ORDER BY {_distance(query, vector)} LIMIT {limit}")
+    return query.db.literal_query(f"{select} ORDER BY {distance(query, vector)} LIMIT {limit}")
 
 
 def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
@@ -107,6 +161,13 @@ def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
 
 
 def _is_indexed(query: Query, table: str) -> bool:
+    memo = f"indexed {table}"
+    if memo not in query.memo:
+        query.memo[memo] = _has_index(query, table)
+    return bool(query.memo[memo])
+
+
+def _has_index(query: Query, table: str) -> bool:
     rows = query.db.query(
         "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{table}_hnsw_idx"]
     )
@@ -127,6 +188,11 @@ def _mostly_visible(query: Query) -> bool:
 def score_chunks(query: Query, chunk_ids: Any) -> Any:
     """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
     scores = np.zeros(len(chunk_ids))
+    if (held := vectors.small(query, "window")) is not None:
+        chunks, cosines, _ = _best_windows_held(query, held, None)
+        here = vectors.within(chunk_ids, chunks)
+        scores[here] = cosines[np.searchsorted(chunks, chunk_ids[here])]
+        return leveled(scores)
     db = query.db
     kind = f"{db.vector_type}({query.corpus.options.embedding.dimensions})"
     row = db.literal_query(

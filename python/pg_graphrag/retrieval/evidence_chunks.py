@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
-from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
 MAX_CHUNKS_EACH = 200
+# What a described mention counts beside the nearness of its chunk. The keywords it is scored by say less than the query.
+MENTION_WEIGHT = 0.25
 
 
 def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ranking]:
     """Rank for each named evidence the chunks that mention it: by their own nearness to the query, and by how much they hold.
+
+    Where a model described mentions, a chunk's best mention of the evidence counts besides.
 
     Nearness is the best window's cosine (LightRAG's VECTOR) with BM25; evidence counts with linear decay over the ranks
     (LightRAG's WEIGHT).
@@ -31,7 +35,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     for name, part in held.items():
         places = np.searchsorted(every, part.chunks)
         near = _mixed(query, None if cosines is None else cosines[places], None if lexical is None else lexical[places])
-        scores = near + 0.1 * np.log1p(part.weights)
+        scores = near + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance()
         order = ties.best(query, part.chunks, scores, limit)
         ranked.append(Ranking(name, part.chunks[order], scores[order], part.why))
     return ranked
@@ -62,15 +66,29 @@ class _Held:
         weights = np.bincount(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
         return cls(evidence, chunks, weights, rows)
 
+    def relevance(self) -> Any:
+        """Return how near to the keywords the best described mention in each chunk is, (n,) float64; 0 where none is."""
+        described = self.evidence.described
+        if described is None:
+            return 0.0
+        return described.relevance(np.unique(self.rows[described.what][1]), self.chunks)
+
     def why(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""
         said = {}
-        for kind, (chunks, items, decays) in self.rows.items():
-            here = np.flatnonzero(chunks == chunk)
-            if len(here):
-                item = int(items[here[np.argmax(decays[here])]])
+        for kind, strongest in self._strongest.items():
+            if (item := strongest.get(chunk)) is not None:
                 said[kind] = {"id": item, "because": self.evidence.why.get((kind, item))}
         return said
+
+    @cached_property
+    def _strongest(self) -> dict[str, dict[int, int]]:
+        """By kind, {chunk: the item that counts most in it}; of equal ones the first."""
+        found = {}
+        for kind, (chunks, items, decays) in self.rows.items():
+            order = np.lexsort((-np.arange(len(chunks)), decays, chunks))
+            found[kind] = dict(zip(chunks[order].tolist(), items[order].tolist(), strict=True))
+        return found
 
 
 # Only where an item has more mentions than are followed do the best of them have to be found out.
@@ -119,7 +137,7 @@ def _near(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
     if query.options.profile == "paper" and cosines is not None:
         return cosines, None
-    index = BM25Index(query.db, query.corpus.id, "chunk")
+    index = query.bm25_index("chunk")
     return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
 
 

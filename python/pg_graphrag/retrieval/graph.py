@@ -3,13 +3,13 @@
 Source: LightRAG (arXiv 2410.05779), dual-level retrieval; SYSTEMS.md "local, global, hybrid, mix".
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval import dense, mentions
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
@@ -17,17 +17,21 @@ from pg_graphrag.text.concepts import key
 
 # How many windows (or, without dense retrieval, chunks) are read for the relationships they state, per one wanted.
 WINDOWS_PER_RELATIONSHIP = 3
-# Scores that differ by less are equal.
-DIGITS = 9
+# Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
+DIGITS = 6
 
 
 @dataclass
 class Evidence:
-    """Entities and relationships, best first (ties by key), each with its score; and where each came from."""
+    """Entities and relationships, best first (ties by key), each with its score; and where each came from.
+
+    `described`: the scored mentions of one kind, where a model described them.
+    """
 
     entities: dict[int, float] = field(default_factory=dict)
     relationships: dict[int, float] = field(default_factory=dict)
     why: dict[tuple[str, int], str] = field(default_factory=dict)
+    described: mentions.Mentions | None = None
 
 
 EvidenceSource = Callable[[Query], Evidence]
@@ -36,26 +40,33 @@ EvidenceSource = Callable[[Query], Evidence]
 def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """Entities that the low-level keywords name: {entity id: (score, reason)}, best first.
 
-    Score: 1 for the very name, else the cosine of name and keyword. The very names come from every phrase of the query, too.
+    Score: 1 for the very name, else the cosine of name and keyword, or how near the best mention's description is. The very
+    names come from every phrase of the query, too.
     """
     texts: list[str] = []
     paper = query.options.profile == "paper"
     if query.dense_works and query.low_level:
         # LightRAG embeds the keywords joined; each on its own finds rare names beside frequent ones.
         texts = [", ".join(query.low_level)] if paper else query.low_level[:MAX_KEYWORDS]
-    found: dict[int, tuple[float, str, str]] = {}
+    found: dict[int, tuple[float, str]] = {}
+    keys: dict[int, str] = {}
     stored: dict[str, Any] = {}
     for row in _named(query, limit, [] if paper else [key(text) for text in texts]):
-        found[row["id"]] = (1.0, f"named: {row['name']}", row["key"])
+        found[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
         if row["vector"] is not None:
-            stored[row["key"]] = row["vector"]
-    for text in texts:
-        vector = stored[key(text)] if key(text) in stored else vector_text(query.embed([text])[0])
-        for entity, cosine, name in dense.entities(query, vector, max(limit // len(texts), 5)):
+            stored[row["key"]] = np.array(json.loads(row["vector"]), np.float32)
+    nearby = [stored[key(text)] if key(text) in stored else query.embed([text])[0] for text in texts]
+    for text, near in zip(texts, dense.entities(query, nearby, max(limit // max(len(texts), 1), 5)), strict=True):
+        for entity, cosine in near.items():
             if cosine > found.get(entity, (0.0,))[0]:
-                found[entity] = (cosine, f"name near: {text}", name)
-    order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), found[entity][2].encode()))
-    return {entity: found[entity][:2] for entity in order[:limit]}
+                found[entity] = (cosine, f"name near: {text}")
+    if query.described and query.low_level:
+        for entity, score in mentions.scored(query, "entity", query.low_level).best_items(limit).items():
+            if score > found.get(entity, (0.0,))[0]:
+                found[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
+    keys |= dense.keys(query, [entity for entity in found if entity not in keys])
+    order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), keys[entity].encode()))
+    return {entity: found[entity] for entity in order[:limit]}
 
 
 def _named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
@@ -91,11 +102,15 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
     A relationship scores as its best mention, and a concept's mention as the window that says it.
     """
     text = ", ".join(query.high_level)
+    if query.described:
+        score = mentions.scored(query, "relationship", query.high_level).best_items(limit) if query.high_level else {}
+        return text, _with_ends(query, score, limit)
     themed = query
     if text != query.text:
         themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
         themed.existing_only = query.existing_only
         themed.beside, themed.usage = query.text, query.usage
+        themed.visible = query.visible
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works:
         source = dense.windows(themed, depth)
@@ -118,12 +133,16 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
         order = order[
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
-    score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+    return text, _with_ends(query, dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True)), limit)
+
+
+def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:
+    """Return the relationships of {id: score} with score, weight and endpoints, best first, at most `limit`."""
     rows = query.db.query(_ENDS, ["int8[]"], [list(score)])
     for row in rows:
         row["score"] = score[row["id"]]
     rows.sort(key=lambda row: (-round(row["score"], DIGITS), -row["weight"], *_pair(row)))
-    return text, rows[:limit]
+    return rows[:limit]
 
 
 def _pair(row: Row) -> list[bytes]:
@@ -176,6 +195,8 @@ def _local_evidence(query: Query) -> Evidence:
     limit = query.options.graph_top_k
     entities = match_entities(query, limit)
     found = Evidence({entity: score for entity, (score, _) in entities.items()})
+    if query.described and query.low_level:
+        found.described = mentions.scored(query, "entity", query.low_level)
     found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
     sql = _INCIDENT.format(visible="" if query.visible is None else _STATED_VISIBLY)
@@ -212,6 +233,8 @@ _STATED_VISIBLY = (
 
 def _global_evidence(query: Query) -> Evidence:
     found = Evidence()
+    if query.described and query.high_level:
+        found.described = mentions.scored(query, "relationship", query.high_level)
     text, rows = _stated(query, query.options.graph_top_k)
     keys: dict[int, bytes] = {}
     for row in rows:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, evidence_chunks, graph, ties
+from pg_graphrag.retrieval import dense, evidence_chunks, graph, mentions, ties
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
@@ -12,6 +12,8 @@ from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, reciprocal_ran
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md).
 HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 2.5}
+# Where mentions are described, they are retrieved too, and what is walked from holds more.
+DESCRIBED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5, "pagerank": 4.0}
 
 Mode = Callable[[Query, int], Fused]
 
@@ -37,7 +39,10 @@ def global_(query: Query, depth: int) -> Fused:
 
 
 def hybrid(query: Query, depth: int) -> Fused:
-    """Best: BM25, windows and PageRank over the entity–chunk graph, fused. Paper: local and global, round-robin."""
+    """Best: BM25, windows, described mentions and PageRank over the entity–chunk graph, fused.
+
+    Paper: local and global, round-robin.
+    """
     if query.options.profile == "paper":
         return round_robin(_dual_level(query, depth))
     direct = [bm25(query, depth)]
@@ -45,17 +50,30 @@ def hybrid(query: Query, depth: int) -> Fused:
         direct.append(dense.windows(query, depth))
     else:
         query.notes["dense"] = f"left out: the embedder was not made for {', '.join(query.languages)}"
-    fused = standard_scores(HYBRID_WEIGHTS)(direct)
+    weights = HYBRID_WEIGHTS
+    if query.described:
+        weights = DESCRIBED_WEIGHTS
+        direct += _mentions(query, depth)
+    fused = standard_scores(weights)(direct)
     first = fused.ids[ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)].tolist()
     seeds = [(chunk, 1.0 / place) for place, chunk in enumerate(first, 1)]
     walked = pagerank(query, seeds, depth)
-    return standard_scores(HYBRID_WEIGHTS)([*direct, _logarithmic(walked)])
+    return standard_scores(weights)([*direct, _logarithmic(walked)])
 
 
 def mix(query: Query, depth: int) -> Fused:
     """LightRAG's mix: local, global and direct chunks, by reciprocal rank."""
     direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
     return reciprocal_rank(query.options.rrf_k)([*_dual_level(query, depth), direct])
+
+
+def _mentions(query: Query, depth: int) -> list[Ranking]:
+    """Chunks by what a model said in them: of entities by the low-level keywords, of relationships by the high-level ones."""
+    return [
+        mentions.scored(query, what, keywords).rank(f"{what}_mentions", depth)
+        for what, keywords in (("entity", query.low_level), ("relationship", query.high_level))
+        if keywords
+    ]
 
 
 def _dual_level(query: Query, depth: int) -> list[Ranking]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
-from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 
@@ -86,7 +85,7 @@ def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -
 
 
 def _chunk_count(query: Query) -> int:
-    return BM25Index(query.db, query.corpus.id, "chunk").statistics()[0]
+    return query.bm25_index("chunk").statistics()[0]
 
 
 # Packed, because thousands of rows would take longer to become Python objects than to read: tf (at most 3) above df.

@@ -12,11 +12,12 @@ from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.lexical import lexical, query_languages
+from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
 
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
@@ -66,14 +67,23 @@ class Query:
         return self.lexemes(self.text)
 
     def lexemes(self, text: str) -> dict[str, int]:
-        """Return {lexeme: occurrences} of any text, tokenised as the documents are."""
+        """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
+        memo = f"lexemes {text}"
+        if memo not in self.memo:
+            self.memo[memo] = self._lexemes(text)
+        found: dict[str, int] = self.memo[memo]
+        return found
+
+    def _lexemes(self, text: str) -> dict[str, int]:
         found: dict[str, int] = {}
+        otherwise = spelled_otherwise(text)
+        widened = f"{text}\n{otherwise}" if otherwise else text
         for language in self.languages:
             for row in self.db.query(
                 "SELECT t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
                 "  FROM pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, $2)) t",
                 ["text", "text"],
-                ["pg_catalog." + REGCONFIG[language], lexical(text, language)],
+                ["pg_catalog." + REGCONFIG[language], lexical(widened, language)],
             ):
                 found[row["lexeme"]] = max(found.get(row["lexeme"], 0), row["tf"])
         return found
@@ -115,9 +125,8 @@ class Query:
         known = "_understood" in self.__dict__
         low = self.low if self.low is not None else self.low_level if known else []
         high = self.high if self.high is not None else self.high_level if known else []
-        paper = self.options.profile == "paper"
-        named = [", ".join(low)] if paper else low[:MAX_KEYWORDS]
-        return [self.text, self.beside or "", *named, ", ".join(high)]
+        named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
+        return [self.text, self.beside or "", *named, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:
@@ -125,6 +134,11 @@ class Query:
         if self.corpus.space is None or not self.corpus.options.embedding.local:
             return self.corpus.space is not None
         return bool(local_embedder().languages.intersection(self.languages))
+
+    def bm25_index(self, kind: str) -> BM25Index:
+        """Return the corpus' BM25 index of one kind of item, the same for the whole query."""
+        index: BM25Index = self.memo.setdefault(f"bm25 {kind}", BM25Index(self.db, self.corpus.id, kind))
+        return index
 
     @cached_property
     def low_level(self) -> list[str]:
@@ -167,13 +181,22 @@ class Query:
         return [phrase for phrase in found if phrase]
 
     @cached_property
+    def described(self) -> bool:
+        """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
+        return self.corpus.options.extractor == "llm"
+
+    @cached_property
+    def secured(self) -> bool:
+        """Whether row-level security decides which documents the caller may see."""
+        return bool(self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"])
+
+    @cached_property
     def visible(self) -> Any:
         """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus.
 
         Computed once, from the documents the caller may see: HNSW and GIN under row-level security lose rows (DESIGN.md 6).
         """
-        secured = self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]
-        if self.filter is None and not secured and not self.existing_only:
+        if self.filter is None and not self.secured and not self.existing_only:
             return None
         rows = self.db.query(
             "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea ORDER BY d.id) AS ids FROM graphrag.documents d"

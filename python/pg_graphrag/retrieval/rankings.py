@@ -38,11 +38,14 @@ class Ranking:
 
     def explain(self, chunk: int) -> dict[str, Any] | None:
         """Say at which rank and score the chunk stands, and why; None: not at all."""
-        places = np.flatnonzero(self.ids == chunk)
-        if not len(places):
+        place = self._places.get(chunk)
+        if place is None:
             return None
-        place = places[0]
         return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.why(chunk)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {chunk: place for place, chunk in enumerate(self.ids.tolist())}
 
 
 @dataclass

@@ -14,9 +14,9 @@ _CJK_RUN = re.compile(f"[{HAN}{KANA}]+")
 def lexical(text: str, language: str) -> str:
     """Return `text` as ``to_tsvector(REGCONFIG[language], …)`` should see it.
 
-    NFKC (full and half width alike); for ``ja`` and ``zh`` each run of Han and kana becomes its search terms, separated
-    by spaces, function words left out, while Latin words and numbers stay for the English dictionaries. Documents and
-    queries must both go through here.
+    NFKC (full and half width alike); for ``ja`` and ``zh`` each run of
+    Han and kana becomes its search terms, separated by spaces, function words left out, while Latin words and numbers stay
+    for the English dictionaries. Documents and queries must both go through here.
 
     Raises
     ------
@@ -31,6 +31,21 @@ def lexical(text: str, language: str) -> str:
     else:
         return plain
     return _CJK_RUN.sub(lambda run: f" {' '.join(terms(run.group()))} ", plain)
+
+
+# Two capitalised words in a row, and a word of two joined by a capital.
+_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][a-z]+)\b)")
+_JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
+_SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def spelled_otherwise(query: str) -> str:
+    """Return what a query's names may be in the documents besides: AdamSmith for Adam Smith, and Adam Smith for AdamSmith.
+
+    Chats, accounts and code write names in one word. Only queries are widened: documents are indexed as they are.
+    """
+    pairs = ["".join(match.groups()) for match in _PAIR.finditer(query)]
+    return " ".join([*pairs, *(_SEAM.sub(" ", word) for word in _JOINED.findall(query))])
 
 
 def query_languages(text: str) -> list[str]:

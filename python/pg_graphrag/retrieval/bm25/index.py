@@ -43,6 +43,7 @@ class BM25Index:
     Terms are lexemes, as they stand in the items' tsvectors. A sequence counts a term as often as it occurs in it
     (query term frequency as a linear weight); a mapping gives each term's weight: finite, not negative, 0: left out.
     Scores are sums in one order (df, then term) of one formula: the same bits wherever an item lies.
+    An object keeps what it read last, and answers for the same terms from it: make one for each query.
     """
 
     def __init__(self, db: Database, corpus_id: int, kind: str):
@@ -51,6 +52,7 @@ class BM25Index:
         self.db = db
         self.corpus_id = corpus_id
         self.kind = kind
+        self._last: tuple[list[str], State, list[Source]] | None = None
 
     def search(
         self,
@@ -121,7 +123,7 @@ class BM25Index:
 
     def statistics(self) -> tuple[int, float]:
         """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
-        state = self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
+        state = self._last[1] if self._last else self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
         return state.count, state.length / state.count if state.count else 0.0
 
     def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
@@ -135,6 +137,8 @@ class BM25Index:
 
     def _read(self, weights: Mapping[str, float]) -> tuple[State, list[Source]]:
         terms = sorted(weights)
+        if self._last is not None and self._last[0] == terms:
+            return self._last[1:]
         state = read_state(self.db, self.corpus_id, self.kind, terms)
         sources = [Source.of_segment(segment) for segment in state.segments]
         if len(state.tail_items):
@@ -146,15 +150,15 @@ class BM25Index:
                     _tails.popitem(last=False)
             _tails.move_to_end(key)
             sources.append(Source.of_tail(state, tail.follow(state, terms)))
+        self._last = terms, state, sources
         return state, sources
 
-    @staticmethod
-    def _settled(run: Callable[[], Result]) -> Result:
+    def _settled(self, run: Callable[[], Result]) -> Result:
         for _ in range(_ATTEMPTS):
             try:
                 return run()
             except Moved:
-                continue
+                self._last = None
         raise GraphRAGError(
             f"the BM25 index changed {_ATTEMPTS} times while it was read",
             sqlstate="40001",

@@ -1,0 +1,134 @@
+"""Mentions that a model described, scored: what chunks say of entities and relationships, by BM25 and by vectors.
+
+A mention's text never changes, leads straight to its chunk, and is visible where its document is (DESIGN.md 3).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import dense, vectors
+from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
+
+# Where not all mentions of a corpus are scored: so many of the best by each, cosine and BM25.
+CANDIDATES = 200
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """Mentions of entities or relationships (`what`) by score, best first: `items` and `chunks` (n,) int64, `scores` in 0 … 1."""
+
+    what: str
+    items: Any
+    chunks: Any
+    scores: Any
+
+    def best_items(self, limit: int) -> dict[int, float]:
+        """Return {entity or relationship id: score of its best mention} of the `limit` best and all that tie, best first."""
+        first = _first(self.items, self.scores, limit)
+        return dict(zip(self.items[first].tolist(), self.scores[first].tolist(), strict=True))
+
+    def relevance(self, items: Any, chunks: Any) -> Any:
+        """Return for each of `chunks`, (n,) ascending, the score of its best mention of one of `items`; 0 without one."""
+        scores = np.zeros(len(chunks))
+        here = np.isin(self.items, items) & np.isin(self.chunks, chunks)
+        np.maximum.at(scores, np.searchsorted(chunks, self.chunks[here]), self.scores[here])
+        return scores
+
+    def rank(self, retriever: str, limit: int) -> Ranking:
+        """Rank the `limit` best chunks, and all that tie, by their best mention."""
+        first = _first(self.chunks, self.scores, limit)
+        chunks, scores = self.chunks[first], self.scores[first]
+        items = dict(zip(chunks.tolist(), self.items[first].tolist(), strict=True))
+
+        def why(chunk: int) -> dict[str, Any]:
+            return {f"{self.what}_id": items[chunk]}
+
+        return ranking(retriever, chunks, scores, why)
+
+
+def _first(owners: Any, scores: Any, limit: int) -> Any:
+    """Return the places where each of `owners` comes first, of the `limit` best and all that tie; scores descend."""
+    _, first = np.unique(owners, return_index=True)
+    first.sort()
+    if 0 < limit < len(first):
+        first = first[scores[first] >= scores[first[limit - 1]]]
+    return first
+
+
+def scored(query: Query, what: str, keywords: list[str]) -> Mentions:
+    """Score the mentions of a corpus' entities or relationships (`what`) by keywords.
+
+    Score: the cosine of the keywords, joined as LightRAG (arXiv 2410.05779) joins them, and BM25 as a share of the best, in
+    equal parts; with `profile` paper the cosine alone.
+    """
+    text = ", ".join(keywords)
+    memo = f"{what} mentions {text}"
+    if memo not in query.memo:
+        query.memo[memo] = _scored(query, f"{what}_mention", text)
+    found: Mentions = query.memo[memo]
+    return found
+
+
+def _scored(query: Query, kind: str, text: str) -> Mentions:
+    is_dense = query.dense_works and bool(text)
+    is_lexical = query.options.profile != "paper" or not is_dense
+    terms = query.lexemes(text) if is_lexical else {}
+    index, idf = query.bm25_index(kind), query.options.bm25_idf
+    held = vectors.small(query, kind)
+    most = CANDIDATES if held is None else max(len(held.ids), 1)
+    found, lexical = index.search(terms, most, documents=query.visible, idf=idf)
+    shares = None
+    if held is not None:
+        ids, items, chunks, cosines = _held(query, held, text if is_dense else None)
+        if len(found):
+            shares = np.zeros(len(ids))
+            here = vectors.within(found, ids)
+            shares[np.searchsorted(ids, found[here])] = lexical[here]
+    else:
+        near = dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else found
+        ids, items, chunks, cosines = _read(query, kind, text if is_dense else None, np.union1d(found, near))
+        if len(found):
+            shares = np.nan_to_num(index.score_items(terms, ids, idf=idf))
+    scores = np.zeros(len(ids))
+    if cosines is not None:
+        scores += leveled(cosines)
+    if shares is not None:
+        scores += shares / (lexical[0] or 1.0)
+    scores /= int(is_dense) + int(is_lexical)
+    order = np.lexsort((ids, -scores))
+    order = order[scores[order] > 0]
+    return Mentions(kind.removesuffix("_mention"), items[order], chunks[order], scores[order])
+
+
+def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, Any, Any, Any]:
+    """Return (ids ascending, items, chunks, cosines to `text` or None) of all visible mentions."""
+    cosines = held.cosines(query.embed([text])[0]) if text is not None else None
+    if query.visible is None:
+        return held.ids, held.items, held.chunks, cosines
+    seen = vectors.within(held.documents, query.visible)
+    return held.ids[seen], held.items[seen], held.chunks[seen], None if cosines is None else cosines[seen]
+
+
+def _read(query: Query, kind: str, text: str | None, ids: Any) -> tuple[Any, Any, Any, Any]:
+    """Return (ids ascending, items, chunks, cosines to `text` or None) of mentions."""
+    db, what = query.db, kind.removesuffix("_mention")
+    cosine, join = "NULL::float8", ""
+    if text is not None:
+        cosine = f"1 - {dense.distance(query, vector_text(query.embed([text])[0]))}"
+        join = f"LEFT JOIN graphrag.{kind}_vectors_{query.corpus.space} v ON v.mention_id = m.id"
+    row = db.literal_query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(f.item), ''::bytea) AS items,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS chunks,"
+        "       pg_catalog.string_agg(pg_catalog.float8send(f.cosine), ''::bytea) AS cosines"
+        f" FROM (SELECT m.id, m.{what}_id AS item, m.chunk_id, {'coalesce(' + cosine + ', 0)'} AS cosine"
+        f"         FROM graphrag.{kind}s m {join}"
+        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[])) f"
+    )[0]
+    found = int64s(row["ids"])
+    order = np.argsort(found)
+    cosines = float64s(row["cosines"])[order] if text is not None else None
+    return found[order], int64s(row["items"])[order], int64s(row["chunks"])[order], cosines

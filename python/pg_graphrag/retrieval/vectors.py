@@ -1,0 +1,133 @@
+"""Vectors of small tables in a session's memory: one matrix product instead of a scan that computes every distance.
+
+The rows of a vector table never change, and `Corpus.revision` says whether rows came or went: two snapshots that see one
+revision see the same rows.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.query import Query, int64s
+
+# Larger tables are searched where they are (from as many rows on there is an index).
+MAX_ROWS = 5000
+# Private memory of a session for vectors, of all tables together; a table may take a quarter.
+CACHE_BYTES = 48 << 20
+
+# (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
+_COLUMNS = {
+    "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM graphrag.window_vectors_{space} v",
+    "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM graphrag.entity_vectors_{space} v",
+}
+for _what in ("entity", "relationship"):
+    _COLUMNS[f"{_what}_mention"] = (
+        f"v.mention_id, v.chunk_id, v.document_id, m.{_what}_id FROM graphrag.{_what}_mention_vectors_{{space}} v"
+        f" JOIN graphrag.{_what}_mentions m ON m.id = v.mention_id"
+    )
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (n, dimensions) float32.
+
+    `matrix` is None where the rows are too many to be kept.
+    """
+
+    revision: str | None
+    ids: Any
+    chunks: Any
+    documents: Any
+    items: Any
+    matrix: Any
+
+    def cosines(self, vectors: Any) -> Any:
+        """Return the cosines of (dimensions,) or (dimensions, k) to every row, (n,) or (n, k) float64, at most 1."""
+        return np.minimum((self.matrix @ vectors).astype(np.float64), 1.0)
+
+
+_kept: OrderedDict[tuple[int, str], Vectors] = OrderedDict()
+
+
+def small(query: Query, kind: str) -> Vectors | None:
+    """Return all rows of a vector table as this snapshot sees them; None where they are too many.
+
+    None under row-level security too: what one role may read is not kept for another.
+
+    Parameters
+    ----------
+    kind : window, entity, entity_mention or relationship_mention.
+    """
+    corpus = query.corpus
+    if corpus.space is None or corpus.revision is None or query.secured:
+        return None
+    held = _kept.get((corpus.space, kind))
+    if held is None or held.revision != corpus.revision:
+        held = _kept[corpus.space, kind] = _read(query, corpus.space, kind, held)
+        while _size() > CACHE_BYTES:
+            _kept.popitem(last=False)
+    if (corpus.space, kind) in _kept:
+        _kept.move_to_end((corpus.space, kind))
+    return held if held.matrix is not None else None
+
+
+def _size() -> int:
+    return sum(held.matrix.nbytes for held in _kept.values() if held.matrix is not None)
+
+
+def _read(query: Query, space: int, kind: str, held: Vectors | None) -> Vectors:
+    """Read which rows there are, and the vectors of those not held yet."""
+    dimensions = query.corpus.options.embedding.dimensions
+    most = min(MAX_ROWS, CACHE_BYTES // 4 // (4 * dimensions))
+    columns = ("ids", "chunks", "documents", "items")
+    packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
+    # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
+    row = query.db.query(
+        "SELECT (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r"
+        f" WHERE r.corpus_id = $1) AS revision, {packed}"
+        f" FROM (SELECT {_COLUMNS[kind].format(space=space)} LIMIT {most + 1}) v ({', '.join(columns)})",
+        ["int4"],
+        [query.corpus.id],
+    )[0]
+    ids, chunks, documents, items = (int64s(row[name]) for name in columns)
+    none = np.empty(0, np.int64)
+    if len(ids) > most:
+        return Vectors(row["revision"], none, none, none, none, None)
+    order = np.argsort(ids)
+    ids = ids[order]
+    known = none if held is None or held.matrix is None else held.ids
+    matrix = np.empty((len(ids), dimensions), np.float32)
+    kept = np.isin(ids, known)
+    if kept.any() and held is not None:
+        matrix[kept] = held.matrix[np.searchsorted(known, ids[kept])]
+    if not kept.all():
+        new, vectors = _read_vectors(query, space, kind, ids[~kept].tolist())
+        if not np.array_equal(new, ids[~kept]):  # removed between two statements: the next query reads anew
+            return Vectors(None, none, none, none, none, None)
+        matrix[~kept] = vectors
+    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
+
+
+def _read_vectors(query: Query, space: int, kind: str, ids: list[int]) -> tuple[Any, Any]:
+    """Return (ids ascending, their vectors)."""
+    send = query.db.vector_type.removesuffix("vector") + "vector_send"
+    row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
+    found = query.db.query(
+        f"SELECT pg_catalog.string_agg(pg_catalog.int8send(v.{row}), ''::bytea) AS ids,"
+        f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
+        f"  FROM graphrag.{kind}_vectors_{space} v WHERE v.{row} = ANY ($1)",
+        ["int8[]"],
+        [ids],
+    )[0]
+    new = int64s(found["ids"])
+    order = np.argsort(new)
+    vectors = np.frombuffer(found["vectors"] or b"", ">f4").astype(np.float32)
+    return new[order], vectors.reshape(len(new), -1)[order]
+
+
+def within(values: Any, ascending: Any) -> Any:
+    """Return which `values` are among `ascending`, (n,) bool."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    return ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)] == values

@@ -33,7 +33,7 @@ from tests.sql.ingest import (
 )
 
 # One batch; the long one gives time to interfere.
-DOCUMENTS = {**STORIES, "long": long_text(100)}
+DOCUMENTS = {**STORIES, "long": long_text(40)}
 
 
 @pytest.fixture(scope="module")

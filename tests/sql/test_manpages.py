@@ -15,7 +15,7 @@ from tests.runtime.cluster import Database, Runtime
 from tests.sql.ingest import canonical, keys, new_corpus, put, rows, search, statuses, work
 
 LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
-COUNT = 14
+COUNT = 30
 # Half width kana to what NFKC makes of them, the other way round.
 HALF_WIDTH = {
     unicodedata.normalize("NFKC", kana + mark): kana + mark

@@ -12,7 +12,8 @@ from pg_graphrag.server import Database
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
 
-    `revision` names the state of what its documents were made into, as the statement's snapshot has it; None: nothing yet.
+    `revision` names the state of what its documents were made into, as the statement's snapshot has it; None: nothing yet, or
+    this very transaction is changing it.
     """
 
     id: int
@@ -28,7 +29,9 @@ class Corpus:
 _SELECT = """
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space,
-       (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r WHERE r.corpus_id = c.id) AS revision
+       (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r
+         WHERE r.corpus_id = c.id
+           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()) AS revision
   FROM graphrag.corpora c
 """
 

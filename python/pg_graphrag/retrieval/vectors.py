@@ -85,7 +85,8 @@ def _read(query: Query, space: int, kind: str, held: Vectors | None) -> Vectors:
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
     row = query.db.query(
         "SELECT (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r"
-        f" WHERE r.corpus_id = $1) AS revision, {packed}"
+        " WHERE r.corpus_id = $1 AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()) AS revision,"
+        f" {packed}"
         f" FROM (SELECT {_COLUMNS[kind].format(space=space)} LIMIT {most + 1}) v ({', '.join(columns)})",
         ["int4"],
         [query.corpus.id],

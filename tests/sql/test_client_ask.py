@@ -68,7 +68,7 @@ def test_pieces_come_while_the_model_speaks_and_leaving_ends_it(
         pieces = rag.ask_stream(QUESTION)
         assert next(pieces) == "Ada"
         assert endpoint.in_flight == 1
-        pieces.close()  # type: ignore[attr-defined]
+        pieces.close()
         wait_for(lambda: endpoint.in_flight == 0, "the end of the request")
         assert rag.ask(QUESTION).answer == ANSWER
 

@@ -260,7 +260,7 @@ FORMS = {
 def test_an_extraction_is_understood_in_every_form_that_models_give(
     module_db: Database, endpoint: Endpoint, form: str
 ) -> None:
-    endpoint.reply(FORMS[form])  # type: ignore[arg-type]
+    endpoint.reply(FORMS[form])
     corpus = extracted(module_db, endpoint)
     put(module_db, corpus, "hopper", STORIES["hopper"])
     work(module_db)

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -53,11 +53,7 @@ def found_in(messages: Messages) -> str:
     return json.dumps({"entities": entities, "relationships": pairs})
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(found_in)
-        yield one
+REPLY = found_in
 
 
 def batched(db: Connection, endpoint: Endpoint, llm: dict[str, Any] | None = None, **options: Any) -> str:

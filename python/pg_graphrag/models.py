@@ -80,6 +80,7 @@ class Corpus(Base):
     tokenizer: Mapped[str]
     tokenizer_fingerprint: Mapped[str]
     created_at: Mapped[datetime] = _set_by_server()
+    protection: Mapped[str | None]
 
 
 class Document(Base):

@@ -158,6 +158,7 @@ def drop(db: Database, name: str | None) -> None:
 
 _DROP = (
     "SELECT graphrag._detach_all($1)",
+    "SELECT graphrag._enforce(c.id, NULL) FROM graphrag.corpora c WHERE c.id = $1 AND c.protection IS NOT NULL",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",

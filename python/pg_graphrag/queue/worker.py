@@ -59,6 +59,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="25006",
             hint="Call it on the primary: what it writes arrives here by replication.",
         )
+    if db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work under row-level security: it would take hidden documents for deleted ones",
+            sqlstate="42501",
+            hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
+        )
     _check_may_commit(db)
     worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:

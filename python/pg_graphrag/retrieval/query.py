@@ -32,6 +32,11 @@ _embedded: dict[tuple[Embedding, str], Any] = {}
 _HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
 
 
+def forget_vectors() -> None:
+    """Forget the session's query vectors, so that a measured search embeds its query as a new one would be."""
+    _embedded.clear()
+
+
 @dataclass
 class Query:
     """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus.

@@ -280,6 +280,7 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert near
             assert context["prompt"]
             assert await client.cypher("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 3}]
+            assert len(await client.to_networkx()) > 3
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
             assert await client.delete("loom") == 1

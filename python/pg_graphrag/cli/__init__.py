@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -126,6 +128,16 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.set_defaults(run=_ask)
 
+    export = commands.add_parser(
+        "export",
+        parents=[corpus],
+        help="write the graph to a file",
+        description="""Write entities and relationships, with all their columns, as GraphML or GEXF: for Gephi, yEd,
+        Cytoscape, networkx. Characters that XML has no place for become U+FFFD; lists are joined by commas.""",
+    )
+    export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
+    export.set_defaults(run=_export)
+
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
@@ -186,6 +198,12 @@ def _ask(given: argparse.Namespace) -> int:
         given.options,
         given.json,
     )
+
+
+def _export(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.export import export
+
+    return export(given.url, given.corpus, given.file)
 
 
 def _status(given: argparse.Namespace) -> int:

@@ -229,7 +229,7 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
     for _ in range(40):
         function = choose.choice(FUNCTIONS)
         names = [row[0] for row in rows(module_db, "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s", corpus)]
-        names = sorted(names + ["Ada Lovelace", "Lady Lovelace", "Turin"])
+        names = sorted([*names, "Ada Lovelace", "Lady Lovelace", "Turin"])
         one, other, new = choose.choice(names), choose.choice(names), f"Name {choose.randrange(4)}"
         try:
             if function == "put":
@@ -377,7 +377,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "unknown field": ('insert_graph({c}, \'{{"entities": [{{"title": "A"}}]}}\')', "22023", "Known are"),
     "nameless": ('insert_graph({c}, \'{{"entities": [{{"type": "A"}}]}}\')', "22023", "name"),
     "no such curation": ("undo_curation(0)", "42704", "lists them"),
-    "no such corpus": ("delete_entity('London', 'nowhere')", "42704", "corpora"),
+    "no such corpus": ("delete_entity('London', 'nowhere')", "42704", "Corpora"),
 }
 
 

@@ -60,6 +60,7 @@ CREATE TABLE graphrag.curated (
     forward          boolean NOT NULL DEFAULT true,
     own              boolean NOT NULL DEFAULT true,
     value            jsonb   NOT NULL DEFAULT '{}',
+    tsv              tsvector,
     CONSTRAINT curated_pkey PRIMARY KEY (curation_id, ordinal),
     CONSTRAINT curated_curation_fkey FOREIGN KEY (curation_id) REFERENCES graphrag.curations (id) ON DELETE CASCADE,
     CONSTRAINT curated_effect_check CHECK (effect IN ('fragment', 'edit', 'delete')),
@@ -70,6 +71,7 @@ CREATE INDEX curated_key_idx ON graphrag.curated (corpus_id, key);
 CREATE INDEX curated_other_key_idx ON graphrag.curated (corpus_id, other_key) WHERE other_key IS NOT NULL;
 CREATE INDEX curated_entity_key_idx ON graphrag.curated (corpus_id, entity_key, other_entity_key);
 CREATE INDEX curated_other_entity_key_idx ON graphrag.curated (corpus_id, other_entity_key) WHERE other_entity_key IS NOT NULL;
+CREATE INDEX curated_tsv_idx ON graphrag.curated USING gin (tsv);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.curated', '');
 
 COMMENT ON TABLE graphrag.curated IS 'What the curations in force say of single entities and relationships; derived from curations';
@@ -84,3 +86,4 @@ COMMENT ON COLUMN graphrag.curated.other_entity_key IS 'The larger of the two';
 COMMENT ON COLUMN graphrag.curated.forward IS 'Whether the source is entity_key';
 COMMENT ON COLUMN graphrag.curated.own IS 'Whether the keys are still (earlier) names of the entities: edits and deletions of what was merged into another rest';
 COMMENT ON COLUMN graphrag.curated.value IS 'name, type, description; or keywords, description, weight, and source and target as written';
+COMMENT ON COLUMN graphrag.curated.tsv IS 'Lexemes of these, by which search finds what no document says; null: there are none';

@@ -25,6 +25,7 @@ GRANT SELECT ON
     graphrag.entities,
     graphrag.entity_mentions,
     graphrag.aliases,
+    graphrag.curated,
     graphrag.relationships,
     graphrag.relationship_mentions,
     graphrag.embedding_spaces,

@@ -297,6 +297,10 @@ def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Dat
     ]
     edges = "SELECT source, target FROM graphrag.graph_edges WHERE corpus = %s AND 'Ockham Park' IN (source, target)"
     assert rows(module_db, edges, corpus) == [("Ockham Park", "Countess King")]
+    themes = "SELECT source, target FROM graphrag.search_relationships('living somewhere', %s, 1)"
+    assert rows(module_db, themes, corpus) == [("Ockham Park", "Countess King")]
+    surrey = "SELECT name FROM graphrag.search_entities('a house in Surrey', %s, 1)"
+    assert rows(module_db, surrey, corpus) == [("Ockham Park",)]
     context = value(module_db, "SELECT graphrag.context('Where did Lady Lovelace live?', %s, 'local')", corpus)
     assert "She lived there." in json.dumps(context)
     assert search(module_db, "Lady Lovelace", corpus, "local")

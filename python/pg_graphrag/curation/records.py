@@ -5,13 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.corpus.corpora import by_id, find
+from pg_graphrag.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.curation import aliases
 from pg_graphrag.curation.settle import Led, Touched, settle
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.concepts import key as key_of
+from pg_graphrag.text.languages import REGCONFIG, detect
+from pg_graphrag.text.lexical import lexical
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class Curation:
             [self.corpus_id, kind, json.dumps(arguments, ensure_ascii=False)],
         )
         number = int(rows[0]["id"])
-        _apply(self.db, self.storage, items, made_by=number)
+        _apply(self.db, self.storage, items, number)
         return number
 
 
@@ -159,7 +161,7 @@ def undo(db: Database, number: int | None) -> None:
         ["int8"],
         [number],
     )
-    _apply(db, storage, items, made_by=None)
+    _apply(db, storage, items, None)
 
 
 def _curation(db: Database, number: int | None) -> Row:
@@ -184,7 +186,7 @@ def _apply(db: Database, storage: Storage, items: list[Item], made_by: int | Non
     after = aliases.fold(db, corpus_id)
     touched = Touched(before, after, aliases.store(db, corpus_id, before, after))
     if made_by is not None:
-        _insert(db, corpus_id, made_by, items, after)
+        _insert(db, storage.corpus, made_by, items, after)
     for item in items:
         if item.other_key is not None:
             touched.pairs.add((item.key, item.other_key))
@@ -195,7 +197,7 @@ def _apply(db: Database, storage: Storage, items: list[Item], made_by: int | Non
     settle(db, storage, touched)
 
 
-def _insert(db: Database, corpus_id: int, number: int, items: list[Item], led: Led) -> None:
+def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], led: Led) -> None:
     rows = []
     for place, item in enumerate(items):
         source, own = led.get(item.key, (item.key, True))
@@ -205,16 +207,45 @@ def _insert(db: Database, corpus_id: int, number: int, items: list[Item], led: L
             own, forward = own and other_own, source <= target
         ends = (source, target) if forward else (target, source)
         value = json.dumps(item.value, ensure_ascii=False)
-        rows.append((place, item.effect, item.key, item.other_key, *ends, forward, own, value))
+        row = (place, item.effect, item.key, item.other_key, *ends, forward, own, value)
+        rows.append((*row, *_lexical(corpus, item)))
     for part in slices(rows):
         db.query(
             "INSERT INTO graphrag.curated (corpus_id, curation_id, ordinal, effect, key, other_key, entity_key,"
-            " other_entity_key, forward, own, value) SELECT $1, $2, u.ordinal, u.effect, u.key, u.other_key, u.entity_key,"
-            " u.other_entity_key, u.forward, u.own, u.value::jsonb FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11)"
-            " AS u (ordinal, effect, key, other_key, entity_key, other_entity_key, forward, own, value)",
-            ["int4", "int8", "int4[]", "text[]", "text[]", "text[]", "text[]", "text[]", "bool[]", "bool[]", "text[]"],
-            [corpus_id, number, *columns(part)],
+            " other_entity_key, forward, own, value, tsv) SELECT $1, $2, u.ordinal, u.effect, u.key, u.other_key, u.entity_key,"
+            " u.other_entity_key, u.forward, u.own, u.value::jsonb, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)"
+            " FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+            " AS u (ordinal, effect, key, other_key, entity_key, other_entity_key, forward, own, value, config, lexical)",
+            [
+                "int4",
+                "int8",
+                "int4[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "bool[]",
+                "bool[]",
+                *["text[]"] * 3,
+            ],
+            [corpus.id, number, *columns(part)],
         )
+
+
+def _lexical(corpus: Corpus, item: Item) -> tuple[str | None, str | None]:
+    """Return configuration and text of an item's tsv, as of a mention's; nothing where it says nothing."""
+    said = item.value
+    text = "\n".join(
+        [
+            ", ".join(said.get("keywords", ())),
+            *(said[name] for name in ("name", "source", "target", "description") if said.get(name)),
+        ]
+    ).strip()
+    if not text:
+        return None, None
+    language = detect(text) if corpus.options.language == "auto" else corpus.options.language
+    return "pg_catalog." + REGCONFIG[language], lexical(text, language)
 
 
 def _keys(arguments: Any) -> Iterable[str]:

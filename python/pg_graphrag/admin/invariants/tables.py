@@ -1,0 +1,245 @@
+"""Documents, queue, chunks, windows, mentions, and what is counted of them."""
+
+from collections.abc import Iterator
+
+from pg_graphrag.admin.invariants.rows import violations
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.server import Database
+
+# A document as a message names it.
+_DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
+_CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
+_ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
+_RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
+
+_STATEMENTS = {
+    "a document's hash is that of its title and content": f"""
+        SELECT {_DOCUMENT} AS object, pg_catalog.format('content_hash is %s', d.content_hash) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1 AND d.content_hash <> pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
+                   coalesce(d.title, '') || E'\\n' || d.content, 'UTF8')), 'hex')""",
+    "a document belongs to the corpus it names": f"""
+        SELECT {_DOCUMENT} AS object, pg_catalog.format('corpus is "%s", corpus_id %s', d.corpus, d.corpus_id) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1 AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = $1 AND c.name = d.corpus)""",
+    "a document is indexed when its hash is": f"""
+        SELECT {_DOCUMENT} AS object,
+               pg_catalog.format('status %s, indexed_at %s, indexed_hash %s, content_hash %s',
+                                 d.status, d.indexed_at, d.indexed_hash, d.content_hash) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1
+           AND ((d.indexed_at IS NOT NULL) <> (d.status = 'indexed')
+                OR d.indexed_at IS NOT NULL AND d.indexed_hash IS DISTINCT FROM d.content_hash)""",
+    "what is due is queued, and nothing else": f"""
+        SELECT {_DOCUMENT} AS object,
+               CASE WHEN j.id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
+                    WHEN j.kind <> 'index' THEN 'exists, and is queued to be removed'
+                    WHEN d.indexed_at IS NOT NULL THEN 'is indexed, and is queued'
+                    ELSE pg_catalog.format('is %s, its job %s', d.status, j.state) END AS detail
+          FROM graphrag.documents d
+          LEFT JOIN graphrag.jobs j ON j.document_id = d.id
+         WHERE d.corpus_id = $1
+           AND CASE WHEN j.id IS NULL THEN d.indexed_at IS NULL
+                    ELSE j.kind <> 'index' OR d.indexed_at IS NOT NULL OR (j.state = 'failed') <> (d.status = 'failed') END
+         UNION ALL
+        SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
+          FROM graphrag.jobs j
+         WHERE j.corpus_id = $1 AND j.kind = 'index'
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)""",
+    "a chunk has its document, or a job that removes it": f"""
+        SELECT {_CHUNK} AS object, 'the document is gone, and no job removes the chunk: graphrag.repair()' AS detail
+          FROM graphrag.chunks c
+         WHERE c.corpus_id = $1
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id)
+           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')""",
+    # White space alone makes no chunk.
+    "the chunks of a document are the document": f"""
+        SELECT {_DOCUMENT} AS object, f.detail
+          FROM (SELECT d.id, d.source_key, d.content FROM graphrag.documents d
+                 WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash) d
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.count(*) AS chunks,
+                      coalesce(pg_catalog.max(x.end_offset), 0) AS covered,
+                      pg_catalog.bool_or(x.ordinal <> x.place) AS misnumbered,
+                      pg_catalog.bool_or(x.own_offset <> x.before OR x.start_offset > x.before) AS gaps,
+                      pg_catalog.bool_or(x.content <> pg_catalog.substr(d.content, x.start_offset + 1,
+                                                                        x.end_offset - x.start_offset)) AS other
+                 FROM (SELECT c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.content,
+                              pg_catalog.row_number() OVER ordered - 1 AS place,
+                              coalesce(pg_catalog.lag(c.end_offset) OVER ordered, 0) AS before
+                         FROM graphrag.chunks c
+                        WHERE c.document_id = d.id
+                       WINDOW ordered AS (ORDER BY c.ordinal)) x) g
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN g.chunks = 0 THEN 'has no chunks'
+                           WHEN g.misnumbered THEN 'a chunk is missing'
+                           WHEN g.gaps THEN 'the chunks leave a gap, or overlap in their own parts'
+                           WHEN g.covered <> pg_catalog.char_length(d.content) THEN pg_catalog.format(
+                                'the chunks end at %s of %s characters', g.covered, pg_catalog.char_length(d.content))
+                           WHEN g.other THEN 'a chunk has other text than the document' END AS detail) f
+         WHERE f.detail IS NOT NULL AND NOT (g.chunks = 0 AND d.content !~ '\\S')""",
+    "windows partition the own part of their chunk": f"""
+        SELECT {_CHUNK} AS object, f.detail
+          FROM (SELECT c.id, c.document_id, c.corpus_id, c.own_offset, c.end_offset,
+                       pg_catalog.count(w.id) AS windows,
+                       pg_catalog.min(w.start_offset) AS first,
+                       pg_catalog.max(w.end_offset) AS last,
+                       pg_catalog.sum(w.end_offset - w.start_offset) AS length,
+                       pg_catalog.max(w.ordinal) AS highest,
+                       pg_catalog.bool_or((w.document_id, w.corpus_id) <> (c.document_id, c.corpus_id)) AS astray,
+                       pg_catalog.bool_or(w.before > w.start_offset) AS overlap
+                  FROM graphrag.chunks c
+                  LEFT JOIN (SELECT w.*, pg_catalog.lag(w.end_offset) OVER (PARTITION BY w.chunk_id ORDER BY w.ordinal) AS before
+                               FROM graphrag.chunk_windows w WHERE w.corpus_id = $1) w ON w.chunk_id = c.id
+                 WHERE c.corpus_id = $1
+                 GROUP BY c.id) c
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN c.windows = 0 THEN CASE WHEN c.own_offset < c.end_offset THEN 'has no windows' END
+                           WHEN c.astray THEN 'a window names another document or corpus'
+                           WHEN c.overlap OR c.highest + 1 <> c.windows OR c.first <> c.own_offset OR c.last <> c.end_offset
+                                OR c.length <> c.end_offset - c.own_offset THEN 'its windows leave a gap or overlap' END AS detail) f
+         WHERE f.detail IS NOT NULL""",
+    "what refers to a chunk names its document": """
+        SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
+               pg_catalog.format('names document %s and corpus %s; its chunk %s does not', x.document_id, x.corpus_id, x.chunk_id)
+                   AS detail
+          FROM (SELECT 'entity mention' AS what, m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.entity_mentions m
+                 UNION ALL
+                SELECT 'relationship mention', m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.relationship_mentions m
+                 UNION ALL
+                SELECT 'claim', m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.claims m) x
+          LEFT JOIN graphrag.chunks c ON c.id = x.chunk_id
+         WHERE (x.corpus_id = $1 OR c.corpus_id = $1)
+           AND (x.document_id, x.corpus_id) IS DISTINCT FROM (c.document_id, c.corpus_id)""",
+    "entities and relationships have mentions, and belong to the corpus of these": f"""
+        SELECT {_ENTITY} AS object, pg_catalog.format('mention_count is %s, there are %s', e.mention_count, m.mentions) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT m.entity_id, m.corpus_id, pg_catalog.count(*) AS mentions FROM graphrag.entity_mentions m
+                      WHERE m.corpus_id = $1 GROUP BY m.entity_id, m.corpus_id) m ON m.entity_id = e.id
+         WHERE e.corpus_id = $1 AND e.mention_count IS DISTINCT FROM m.mentions
+         UNION ALL
+        SELECT {_RELATIONSHIP},
+               pg_catalog.format('mention_count is %s, there are %s; weight is %s, the sum %s; direction is %s, the sum %s',
+                                 r.mention_count, m.mentions, r.weight, m.weight, r.direction, m.direction)
+          FROM graphrag.relationships r
+          LEFT JOIN (SELECT m.relationship_id, pg_catalog.count(*) AS mentions, pg_catalog.sum(m.weight) AS weight,
+                            pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
+                       FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
+                      GROUP BY m.relationship_id) m ON m.relationship_id = r.id
+         WHERE r.corpus_id = $1
+           AND (r.mention_count, r.weight, r.direction) IS DISTINCT FROM (m.mentions, m.weight, m.direction)
+         UNION ALL
+        SELECT pg_catalog.format('%s mention %s', m.what, m.id), 'is of another corpus than what it mentions'
+          FROM (SELECT 'entity' AS what, m.id FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
+                 WHERE m.corpus_id = $1 AND e.corpus_id <> $1
+                 UNION ALL
+                SELECT 'relationship', m.id FROM graphrag.relationship_mentions m
+                  JOIN graphrag.relationships r ON r.id = m.relationship_id
+                 WHERE m.corpus_id = $1 AND r.corpus_id <> $1) m
+         UNION ALL
+        SELECT {_RELATIONSHIP}, 'is of another corpus than one of its ends'
+          FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+         WHERE r.corpus_id = $1 AND (l.corpus_id <> $1 OR h.corpus_id <> $1)""",
+    "a mention has the key of what it mentions": f"""
+        SELECT pg_catalog.format('entity mention %s', m.id) AS object,
+               pg_catalog.format('raw_key is %s, the entity''s %s', m.raw_key, e.key) AS detail
+          FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
+         WHERE m.corpus_id = $1 AND m.raw_key <> e.key
+         UNION ALL
+        SELECT pg_catalog.format('relationship mention %s', m.id),
+               pg_catalog.format('is from %s to %s; the relationship connects %s and %s%s', m.source_key, m.target_key,
+                                 l.key, h.key, CASE WHEN m.forward THEN '' ELSE ', backward' END)
+          FROM graphrag.relationship_mentions m
+          JOIN graphrag.relationships r ON r.id = m.relationship_id
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+         WHERE m.corpus_id = $1
+           AND (m.source_key, m.target_key) <> (CASE WHEN m.forward THEN l.key ELSE h.key END,
+                                                CASE WHEN m.forward THEN h.key ELSE l.key END)""",
+    "spellings, types, keywords and descriptions are counted": """
+        SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
+               pg_catalog.format('%s “%s” is counted %s times, and given %s times',
+                                 CASE x.kind WHEN 'n' THEN 'name' WHEN 't' THEN 'type' WHEN 'k' THEN 'keyword' ELSE 'description' END,
+                                 pg_catalog.left(x.value, 100), x.counted, x.given) AS detail
+          FROM (SELECT coalesce(v.what, g.what) AS what, coalesce(v.id, g.id) AS id, coalesce(v.kind, g.kind) AS kind,
+                       coalesce(v.value, g.value) AS value, coalesce(v.count, 0) AS counted, coalesce(g.count, 0) AS given
+                  FROM (SELECT 'entity' AS what, e.id, v.kind::text AS kind, v.value, v.count
+                          FROM graphrag.entities e JOIN graphrag.entity_values v ON v.entity_id = e.id WHERE e.corpus_id = $1
+                         UNION ALL
+                        SELECT 'relationship', r.id, v.kind::text, v.value, v.count
+                          FROM graphrag.relationships r JOIN graphrag.relationship_values v ON v.relationship_id = r.id
+                         WHERE r.corpus_id = $1) v
+                  FULL JOIN (SELECT g.what, g.id, g.kind, g.value COLLATE "C" AS value, pg_catalog.count(*)::int AS count
+                          FROM (SELECT 'entity' AS what, m.entity_id AS id, u.kind, u.value
+                                  FROM graphrag.entity_mentions m,
+                                       ROWS FROM (pg_catalog.unnest('{n,t,d}'::text[]),
+                                                  pg_catalog.unnest(ARRAY[m.name, m.type, m.description])) AS u (kind, value)
+                                 WHERE m.corpus_id = $1
+                                 UNION ALL
+                                SELECT 'relationship', m.relationship_id, 'd', m.description
+                                  FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
+                                 UNION ALL
+                                SELECT 'relationship', m.relationship_id, 'k', u.value
+                                  FROM graphrag.relationship_mentions m, pg_catalog.unnest(m.keywords) AS u (value)
+                                 WHERE m.corpus_id = $1) g
+                         WHERE g.value <> '' OR g.kind <> 'd' AND g.value IS NOT NULL
+                         GROUP BY g.what, g.id, g.kind, g.value COLLATE "C") g
+                    ON (g.what, g.id, g.kind, g.value) = (v.what, v.id, v.kind, v.value)) x
+         WHERE x.counted <> x.given""",
+    "name and type are the most frequent": f"""
+        SELECT {_ENTITY} AS object, pg_catalog.format('is called “%s” (%s), should be “%s” (%s)', e.name, e.type, n.value, t.value) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
+                              ORDER BY v.count DESC, v.value LIMIT 1) n ON true
+          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
+                              ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1) t ON true
+         WHERE e.corpus_id = $1 AND (e.name, e.type) IS DISTINCT FROM (n.value, t.value)""",
+    "degree is the number of relationships": f"""
+        SELECT {_ENTITY} AS object, pg_catalog.format('degree is %s, there are %s', e.degree, coalesce(r.degree, 0)) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT x.id, pg_catalog.count(*) AS degree
+                       FROM (SELECT r.low_id AS id FROM graphrag.relationships r WHERE r.corpus_id = $1
+                              UNION ALL
+                             SELECT r.high_id FROM graphrag.relationships r WHERE r.corpus_id = $1) x
+                      GROUP BY x.id) r ON r.id = e.id
+         WHERE e.corpus_id = $1 AND e.degree <> coalesce(r.degree, 0)""",
+    "a relationship is shown in its most frequent direction, with all keywords": f"""
+        SELECT {_RELATIONSHIP} AS object,
+               pg_catalog.format('goes from %s to %s with direction %s; keywords {{%s}}, of the mentions {{%s}}', r.source_id,
+                                 r.target_id, r.direction, pg_catalog.array_to_string(r.keywords, ', '),
+                                 pg_catalog.array_to_string(k.keywords, ', ')) AS detail
+          FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+         CROSS JOIN LATERAL (SELECT ARRAY(SELECT v.value FROM graphrag.relationship_values v
+                                           WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) AS keywords) k
+         WHERE r.corpus_id = $1
+           AND (r.source_id <> CASE WHEN r.direction > 0 OR r.direction = 0 AND l.key < h.key THEN r.low_id ELSE r.high_id END
+                OR r.keywords <> k.keywords)""",
+    "a corpus with chunks has a revision": """
+        SELECT pg_catalog.format('corpus %s', $1) AS object, 'sessions cannot see that its vectors change' AS detail
+         WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
+           AND NOT EXISTS (SELECT FROM graphrag.corpus_revisions r WHERE r.corpus_id = $1)""",
+}
+_SEQUENCES = """
+SELECT a.attrelid::regclass::text AS relation, pg_catalog.pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+  FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+ WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' AND a.attidentity <> '' AND a.attname = 'id'
+ ORDER BY 1
+"""
+
+
+def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    """Yield each invariant with its violations."""
+    for invariant, sql in _STATEMENTS.items():
+        yield invariant, violations(db, sql, ["int4"], [corpus.id])
+    yield "sequences are beyond the numbers in use", _sequences(db)
+
+
+def _sequences(db: Database) -> Iterator[tuple[str, str]]:
+    for row in db.query(_SEQUENCES):
+        (found,) = db.query(
+            f"SELECT (SELECT pg_catalog.max(t.id) FROM {row['relation']} t) AS used,"
+            f" pg_catalog.pg_sequence_last_value('{row['sequence']}'::regclass) AS last"
+        )
+        if found["used"] is not None and found["used"] > (found["last"] or 0):
+            yield str(row["sequence"]), f"is at {found['last']}; {row['relation']} has {found['used']}"

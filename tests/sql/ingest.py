@@ -124,7 +124,7 @@ _PARTS = {
         SELECT d.source_key, d.status, d.error, d.indexed_hash = d.content_hash, d.indexed_at IS NOT NULL
           FROM graphrag.documents d WHERE d.corpus_id = %s""",
     "chunks": """
-        SELECT d.source_key, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.content,
+        SELECT d.source_key, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.content, c.extraction,
                c.token_count, c.tsv::text, c.tf_overflow::text
           FROM graphrag.chunks c LEFT JOIN graphrag.documents d ON d.id = c.document_id WHERE c.corpus_id = %s""",
     "windows": """
@@ -147,22 +147,34 @@ _PARTS = {
          WHERE s.corpus_id = %s""",
     "relationships": """
         SELECT least(l.key, h.key), greatest(l.key, h.key), s.key, t.key, r.keywords, r.description, r.weight,
-               r.mention_count, CASE WHEN l.key < h.key THEN r.direction ELSE - r.direction END, r.evidence_rank
+               r.mention_count, CASE WHEN l.key < h.key THEN r.direction ELSE - r.direction END, r.evidence_rank,
+               (SELECT array_agg(concat_ws(':', v.kind, v.count, v.value) ORDER BY v.kind, v.value)
+                  FROM graphrag.relationship_values v WHERE v.relationship_id = r.id)
           FROM graphrag.relationships r JOIN graphrag.entities l ON l.id = r.low_id
           JOIN graphrag.entities h ON h.id = r.high_id JOIN graphrag.entities s ON s.id = r.source_id
           JOIN graphrag.entities t ON t.id = r.target_id WHERE r.corpus_id = %s""",
     "entity mentions": """
         SELECT d.source_key, c.ordinal, e.key, m.raw_key, m.name, m.type, m.description, m.tf, m.evidence_rank,
-               m.start_offset, m.end_offset, m.windows, m.document_id = c.document_id
+               m.start_offset, m.end_offset, m.windows, m.document_id = c.document_id, m.tsv::text
           FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id
           JOIN graphrag.entities e ON e.id = m.entity_id
           LEFT JOIN graphrag.documents d ON d.id = c.document_id WHERE m.corpus_id = %s""",
     "relationship mentions": """
         SELECT d.source_key, c.ordinal, m.source_key, m.target_key, m.weight, m.evidence_rank,
+               m.keywords, m.description, m.tsv::text,
                m.start_offset, m.end_offset, m.windows, m.document_id = c.document_id,
                m.forward = (m.source_key = (SELECT e.key FROM graphrag.entities e WHERE e.id = r.low_id))
           FROM graphrag.relationship_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id
           JOIN graphrag.relationships r ON r.id = m.relationship_id
+          LEFT JOIN graphrag.documents d ON d.id = c.document_id WHERE m.corpus_id = %s""",
+    "mention vectors": """
+        SELECT (SELECT count(*) FROM graphrag.entity_mention_vectors v WHERE v.space_id = s.id),
+               (SELECT count(*) FROM graphrag.relationship_mention_vectors v WHERE v.space_id = s.id)
+          FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s""",
+    "claims": """
+        SELECT d.source_key, c.ordinal, m.subject_key, m.object_key, m.subject, m.object, m.type, m.status,
+               m.start_date, m.end_date, m.description, m.source_text, m.document_id = c.document_id
+          FROM graphrag.claims m JOIN graphrag.chunks c ON c.id = m.chunk_id
           LEFT JOIN graphrag.documents d ON d.id = c.document_id WHERE m.corpus_id = %s""",
     "jobs": "SELECT j.kind, j.state FROM graphrag.jobs j WHERE j.kind <> 'optimize' AND j.corpus_id = %s",
 }

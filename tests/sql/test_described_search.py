@@ -97,7 +97,7 @@ def best(found: list[dict[str, Any]], retriever: str) -> str | None:
 def test_a_chunk_is_found_by_what_a_model_said_of_an_entity_in_it(
     module_db: Database, corpus: str, mode: str, low: list[str], key: str
 ) -> None:
-    found = local(module_db, corpus, low, mode)
+    found = local(module_db, corpus, low, mode, top_k=20)
     assert best(found, "entity_mentions" if mode == "hybrid" else mode) == key
 
 
@@ -108,7 +108,7 @@ def test_a_chunk_is_found_by_what_a_model_said_of_an_entity_in_it(
 def test_a_chunk_is_found_by_one_keyword_of_a_relationship(
     module_db: Database, corpus: str, mode: str, high: list[str], key: str
 ) -> None:
-    found = themed(module_db, corpus, high, mode)
+    found = themed(module_db, corpus, high, mode, top_k=20)
     assert best(found, "relationship_mentions" if mode == "hybrid" else mode) == key
 
 

@@ -438,3 +438,16 @@ def test_what_cannot_be_is_refused(module_db: Database, endpoint: Endpoint) -> N
     with psycopg.connect(module_db.url, autocommit=True) as session:
         session.execute("SET ROLE graphrag_reader")
         assert refused(session, call, corpus, Jsonb(LOCAL)).sqlstate == "42501"
+
+
+def test_repair_goes_on_with_what_a_dump_left_unfinished(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    name = provider(module_db, endpoint)
+    reembed(module_db, corpus, at(name))
+    module_db.execute("DELETE FROM graphrag.jobs")  # which are not dumped
+    module_db.execute("SELECT graphrag.repair()")
+    work(module_db)
+    assert spaces(module_db, corpus) == [("active", name, DIMENSIONS)]
+    assert_embedded(module_db, corpus)

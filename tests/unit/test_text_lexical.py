@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.text.lexical import lexical
+from pg_graphrag.text.lexical import lexical, spelled_otherwise
 
 
 def words(text: str, language: str) -> list[str]:
@@ -20,6 +20,20 @@ def test_full_and_half_width_are_alike() -> None:
         assert lexical("ＰｏｓｔｇｒｅＳＱＬ １７", language) == lexical("PostgreSQL 17", language)
     pytest.importorskip("sudachipy")
     assert lexical("ﾃﾞｰﾀﾍﾞｰｽ", "ja") == lexical("データベース", "ja")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("When did Adam Smith meet Li Hua?", "AdamSmith LiHua"),
+        ("Mary Ann Lee", "MaryAnn AnnLee"),
+        ("the playlist of AdamSmith in myPlaylist", "Adam Smith my Playlist"),
+        ("what is a GIN index in PostgreSQL 17, says NASA", ""),
+        ("", ""),
+    ],
+)
+def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -> None:
+    assert spelled_otherwise(query) == expected
 
 
 @pytest.mark.parametrize(

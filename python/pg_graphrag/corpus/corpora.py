@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from pg_graphrag.corpus.options import EXTRACTION, INDEXING, PINNED, Options, changed, parse
+from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
@@ -109,8 +109,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
     )
-    decides = INDEXING + (EXTRACTION if new.extractor == "llm" else ())
-    if changed(corpus.options, new, decides):
+    if reindexes(corpus.options, new):
         db.query(
             "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
             " WHERE corpus_id = $1",

@@ -127,6 +127,7 @@ class Options:
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Likewise where a model extracts.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
+EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
 
@@ -250,6 +251,14 @@ def _strings(name: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
         raise _bad(name, value, "a list of names")
     return value
+
+
+def reindexes(old: Options, new: Options) -> bool:
+    """Whether chunks, terms or mentions may be others with the `new` options."""
+    if new.extractor != "llm":
+        return bool(changed(old, new, INDEXING))
+    prompts = [{name: one.prompts.get(name) for name in EXTRACTION_PROMPTS} for one in (old, new)]
+    return bool(changed(old, new, INDEXING + EXTRACTION)) or prompts[0] != prompts[1]
 
 
 def changed(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:

@@ -80,8 +80,15 @@ def _ask(
             part = Extraction(repaired=True)
         if part is None:
             raise
-        return part, fault.raw
-    return reply.value, reply.text
+        return _asked_for(options, part), fault.raw
+    return _asked_for(options, reply.value), reply.text
+
+
+def _asked_for(options: Options, found: Extraction) -> Extraction:
+    """Leave out claims where none were asked for."""
+    if not options.claims:
+        found.claims.clear()
+    return found
 
 
 def _messages(options: Options, title: str | None, text: str) -> Messages:

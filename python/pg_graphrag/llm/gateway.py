@@ -15,7 +15,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.collector import Collector
-from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault
 from pg_graphrag.llm.ledger import Ledger, cache_key
 from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
@@ -344,10 +344,7 @@ class _Run:
                 self._by_key[key].waiting.append((number, request))
                 continue
             if blocked is None:
-                try:
-                    gateway._ledger.check_budget()
-                except GraphRAGError as error:
-                    blocked = error
+                blocked = self._over_budget()
             fault = blocked or endpoint.breaker.fault
             if key in by_batch and isinstance(request, ChatRequest):
                 ready.append((number, gateway._collector.ask(request, endpoint.provider, model, key, fault)))
@@ -363,8 +360,9 @@ class _Run:
     def _send(self) -> None:
         """Start what limits allow."""
         for endpoint in self._gateway._endpoints.values():
-            fault = endpoint.breaker.fault
             while endpoint.queue:
+                # Looked at each time: what was answered meanwhile may have been the last that the budget pays.
+                fault = endpoint.breaker.fault or self._over_budget()
                 if fault is not None:
                     sending = endpoint.queue.popleft()
                     self._end(sending, [(number, fault) for number, _ in sending.waiting])
@@ -383,6 +381,13 @@ class _Run:
                 endpoint.in_flight += 1
                 sending.started = time.monotonic()
                 self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
+
+    def _over_budget(self) -> BudgetReached | None:
+        try:
+            self._gateway._ledger.check_budget()
+        except BudgetReached as error:
+            return error
+        return None
 
     def _take_slot(self, endpoint: _Endpoint) -> bool:
         """Take a place for one more request; wait for it in turn where there is nothing else to wait for."""

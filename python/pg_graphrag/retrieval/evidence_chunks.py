@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import np
@@ -75,12 +76,19 @@ class _Held:
     def why(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""
         said = {}
-        for kind, (chunks, items, decays) in self.rows.items():
-            here = np.flatnonzero(chunks == chunk)
-            if len(here):
-                item = int(items[here[np.argmax(decays[here])]])
+        for kind, strongest in self._strongest.items():
+            if (item := strongest.get(chunk)) is not None:
                 said[kind] = {"id": item, "because": self.evidence.why.get((kind, item))}
         return said
+
+    @cached_property
+    def _strongest(self) -> dict[str, dict[int, int]]:
+        """By kind, {chunk: the item that counts most in it}; of equal ones the first."""
+        found = {}
+        for kind, (chunks, items, decays) in self.rows.items():
+            order = np.lexsort((-np.arange(len(chunks)), decays, chunks))
+            found[kind] = dict(zip(chunks[order].tolist(), items[order].tolist(), strict=True))
+        return found
 
 
 # Only where an item has more mentions than are followed do the best of them have to be found out.

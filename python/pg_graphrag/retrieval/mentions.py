@@ -40,11 +40,11 @@ class Mentions:
     def rank(self, retriever: str, limit: int) -> Ranking:
         """Rank the `limit` best chunks, and all that tie, by their best mention."""
         first = _first(self.chunks, self.scores, limit)
-        chunks, scores, items = self.chunks[first], self.scores[first], self.items[first]
-        what = retriever.removesuffix("_mentions")
+        chunks, scores = self.chunks[first], self.scores[first]
+        items = dict(zip(chunks.tolist(), self.items[first].tolist(), strict=True))
 
         def why(chunk: int) -> dict[str, Any]:
-            return {f"{what}_id": int(items[np.argmax(chunks == chunk)])}
+            return {f"{self.what}_id": items[chunk]}
 
         return ranking(retriever, chunks, scores, why)
 

@@ -68,10 +68,11 @@ def mix(query: Query, depth: int) -> Fused:
 
 
 def _mentions(query: Query, depth: int) -> list[Ranking]:
-    """Chunks by what a model said of entities and relationships in them; each kind by the keywords of both levels."""
-    keywords = list(dict.fromkeys([*query.low_level, *query.high_level]))
+    """Chunks by what a model said in them: of entities by the low-level keywords, of relationships by the high-level ones."""
     return [
-        mentions.scored(query, what, keywords).rank(f"{what}_mentions", depth) for what in ("entity", "relationship")
+        mentions.scored(query, what, keywords).rank(f"{what}_mentions", depth)
+        for what, keywords in (("entity", query.low_level), ("relationship", query.high_level))
+        if keywords
     ]
 
 

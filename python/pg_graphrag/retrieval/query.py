@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.lexical import lexical, query_languages
+from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
 
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
@@ -67,7 +67,7 @@ class Query:
         return self.lexemes(self.text)
 
     def lexemes(self, text: str) -> dict[str, int]:
-        """Return {lexeme: occurrences} of any text, tokenised as the documents are."""
+        """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
         memo = f"lexemes {text}"
         if memo not in self.memo:
             self.memo[memo] = self._lexemes(text)
@@ -76,12 +76,14 @@ class Query:
 
     def _lexemes(self, text: str) -> dict[str, int]:
         found: dict[str, int] = {}
+        otherwise = spelled_otherwise(text)
+        widened = f"{text}\n{otherwise}" if otherwise else text
         for language in self.languages:
             for row in self.db.query(
                 "SELECT t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
                 "  FROM pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, $2)) t",
                 ["text", "text"],
-                ["pg_catalog." + REGCONFIG[language], lexical(text, language)],
+                ["pg_catalog." + REGCONFIG[language], lexical(widened, language)],
             ):
                 found[row["lexeme"]] = max(found.get(row["lexeme"], 0), row["tf"])
         return found
@@ -123,9 +125,8 @@ class Query:
         known = "_understood" in self.__dict__
         low = self.low if self.low is not None else self.low_level if known else []
         high = self.high if self.high is not None else self.high_level if known else []
-        paper = self.options.profile == "paper"
-        named = [", ".join(low)] if paper else low[:MAX_KEYWORDS]
-        return [self.text, self.beside or "", *named, ", ".join(high)]
+        named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
+        return [self.text, self.beside or "", *named, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:

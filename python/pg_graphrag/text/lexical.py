@@ -8,16 +8,13 @@ from pg_graphrag.text.languages import HAN, KANA, script_sizes
 # The default parser takes "read/write" for a file name, "end.Next" for a host, "-20" in "10-20" for a negative number
 # and "<String>" for a tag, and each time what a searcher types is not found.
 _GLUE = re.compile(r"[/\\<>|]|(?<=\w)-(?=\d)|(?<=[a-z]{2})\.(?=[A-Z][a-z])")
-# "AdamSmith" and "myPlaylist" are found by their parts, too: names in chats, accounts and code are written together.
-_JOINED = re.compile(r"\b[^\W_]*[a-z][A-Z][^\W_]*")
-_SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CJK_RUN = re.compile(f"[{HAN}{KANA}]+")
 
 
 def lexical(text: str, language: str) -> str:
     """Return `text` as ``to_tsvector(REGCONFIG[language], …)`` should see it.
 
-    NFKC (full and half width alike); words joined by capitals are followed by their parts; for ``ja`` and ``zh`` each run of
+    NFKC (full and half width alike); for ``ja`` and ``zh`` each run of
     Han and kana becomes its search terms, separated by spaces, function words left out, while Latin words and numbers stay
     for the English dictionaries. Documents and queries must both go through here.
 
@@ -27,7 +24,6 @@ def lexical(text: str, language: str) -> str:
         58P01 when the library for `language` is not installed.
     """
     plain = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
-    plain = _JOINED.sub(lambda word: f"{word.group()} {_SEAM.sub(' ', word.group())}", plain)
     if language == "ja":
         from pg_graphrag.text.japanese import terms
     elif language == "zh":
@@ -35,6 +31,21 @@ def lexical(text: str, language: str) -> str:
     else:
         return plain
     return _CJK_RUN.sub(lambda run: f" {' '.join(terms(run.group()))} ", plain)
+
+
+# Two capitalised words in a row, and a word of two joined by a capital.
+_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][a-z]+)\b)")
+_JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
+_SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def spelled_otherwise(query: str) -> str:
+    """Return what a query's names may be in the documents besides: AdamSmith for Adam Smith, and Adam Smith for AdamSmith.
+
+    Chats, accounts and code write names in one word. Only queries are widened: documents are indexed as they are.
+    """
+    pairs = ["".join(match.groups()) for match in _PAIR.finditer(query)]
+    return " ".join([*pairs, *(_SEAM.sub(" ", word) for word in _JOINED.findall(query))])
 
 
 def query_languages(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.retrieval.bm25.contents import entries, items
 from pg_graphrag.retrieval.bm25.index import KINDS
-from pg_graphrag.retrieval.bm25.segments import Ids, locate, read_state
+from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state
 from pg_graphrag.server import Database
 
 # What is indexed of each kind: (id, document_id, tsv, tf_overflow).
@@ -28,6 +28,11 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(x.id), '' ORDER BY x.id) AS ids
   FROM ({{items}}) x
  CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum({_TF}), 0)::bigint AS length FROM pg_catalog.unnest(x.tsv) t) n
 """
+_COUNTS = """
+SELECT p.segment_id, p.term, p.df, p.ordinals, p.frequencies, p.overflow
+  FROM graphrag.bm25_segments s JOIN graphrag.bm25_postings p ON p.segment_id = s.id
+ WHERE s.corpus_id = $1
+"""
 _TERMS = f"""
 SELECT t.lexeme COLLATE "C" AS term,
        pg_catalog.string_agg(pg_catalog.int8send(x.id), '' ORDER BY x.id) AS ids,
@@ -40,6 +45,7 @@ SELECT t.lexeme COLLATE "C" AS term,
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
+    yield "BM25 counts the items of each term", _counts(db, corpus)
     for kind in KINDS:
         yield "BM25 holds each item once", _items(db, corpus, kind)
         yield "BM25 holds the terms of its items", _terms(db, corpus, kind)
@@ -75,6 +81,16 @@ def _items(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]
         gone = 0 if segment.dead is None else int(segment.lengths()[segment.dead].sum(dtype=np.int64))
         if (segment.deleted_count, segment.deleted_length) != (dead, gone):
             yield f"segment {segment.id}", f"counts {segment.deleted_count} deleted items, there are {dead}"
+
+
+def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    for row in stream(db, _COUNTS, ["int4"], [corpus.id]):
+        postings = Postings.unpack(row["df"], row["ordinals"], row["frequencies"], row["overflow"])
+        if postings.df != np.count_nonzero(postings.frequencies):
+            yield (
+                f"segment {row['segment_id']}",
+                f"counts {row['df']} items with the term “{row['term']}”, and has others",
+            )
 
 
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.extraction.summaries import SET_HASH
-from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES
 from pg_graphrag.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
+from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES
 from pg_graphrag.queue.drafts import MAX_DESCRIPTION
 from pg_graphrag.server import Database
 

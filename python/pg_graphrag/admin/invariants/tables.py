@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.admin.invariants.rows import violations
+from pg_graphrag.admin.invariants.rows import stream, violations
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.server import Database
 
@@ -52,7 +52,6 @@ _STATEMENTS = {
          WHERE c.corpus_id = $1
            AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id)
            AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')""",
-    # White space alone makes no chunk.
     "the chunks of a document are the document": f"""
         SELECT {_DOCUMENT} AS object, f.detail
           FROM (SELECT d.id, d.source_key, d.content FROM graphrag.documents d
@@ -71,13 +70,13 @@ _STATEMENTS = {
                         WHERE c.document_id = d.id
                        WINDOW ordered AS (ORDER BY c.ordinal)) x) g
          CROSS JOIN LATERAL (
-               SELECT CASE WHEN g.chunks = 0 THEN 'has no chunks'
+               SELECT CASE WHEN g.chunks = 0 THEN NULL
                            WHEN g.misnumbered THEN 'a chunk is missing'
                            WHEN g.gaps THEN 'the chunks leave a gap, or overlap in their own parts'
                            WHEN g.covered <> pg_catalog.char_length(d.content) THEN pg_catalog.format(
                                 'the chunks end at %s of %s characters', g.covered, pg_catalog.char_length(d.content))
                            WHEN g.other THEN 'a chunk has other text than the document' END AS detail) f
-         WHERE f.detail IS NOT NULL AND NOT (g.chunks = 0 AND d.content !~ '\\S')""",
+         WHERE f.detail IS NOT NULL""",
     "windows partition the own part of their chunk": f"""
         SELECT {_CHUNK} AS object, f.detail
           FROM (SELECT c.id, c.document_id, c.corpus_id, c.own_offset, c.end_offset,
@@ -97,7 +96,8 @@ _STATEMENTS = {
                SELECT CASE WHEN c.windows = 0 THEN CASE WHEN c.own_offset < c.end_offset THEN 'has no windows' END
                            WHEN c.astray THEN 'a window names another document or corpus'
                            WHEN c.overlap OR c.highest + 1 <> c.windows OR c.first <> c.own_offset OR c.last <> c.end_offset
-                                OR c.length <> c.end_offset - c.own_offset THEN 'its windows leave a gap or overlap' END AS detail) f
+                                OR c.length <> c.end_offset - c.own_offset THEN 'its windows leave a gap or overlap'
+                           END AS detail) f
          WHERE f.detail IS NOT NULL""",
     "what refers to a chunk names its document": """
         SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
@@ -141,7 +141,7 @@ _STATEMENTS = {
           FROM graphrag.relationships r
           JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
          WHERE r.corpus_id = $1 AND (l.corpus_id <> $1 OR h.corpus_id <> $1)""",
-    "a mention has the key of what it mentions": f"""
+    "a mention has the key of what it mentions": """
         SELECT pg_catalog.format('entity mention %s', m.id) AS object,
                pg_catalog.format('raw_key is %s, the entity''s %s', m.raw_key, e.key) AS detail
           FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
@@ -159,7 +159,8 @@ _STATEMENTS = {
     "spellings, types, keywords and descriptions are counted": """
         SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
                pg_catalog.format('%s “%s” is counted %s times, and given %s times',
-                                 CASE x.kind WHEN 'n' THEN 'name' WHEN 't' THEN 'type' WHEN 'k' THEN 'keyword' ELSE 'description' END,
+                                 CASE x.kind WHEN 'n' THEN 'name' WHEN 't' THEN 'type' WHEN 'k' THEN 'keyword'
+                                             ELSE 'description' END,
                                  pg_catalog.left(x.value, 100), x.counted, x.given) AS detail
           FROM (SELECT coalesce(v.what, g.what) AS what, coalesce(v.id, g.id) AS id, coalesce(v.kind, g.kind) AS kind,
                        coalesce(v.value, g.value) AS value, coalesce(v.count, 0) AS counted, coalesce(g.count, 0) AS given
@@ -187,7 +188,8 @@ _STATEMENTS = {
                     ON (g.what, g.id, g.kind, g.value) = (v.what, v.id, v.kind, v.value)) x
          WHERE x.counted <> x.given""",
     "name and type are the most frequent": f"""
-        SELECT {_ENTITY} AS object, pg_catalog.format('is called “%s” (%s), should be “%s” (%s)', e.name, e.type, n.value, t.value) AS detail
+        SELECT {_ENTITY} AS object,
+               pg_catalog.format('is called “%s” (%s), should be “%s” (%s)', e.name, e.type, n.value, t.value) AS detail
           FROM graphrag.entities e
           LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
                               ORDER BY v.count DESC, v.value LIMIT 1) n ON true
@@ -220,8 +222,15 @@ _STATEMENTS = {
          WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
            AND NOT EXISTS (SELECT FROM graphrag.corpus_revisions r WHERE r.corpus_id = $1)""",
 }
+_WITHOUT_CHUNKS = f"""
+SELECT {_DOCUMENT} AS object, d.content
+  FROM graphrag.documents d
+ WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+   AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+"""
 _SEQUENCES = """
-SELECT a.attrelid::regclass::text AS relation, pg_catalog.pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+SELECT a.attrelid::regclass::text AS relation,
+       pg_catalog.pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
   FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
  WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' AND a.attidentity <> '' AND a.attname = 'id'
  ORDER BY 1
@@ -232,7 +241,15 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
     """Yield each invariant with its violations."""
     for invariant, sql in _STATEMENTS.items():
         yield invariant, violations(db, sql, ["int4"], [corpus.id])
+    yield "a document with text has chunks", _without_chunks(db, corpus)
     yield "sequences are beyond the numbers in use", _sequences(db)
+
+
+def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    # White space alone makes no chunk; what that is, the worker says.
+    for row in stream(db, _WITHOUT_CHUNKS, ["int4"], [corpus.id]):
+        if row["content"].strip():
+            yield row["object"], "has none"
 
 
 def _sequences(db: Database) -> Iterator[tuple[str, str]]:

@@ -23,9 +23,7 @@ def items(state: State) -> tuple[Ids, Ids, Ids]:
     parts = [(state.tail_items, state.tail_documents, state.tail_lengths.astype(np.int64))]
     for segment in state.segments:
         live = segment.live_ordinals()
-        parts.append(
-            (segment.item_ids()[live], segment.document_ids()[live], segment.lengths()[live].astype(np.int64))
-        )
+        parts.append((segment.item_ids()[live], segment.document_ids()[live], segment.lengths()[live].astype(np.int64)))
     columns = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return columns[0][order], columns[1][order], columns[2][order]

@@ -192,7 +192,7 @@ def run(soak: Soak, given: argparse.Namespace) -> dict[str, str]:
     chance = random.Random(given.seed)
     if given.crashes:
         for number in range(given.crashes):
-            time.sleep(chance.uniform(0.5, 4))
+            time.sleep(chance.uniform(0.5, 6))
             crash(soak, chance)
             print(f"crash {number + 1}, {dict(soak.seen)}", file=sys.stderr, flush=True)
     else:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Options
+from pg_graphrag.curation.effects import apply_edits
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.extraction.records import clean
@@ -187,6 +188,7 @@ def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, st
         [list(column) for column in zip(*done, strict=True)],
     )
     ids = [row["id"] for row in rows]
+    apply_edits(db, corpus_id, ids if what == "entity" else [], ids if what == "relationship" else [])
     db.query(
         "SELECT graphrag._project($1, '{}', $2, $3)",
         ["int4", "int8[]", "int8[]"],

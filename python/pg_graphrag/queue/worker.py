@@ -350,8 +350,11 @@ def _embed_and_write(
         made, faults = embed(db, corpus, model, texts)
         vectors.setdefault(model, {}).update(made)
         kept_back = {}
+        # Names that aliases lead to are no document's own: without a vector of theirs, none of the batch can be written.
+        own = {text for one in drafts for text in (*one.texts(), *one.entity_keys())}
+        shared = [fault for text, fault in faults.items() if text not in own]
         for one in drafts:
-            if found := [faults[text] for text in {*one.texts(), *one.entity_keys()} if text in faults]:
+            if found := shared + [faults[text] for text in {*one.texts(), *one.entity_keys()} if text in faults]:
                 kept_back[one.id] = min(found, key=weight)
         _set_apart(db, worker, jobs, kept_back)
         drafts = [one for one in drafts if one.id not in kept_back]
@@ -374,8 +377,9 @@ def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> 
     if not keys:
         return []
     rows = db.query(
-        "SELECT k.key FROM pg_catalog.unnest($2) AS k (key) WHERE NOT EXISTS"
-        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE "C")',
+        "SELECT DISTINCT coalesce(a.entity_key, k.key) AS key FROM pg_catalog.unnest($2) AS k (key)"
+        ' LEFT JOIN graphrag.aliases a ON a.corpus_id = $1 AND a.key = k.key COLLATE "C" WHERE NOT EXISTS'
+        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = coalesce(a.entity_key, k.key) COLLATE "C")',
         ["int4", "text[]"],
         [corpus.id, keys],
     )

@@ -11,7 +11,7 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, mentions
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
+from pg_graphrag.retrieval.query import LED, MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -83,7 +83,7 @@ def _named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
         )
     return query.db.query(
         f"SELECT e.id, e.name, e.key, {vector} AS vector FROM graphrag.entities e"
-        f' WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C"){visible}'
+        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')}){visible}"
         " ORDER BY pg_catalog.length(e.key) DESC, e.key LIMIT $3",
         ["int4", "text[]", "int4", "text[]", "int8[]"],
         [query.corpus.id, query.phrase_keys, limit, embedded, query.visible_ids],

@@ -27,6 +27,11 @@ MAX_KEYWORDS = 8
 # Phrases are taken from this much of a query; BM25 takes all of it.
 MAX_UNDERSTOOD = 4000
 
+# SQL: keys, and where aliases of theirs lead.
+LED = (
+    "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
+    ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
+)
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}

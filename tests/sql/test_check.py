@@ -78,7 +78,7 @@ def test_waiting_work_breaks_nothing(module_db: Database, corpus: str) -> None:
 DAMAGES = {
     "UPDATE graphrag.documents SET indexed_hash = 'x', indexed_at = now() WHERE source_key = 'ada'": "a document is indexed",
     "DELETE FROM graphrag.jobs; UPDATE graphrag.documents SET indexed_at = NULL; DELETE FROM graphrag.jobs": "what is due",
-    "INSERT INTO graphrag.jobs (corpus_id, kind, document_id) SELECT :c, 'index', min(id) FROM graphrag.documents"
+    "INSERT INTO graphrag.jobs (corpus_id, kind, document_id) SELECT :c, 'remove', min(id) FROM graphrag.documents"
     " WHERE corpus_id = :c": "what is due",
     "INSERT INTO graphrag.jobs (corpus_id, kind, document_id) VALUES (:c, 'index', 999999)": "what is due",
     "DELETE FROM graphrag.documents WHERE source_key = 'ada'; DELETE FROM graphrag.jobs": "a chunk has its document",
@@ -193,3 +193,36 @@ def test_they_are_the_owners(module_db: Database, corpus: str) -> None:
     with module_db.transaction(force_rollback=True):
         module_db.execute("SET LOCAL ROLE graphrag_reader")
         assert refused(module_db, "SELECT graphrag.check(%s)", corpus).sqlstate == "42501"
+
+
+CURATIONS = {
+    "create": "SELECT graphrag.create_entity('Nobody', :c, 'ghost', 'Was never there.')",
+    "fragment": 'SELECT graphrag.insert_graph(:c, \'{"entities": [{"name": "Ada Lovelace", "description": "Counted."}],'
+    ' "relationships": [{"source": "Nobody", "target": "London", "keywords": ["saw"], "weight": 2.5},'
+    ' {"source": "London", "target": "Ada Lovelace", "description": "Home."}]}\')',
+    "merge": "SELECT graphrag.merge_entities(ARRAY['Charles Babbage'], 'Ada Lovelace', :c)",
+    "edit": "SELECT graphrag.edit_entity('Ada Lovelace', :c, 'countess', 'Edited.')",
+    "weigh": "SELECT graphrag.edit_relationship('Ada Lovelace', 'London', :c, ARRAY['edited'], 'Edited.', 7)",
+    "rename": "SELECT graphrag.rename_entity('Ada Lovelace', 'Augusta King', :c)",
+    "part": "SELECT graphrag.delete_relationship('Augusta King', 'London', :c)",
+    "delete": "SELECT graphrag.delete_entity('Nobody', :c)",
+}
+
+
+def test_curations_break_nothing_and_leave_no_trace_when_undone(module_db: Database, corpus: str) -> None:
+    before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    name = "'" + corpus + "'"
+    made = []
+    for what, statement in CURATIONS.items():
+        made.append(value(module_db, statement.replace(":c", name)))
+        assert violated(module_db, corpus) == [], what
+        assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) != before, what
+    with module_db.transaction(force_rollback=True):
+        module_db.execute("UPDATE graphrag.aliases SET entity_key = 'london' WHERE key = 'charles babbage'")
+        assert "a mention has the key of what it mentions, or an alias of it" in {
+            one for one, _, _ in violated(module_db, corpus)
+        }
+    for number in made:
+        module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
+        assert violated(module_db, corpus) == []
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before

@@ -1,4 +1,4 @@
-"""The canonical form of a corpus: everything made of its documents, without ids, vectors, times and communities."""
+"""The canonical form of a corpus: everything made of its documents and curations, without ids, vectors, times and communities."""
 
 import hashlib
 from collections.abc import Iterator
@@ -36,16 +36,16 @@ _SECTIONS = {
         SELECT ROW (d.source_key, c.ordinal, e.key, m.raw_key, m.name, m.type, m.description, m.tf, m.evidence_rank,
                     m.start_offset, m.end_offset, m.windows, m.tsv)::text AS line
           FROM {_CHUNKS} JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
-          JOIN graphrag.entities e ON e.id = m.entity_id WHERE c.corpus_id = $1""",
+          LEFT JOIN graphrag.entities e ON e.id = m.entity_id WHERE c.corpus_id = $1""",
     "relationship mentions": f"""
         SELECT ROW (d.source_key, c.ordinal, CASE WHEN m.forward THEN l.key ELSE h.key END,
                     CASE WHEN m.forward THEN h.key ELSE l.key END, m.source_key, m.target_key, m.keywords, m.description,
                     m.weight, m.evidence_rank, m.start_offset, m.end_offset, m.windows, m.tsv)::text AS line
           FROM {_CHUNKS} JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
-          JOIN ({_PAIR}) ON r.id = m.relationship_id WHERE c.corpus_id = $1""",
+          LEFT JOIN ({_PAIR}) ON r.id = m.relationship_id WHERE c.corpus_id = $1""",
     "entities": """
         SELECT ROW (e.key, e.name, e.type, e.degree, e.mention_count, e.evidence_rank, e.summary_of, e.summary_due,
-                    e.description)::text AS line
+                    e.curated, e.description)::text AS line
           FROM graphrag.entities e WHERE e.corpus_id = $1""",
     "entity values": """
         SELECT ROW (e.key, v.kind, v.count, v.tokens, v.value)::text AS line
@@ -54,11 +54,16 @@ _SECTIONS = {
         SELECT ROW (CASE r.source_id WHEN r.low_id THEN l.key ELSE h.key END,
                     CASE r.source_id WHEN r.low_id THEN h.key ELSE l.key END,
                     CASE WHEN l.key < h.key THEN r.direction ELSE - r.direction END, r.weight, r.mention_count,
-                    r.evidence_rank, r.summary_of, r.summary_due, r.keywords, r.description)::text AS line
+                    r.evidence_rank, r.summary_of, r.summary_due, r.curated, r.keywords, r.description)::text AS line
           FROM {_PAIR} WHERE r.corpus_id = $1""",
     "relationship values": f"""
         SELECT ROW (least(l.key, h.key), greatest(l.key, h.key), v.kind, v.count, v.tokens, v.value)::text AS line
           FROM {_PAIR} JOIN graphrag.relationship_values v ON v.relationship_id = r.id WHERE r.corpus_id = $1""",
+    "aliases": """
+        SELECT ROW (a.key, a.entity_key, a.renamed)::text AS line FROM graphrag.aliases a WHERE a.corpus_id = $1""",
+    "curated": """
+        SELECT ROW (x.effect, x.key, x.other_key, x.entity_key, x.other_entity_key, x.forward, x.own, x.value)::text AS line
+          FROM graphrag.curated x WHERE x.corpus_id = $1""",
     "claims": f"""
         SELECT ROW (d.source_key, c.ordinal, x.subject_key, x.object_key, x.subject, x.object, x.type, x.status,
                     x.start_date, x.end_date, x.description, x.source_text)::text AS line

@@ -1,9 +1,10 @@
-"""Descriptions, which are text: a sentence of the best mention, the joined fragments, or their summary."""
+"""Descriptions, which are text: a sentence of the best mention, the joined fragments, their summary, or what people wrote."""
 
 from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.curation.effects import EDITS
 from pg_graphrag.extraction.summaries import SET_HASH
 from pg_graphrag.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
 from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES
@@ -16,6 +17,7 @@ _STATEMENT = """
 SELECT t.id, t.description, t.evidence_rank, t.summary_of, t.summary_due, m.evidence_rank AS best, f.text, f.fragments,
        coalesce(f.tokens, 0) AS tokens,
        CASE WHEN t.summary_of IS NOT NULL THEN {hash} END AS set_hash,
+       ({edited}) AS edited,
        pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset) AS sentence
   FROM graphrag.{table} t
  CROSS JOIN LATERAL ({merged}) f
@@ -25,6 +27,13 @@ SELECT t.id, t.description, t.evidence_rank, t.summary_of, t.summary_due, m.evid
   LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
  WHERE t.corpus_id = $1
 """
+# What people wrote wins.
+_EDITED = {
+    "entity": f"SELECT o.value ->> 'description' {EDITS.format(keys='c.entity_key = t.key AND c.other_entity_key IS NULL')}",
+    "relationship": "SELECT o.value ->> 'description' FROM graphrag.entities l, graphrag.entities h, LATERAL (SELECT o.value "
+    + EDITS.format(keys="c.entity_key = least(l.key, h.key) AND c.other_entity_key = greatest(l.key, h.key)")
+    + ") o WHERE l.id = t.low_id AND h.id = t.high_id",
+}
 
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
@@ -38,6 +47,7 @@ def _descriptions(db: Database, corpus: Corpus, what: str) -> Iterator[tuple[str
         what=what,
         table=TABLES[what],
         hash=SET_HASH.format(what=what),
+        edited=_EDITED[what],
         merged=MERGED.format(what=what, id="t.id", tokens=MERGED_TOKENS),
     )
     for row in stream(db, sql, ["int4"], [corpus.id], _FETCH):
@@ -45,7 +55,13 @@ def _descriptions(db: Database, corpus: Corpus, what: str) -> Iterator[tuple[str
         many = row["fragments"] >= SUMMARY_FRAGMENTS or row["tokens"] >= MERGED_TOKENS
         if row["evidence_rank"] != row["best"]:
             yield thing, f"evidence_rank is {row['evidence_rank']}, the smallest of its mentions {row['best']}"
-        if row["summary_of"] is not None:
+        if row["edited"] is not None:
+            if row["description"] != row["edited"]:
+                yield (
+                    thing,
+                    f"is described as “{row['description'][:200]}”, not as people wrote: “{row['edited'][:200]}”",
+                )
+        elif row["summary_of"] is not None:
             if row["summary_of"] != row["set_hash"]:
                 yield thing, "its summary is not of the descriptions that its mentions give"
         else:

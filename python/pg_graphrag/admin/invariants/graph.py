@@ -35,7 +35,7 @@ _EXPECTED = {
           FROM graphrag.relationships r CROSS JOIN (VALUES (0), (1)) AS b (back) WHERE r.corpus_id = $1""",
     "MENTIONED_IN": f"""
         SELECT m.id, m.entity_id AS start_id, m.chunk_id AS end_id, {_MAP}('mention_id', m.id, 'tf', m.tf) AS properties
-          FROM graphrag.entity_mentions m WHERE m.corpus_id = $1""",
+          FROM graphrag.entity_mentions m WHERE m.corpus_id = $1 AND m.entity_id IS NOT NULL""",
     "PART_OF": f"""
         SELECT c.id, c.id AS start_id, c.document_id AS end_id, {_MAP}() AS properties
           FROM graphrag.chunks c WHERE c.corpus_id = $1""",

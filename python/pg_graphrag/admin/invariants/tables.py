@@ -1,4 +1,4 @@
-"""Documents, queue, chunks, windows, mentions, and what is counted of them."""
+"""Documents, queue, chunks, windows, and the numbers that rows get."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,6 @@ from pg_graphrag.server import Database
 # A document as a message names it.
 _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
 _CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
-_ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
-_RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
 
 _STATEMENTS = {
     "a document's hash is that of its title and content": f"""
@@ -30,17 +28,17 @@ _STATEMENTS = {
          WHERE d.corpus_id = $1
            AND ((d.indexed_at IS NOT NULL) <> (d.status = 'indexed')
                 OR d.indexed_at IS NOT NULL AND d.indexed_hash IS DISTINCT FROM d.content_hash)""",
-    "what is due is queued, and nothing else": f"""
+    # A job of an indexed document is superseded work that is done once more.
+    "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,
                CASE WHEN j.id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
                     WHEN j.kind <> 'index' THEN 'exists, and is queued to be removed'
-                    WHEN d.indexed_at IS NOT NULL THEN 'is indexed, and is queued'
                     ELSE pg_catalog.format('is %s, its job %s', d.status, j.state) END AS detail
           FROM graphrag.documents d
           LEFT JOIN graphrag.jobs j ON j.document_id = d.id
          WHERE d.corpus_id = $1
            AND CASE WHEN j.id IS NULL THEN d.indexed_at IS NULL
-                    ELSE j.kind <> 'index' OR d.indexed_at IS NOT NULL OR (j.state = 'failed') <> (d.status = 'failed') END
+                    ELSE j.kind <> 'index' OR d.indexed_at IS NULL AND (j.state = 'failed') <> (d.status = 'failed') END
          UNION ALL
         SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
           FROM graphrag.jobs j
@@ -111,112 +109,6 @@ _STATEMENTS = {
           LEFT JOIN graphrag.chunks c ON c.id = x.chunk_id
          WHERE (x.corpus_id = $1 OR c.corpus_id = $1)
            AND (x.document_id, x.corpus_id) IS DISTINCT FROM (c.document_id, c.corpus_id)""",
-    "entities and relationships have mentions, and belong to the corpus of these": f"""
-        SELECT {_ENTITY} AS object, pg_catalog.format('mention_count is %s, there are %s', e.mention_count, m.mentions) AS detail
-          FROM graphrag.entities e
-          LEFT JOIN (SELECT m.entity_id, m.corpus_id, pg_catalog.count(*) AS mentions FROM graphrag.entity_mentions m
-                      WHERE m.corpus_id = $1 GROUP BY m.entity_id, m.corpus_id) m ON m.entity_id = e.id
-         WHERE e.corpus_id = $1 AND e.mention_count IS DISTINCT FROM m.mentions
-         UNION ALL
-        SELECT {_RELATIONSHIP},
-               pg_catalog.format('mention_count is %s, there are %s; weight is %s, the sum %s; direction is %s, the sum %s',
-                                 r.mention_count, m.mentions, r.weight, m.weight, r.direction, m.direction)
-          FROM graphrag.relationships r
-          LEFT JOIN (SELECT m.relationship_id, pg_catalog.count(*) AS mentions, pg_catalog.sum(m.weight) AS weight,
-                            pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
-                       FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
-                      GROUP BY m.relationship_id) m ON m.relationship_id = r.id
-         WHERE r.corpus_id = $1
-           AND (r.mention_count, r.weight, r.direction) IS DISTINCT FROM (m.mentions, m.weight, m.direction)
-         UNION ALL
-        SELECT pg_catalog.format('%s mention %s', m.what, m.id), 'is of another corpus than what it mentions'
-          FROM (SELECT 'entity' AS what, m.id FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
-                 WHERE m.corpus_id = $1 AND e.corpus_id <> $1
-                 UNION ALL
-                SELECT 'relationship', m.id FROM graphrag.relationship_mentions m
-                  JOIN graphrag.relationships r ON r.id = m.relationship_id
-                 WHERE m.corpus_id = $1 AND r.corpus_id <> $1) m
-         UNION ALL
-        SELECT {_RELATIONSHIP}, 'is of another corpus than one of its ends'
-          FROM graphrag.relationships r
-          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
-         WHERE r.corpus_id = $1 AND (l.corpus_id <> $1 OR h.corpus_id <> $1)""",
-    "a mention has the key of what it mentions": """
-        SELECT pg_catalog.format('entity mention %s', m.id) AS object,
-               pg_catalog.format('raw_key is %s, the entity''s %s', m.raw_key, e.key) AS detail
-          FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
-         WHERE m.corpus_id = $1 AND m.raw_key <> e.key
-         UNION ALL
-        SELECT pg_catalog.format('relationship mention %s', m.id),
-               pg_catalog.format('is from %s to %s; the relationship connects %s and %s%s', m.source_key, m.target_key,
-                                 l.key, h.key, CASE WHEN m.forward THEN '' ELSE ', backward' END)
-          FROM graphrag.relationship_mentions m
-          JOIN graphrag.relationships r ON r.id = m.relationship_id
-          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
-         WHERE m.corpus_id = $1
-           AND (m.source_key, m.target_key) <> (CASE WHEN m.forward THEN l.key ELSE h.key END,
-                                                CASE WHEN m.forward THEN h.key ELSE l.key END)""",
-    "spellings, types, keywords and descriptions are counted": """
-        SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
-               pg_catalog.format('%s “%s” is counted %s times, and given %s times',
-                                 CASE x.kind WHEN 'n' THEN 'name' WHEN 't' THEN 'type' WHEN 'k' THEN 'keyword'
-                                             ELSE 'description' END,
-                                 pg_catalog.left(x.value, 100), x.counted, x.given) AS detail
-          FROM (SELECT coalesce(v.what, g.what) AS what, coalesce(v.id, g.id) AS id, coalesce(v.kind, g.kind) AS kind,
-                       coalesce(v.value, g.value) AS value, coalesce(v.count, 0) AS counted, coalesce(g.count, 0) AS given
-                  FROM (SELECT 'entity' AS what, e.id, v.kind::text AS kind, v.value, v.count
-                          FROM graphrag.entities e JOIN graphrag.entity_values v ON v.entity_id = e.id WHERE e.corpus_id = $1
-                         UNION ALL
-                        SELECT 'relationship', r.id, v.kind::text, v.value, v.count
-                          FROM graphrag.relationships r JOIN graphrag.relationship_values v ON v.relationship_id = r.id
-                         WHERE r.corpus_id = $1) v
-                  FULL JOIN (SELECT g.what, g.id, g.kind, g.value COLLATE "C" AS value, pg_catalog.count(*)::int AS count
-                          FROM (SELECT 'entity' AS what, m.entity_id AS id, u.kind, u.value
-                                  FROM graphrag.entity_mentions m,
-                                       ROWS FROM (pg_catalog.unnest('{n,t,d}'::text[]),
-                                                  pg_catalog.unnest(ARRAY[m.name, m.type, m.description])) AS u (kind, value)
-                                 WHERE m.corpus_id = $1
-                                 UNION ALL
-                                SELECT 'relationship', m.relationship_id, 'd', m.description
-                                  FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
-                                 UNION ALL
-                                SELECT 'relationship', m.relationship_id, 'k', u.value
-                                  FROM graphrag.relationship_mentions m, pg_catalog.unnest(m.keywords) AS u (value)
-                                 WHERE m.corpus_id = $1) g
-                         WHERE g.value <> '' OR g.kind <> 'd' AND g.value IS NOT NULL
-                         GROUP BY g.what, g.id, g.kind, g.value COLLATE "C") g
-                    ON (g.what, g.id, g.kind, g.value) = (v.what, v.id, v.kind, v.value)) x
-         WHERE x.counted <> x.given""",
-    "name and type are the most frequent": f"""
-        SELECT {_ENTITY} AS object,
-               pg_catalog.format('is called “%s” (%s), should be “%s” (%s)', e.name, e.type, n.value, t.value) AS detail
-          FROM graphrag.entities e
-          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
-                              ORDER BY v.count DESC, v.value LIMIT 1) n ON true
-          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
-                              ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1) t ON true
-         WHERE e.corpus_id = $1 AND (e.name, e.type) IS DISTINCT FROM (n.value, t.value)""",
-    "degree is the number of relationships": f"""
-        SELECT {_ENTITY} AS object, pg_catalog.format('degree is %s, there are %s', e.degree, coalesce(r.degree, 0)) AS detail
-          FROM graphrag.entities e
-          LEFT JOIN (SELECT x.id, pg_catalog.count(*) AS degree
-                       FROM (SELECT r.low_id AS id FROM graphrag.relationships r WHERE r.corpus_id = $1
-                              UNION ALL
-                             SELECT r.high_id FROM graphrag.relationships r WHERE r.corpus_id = $1) x
-                      GROUP BY x.id) r ON r.id = e.id
-         WHERE e.corpus_id = $1 AND e.degree <> coalesce(r.degree, 0)""",
-    "a relationship is shown in its most frequent direction, with all keywords": f"""
-        SELECT {_RELATIONSHIP} AS object,
-               pg_catalog.format('goes from %s to %s with direction %s; keywords {{%s}}, of the mentions {{%s}}', r.source_id,
-                                 r.target_id, r.direction, pg_catalog.array_to_string(r.keywords, ', '),
-                                 pg_catalog.array_to_string(k.keywords, ', ')) AS detail
-          FROM graphrag.relationships r
-          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
-         CROSS JOIN LATERAL (SELECT ARRAY(SELECT v.value FROM graphrag.relationship_values v
-                                           WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) AS keywords) k
-         WHERE r.corpus_id = $1
-           AND (r.source_id <> CASE WHEN r.direction > 0 OR r.direction = 0 AND l.key < h.key THEN r.low_id ELSE r.high_id END
-                OR r.keywords <> k.keywords)""",
     "a corpus with chunks has a revision": """
         SELECT pg_catalog.format('corpus %s', $1) AS object, 'sessions cannot see that its vectors change' AS detail
          WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)

@@ -21,7 +21,8 @@ _LEADS = """
 _STATEMENTS = {
     "entities and relationships have mentions, or people added them": f"""
         SELECT {_ENTITY} AS object,
-               pg_catalog.format('mention_count is %s, chunks that mention it %s; curated is %s, should be %s', e.mention_count, m.mentions, e.curated, f.curated) AS detail
+               pg_catalog.format('mention_count is %s, chunks that mention it %s; curated is %s, should be %s',
+                                 e.mention_count, m.mentions, e.curated, f.curated) AS detail
           FROM graphrag.entities e
           LEFT JOIN (SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions FROM graphrag.entity_mentions m
                       WHERE m.corpus_id = $1 GROUP BY m.entity_id) m ON m.entity_id = e.id

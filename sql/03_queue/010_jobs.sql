@@ -31,7 +31,7 @@ COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
 COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), attach (rows of an attached table), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API)';
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index or remove job';
-COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; waiting: keys of the requests in llm_batch_requests that it waits for';
+COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a provider''s fault put it off; waiting: keys of the requests in llm_batch_requests that it waits for';
 COMMENT ON COLUMN graphrag.jobs.state IS 'pending, leased (a worker has it), failed (dead letter: retry_failed() queues it again)';
 COMMENT ON COLUMN graphrag.jobs.attempts IS 'Attempts begun';
 COMMENT ON COLUMN graphrag.jobs.errors IS 'Attempts that ended in an error of the item itself; a provider''s faults and killed workers do not count';

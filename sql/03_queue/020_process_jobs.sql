@@ -26,7 +26,7 @@ BEGIN
      WHERE c.id = r.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
     WITH queued AS (
         UPDATE graphrag.jobs j
-           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now()
+           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - 'faults'
           FROM graphrag.corpora c
          WHERE c.id = j.corpus_id
            AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)

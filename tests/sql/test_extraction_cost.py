@@ -230,12 +230,12 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
 def test_the_estimate_is_about_what_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
     corpus = extracted(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)
     other = long_text(60).replace("Ada Lovelace", "a stranger").replace("London", "Rome")
-    put_all(module_db, corpus, STORIES | {"long": long_text(60), "other": other})
+    put_all(module_db, corpus, STORIES | {"long": long_text(60), "other": other, "twin": STORIES["ada"]})
     estimate = "SELECT documents, calls, cached_calls, tokens_in, tokens_out, cost FROM graphrag.estimate_cost(%s)"
     ((documents, calls, cached, tokens_in, tokens_out, cost),) = rows(module_db, estimate, corpus)
     assert chats(endpoint) == [], "an estimate asks nobody"
     work(module_db)
-    assert (documents, cached) == (7, 0)
+    assert (documents, cached) == (8, 1 + rounds), "the twins are asked about once"
     paid = noted(module_db, corpus)
     assert calls == paid[0] > 7
     assert tokens_in / 2 <= paid[2] <= tokens_in * 2

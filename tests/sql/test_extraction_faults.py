@@ -185,8 +185,9 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
     corpus = filled(module_db, endpoint, timeout=1)
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "pending"}
     assert traces(module_db, corpus, "hopper") == 0
-    for _ in range(2):
+    for faults in (1, 2):
         found = job(module_db, corpus, "hopper")
+        assert found["payload"] == {"faults": faults}
         assert (found["state"], found["attempts"], found["errors"], found["waits"]) == ("pending", 0, 0, True)
         assert PROVIDER[kind] in found["last_error"]
         pending, failed, waiting, why = progress(module_db, corpus)
@@ -277,6 +278,26 @@ def test_a_prompt_that_is_too_long_is_halved_until_it_fits_and_nothing_is_lost(
     assert noted(module_db, corpus)[:2] == (1 + 2 + 4 + 1, 3)
     unsplit = undisturbed(module_db, {"long": text, "ada": STORIES["ada"]}, chunk_token_size=4000)
     assert canonical(module_db, corpus) == unsplit
+
+
+def test_a_text_that_the_endpoint_stumbles_over_each_time_is_tried_ever_more_rarely(
+    module_db: Database, endpoint: Endpoint, whole: Any
+) -> None:
+    endpoint.misbehave("server_error", None, when=BAD)
+    corpus = filled(module_db, endpoint)
+    for _ in range(3):
+        hurry(module_db, corpus)
+    assert sum(map(BAD, endpoint.requests)) == 4
+    waits = "SELECT extract(epoch FROM next_attempt_at - now()) FROM graphrag.jobs WHERE corpus_id = %s"
+    # 8 to 16 s after the fourth, and five minutes in the end.
+    assert value(module_db, waits, corpus_id(module_db, corpus)) > 4
+    module_db.execute(
+        "UPDATE graphrag.jobs SET payload = '{\"faults\": 2000}' WHERE corpus_id = %s", [corpus_id(module_db, corpus)]
+    )
+    hurry(module_db, corpus)
+    assert 100 < value(module_db, waits, corpus_id(module_db, corpus)) <= 300
+    heal(module_db, endpoint, corpus)
+    assert canonical(module_db, corpus) == whole
 
 
 def test_a_prompt_that_never_fits_is_a_dead_letter(module_db: Database, endpoint: Endpoint) -> None:

@@ -190,10 +190,10 @@ def test_retention_bounds_age_and_rows(module_db: Database, table: str) -> None:
     assert value(module_db, "SELECT graphrag.prune(%s)", other)[table] == 0
 
 
-def test_this_months_calls_are_never_pruned(module_db: Database) -> None:
+def test_this_months_calls_are_never_pruned(module_db: Database, endpoint: Endpoint) -> None:
     corpus = new_corpus(
         module_db,
-        llm={"provider": "p", "model": "m", "monthly_budget": 10},
+        llm={"provider": provider(module_db, endpoint), "model": "m", "monthly_budget": 10},
         retention={"llm_calls": {"rows": 0, "days": 0}},
     )
     fill(module_db, corpus, "llm_calls", [0, 0, 1])
@@ -251,7 +251,10 @@ def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Datab
     for key, content in STORIES.items():
         put(module_db, corpus, key, f"{content} " * 5)
     found = estimate(module_db, corpus, extractor="llm")
-    assert found["calls"] == 2 * found["chunks"]
+    assert found["calls"] + found["cached_calls"] == 2 * found["chunks"]
+    assert 0 < found["cached_calls"] < found["calls"], (
+        "the stories repeat themselves; the same text is asked about once"
+    )
     assert float(found["cost"]) == pytest.approx((3 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6, abs=1e-6)
     assert found["basis"]["documents_counted"] == 5
     # A sample is scaled up; nothing was asked, nothing is written.

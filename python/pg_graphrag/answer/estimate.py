@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, find
@@ -38,6 +38,8 @@ class _Count:
     cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    # Prompts counted so far: the same one is sent once.
+    asked: set[str] = field(default_factory=set)
 
 
 def estimate(db: Database, corpus: str | None, extractor: str | None, sample: int | None) -> list[tuple[Any, ...]]:
@@ -104,7 +106,11 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
             key = cache_key(model, request.messages)
             known = ledger.cached([key]).get(key)
             value = None if known is None else _parsed(request, known)
+            if key in into.asked:
+                into.cached_calls += rounds - number
+                return
             if known is None or value is None:
+                into.asked.add(key)
                 said = _tokens(text)
                 prompt = sum(_tokens(message["content"]) for message in request.messages)
                 for later in range(rounds - number):

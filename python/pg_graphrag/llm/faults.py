@@ -21,7 +21,7 @@ class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
     `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
-    by waiting. `status` is the HTTP status, where there was one.
+    by waiting. `status` is the HTTP status, where there was one. `asked` is False where the breaker kept the request back.
     """
 
     def __init__(
@@ -31,9 +31,11 @@ class ProviderFault(GraphRAGError):
         retry_after: float | None = None,
         permanent: bool = False,
         status: int | None = None,
+        asked: bool = True,
         hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
+        self.asked = asked
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent

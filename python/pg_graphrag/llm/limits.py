@@ -193,6 +193,7 @@ class Breaker:
         self.fault = ProviderFault(
             f'provider "{self._provider.name}" is not asked for {wait:.0f} s: {self._error}',
             retry_after=wait,
+            asked=False,
             hint=hint or "graphrag.retry_failed() asks it again at once.",
         )
 

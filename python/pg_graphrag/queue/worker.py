@@ -7,12 +7,11 @@ from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
-from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
-from pg_graphrag.llm.transport import back_off
 from pg_graphrag.queue import maintenance
-from pg_graphrag.queue.batch import abandon, await_answers, carry
+from pg_graphrag.queue.batch import abandon, carry
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker, weight
+from pg_graphrag.queue.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.queue.prepare import draft
 from pg_graphrag.queue.reembed import filled_beside, reembed
 from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
@@ -23,21 +22,12 @@ from pg_graphrag.text.tokenizers import tokenizer
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
-# Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.
-MAX_ERRORS = 3
-MAX_ATTEMPTS = 10
 # What a worker died over this often is tried alone: the others of its batch are not to blame.
 ALONE_FROM = 2
-BACK_OFF_SECONDS = 10
 # A document that somebody's open transaction has locked: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
-# What waits for money is looked at again after so long.
-BUDGET_SECONDS = 600
-# Characters of a model's unusable answer that a job keeps, and that its error shows.
-RAW_KEPT = 100_000
-RAW_SHOWN = 1000
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
 
@@ -76,7 +66,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             # Query cancel and termination come here too: let go of the leases at once, then let the error pass.
             db.rollback()
             held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
-            _release(db, worker, [job["id"] for job in held])
+            release(db, worker, [job["id"] for job in held])
             raise
         finally:
             _pin_settings(db, settings)
@@ -220,33 +210,13 @@ def _claim(db: Database, worker: int, limit: int) -> Batch | None:
         look = LOOK_JOBS
 
 
-def _release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
-    """Let go of jobs; the attempt does not count.
-
-    One that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
-    """
-    db.query(
-        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
-        " next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
-        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = ANY ($1) AND j.lease = $2"
-        "               ORDER BY j.id FOR UPDATE SKIP LOCKED)",
-        ["int8[]", "int4", "float8"],
-        [job_ids, worker, delay_seconds],
-    )
-
-
-def _finish(db: Database, worker: int, job_ids: list[int]) -> None:
-    """Delete jobs that are done, unless newer content has taken them over."""
-    db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
-
-
 def _work(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
     if corpus is None and batch.kind != "batch":  # dropped meanwhile
-        _finish(db, worker, [job["id"] for job in batch.jobs])
+        finish(db, worker, [job["id"] for job in batch.jobs])
         return
     if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
-        _fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
+        fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
     if corpus is not None and batch.kind in ("index", "remove"):
         _work_documents(db, worker, corpus, batch)
@@ -258,12 +228,12 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         if _is_interrupt(error):
             raise
         db.rollback()
-        _settle(db, worker, job, error)
+        settle(db, worker, job, error)
         return
     if done:
-        _finish(db, worker, [job["id"]])
+        finish(db, worker, [job["id"]])
     else:
-        _release(db, worker, [job["id"]])
+        release(db, worker, [job["id"]])
 
 
 _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
@@ -284,7 +254,7 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
             raise
         db.rollback()
         if len(batch.jobs) == 1:
-            _settle(db, worker, batch.jobs[0], error)
+            settle(db, worker, batch.jobs[0], error)
             return
         for job in batch.jobs:
             try:
@@ -293,7 +263,7 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
                 if _is_interrupt(single_error):
                     raise
                 db.rollback()
-                _settle(db, worker, job, single_error)
+                settle(db, worker, job, single_error)
             db.commit()
 
 
@@ -333,8 +303,8 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         _set_apart(db, worker, jobs, faults)
         drafts = [made for made in drafts if made.id not in faults]
     skipped = _embed_and_write(db, worker, corpus, jobs, drafts)
-    _release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
-    _finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
+    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
 
 
 def _embed_and_write(
@@ -393,66 +363,11 @@ def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, Gra
         return
     for job in jobs:
         if job["document_id"] in faults:
-            _settle(db, worker, job, faults[job["document_id"]])
+            settle(db, worker, job, faults[job["document_id"]])
     db.commit()
     jobs[:] = [job for job in jobs if job["document_id"] not in faults]
-
-
-def _settle(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
-    if isinstance(error, BudgetReached):
-        _put_off(db, worker, job, error, BUDGET_SECONDS)
-    elif isinstance(error, Waiting) and error.keys:
-        await_answers(db, worker, job, error, _described(error))
-    elif isinstance(error, Waiting):
-        _put_off(db, worker, job, error, error.seconds)
-    elif isinstance(error, ProviderFault) and not error.permanent:
-        _put_off(db, worker, job, error, back_off(1, error.retry_after))
-    else:
-        _fail(db, worker, job, error)
-
-
-def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float) -> None:
-    """Let a job wait, its attempt given back, and say why."""
-    db.query(
-        "UPDATE graphrag.jobs SET last_error = $3 WHERE id = $1 AND lease = $2",
-        ["int8", "int4", "text"],
-        [job["id"], worker, _described(error)],
-    )
-    _release(db, worker, [job["id"]], seconds)
-
-
-def _described(error: Exception) -> str:
-    """Return an error as last_error shows it; of a model's unusable answer, its beginning."""
-    text = f"{type(error).__name__}: {error}"[:2000]
-    if isinstance(error, ItemFault) and error.raw:
-        text += f"\nDETAIL:  The model said: {error.raw[:RAW_SHOWN]}"
-    hint = getattr(error, "hint", None)
-    return (text + (f"\nHINT:  {hint}" if hint else "")).replace("\0", "")
 
 
 def _is_interrupt(error: Exception) -> bool:
     """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
     return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")
-
-
-def _fail(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
-    permanent = isinstance(error, ProviderFault) and error.permanent
-    dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    text = _described(error)
-    raw = error.raw[:RAW_KEPT].replace("\0", "") if isinstance(error, ItemFault) and error.raw else None
-    rows = db.query(
-        "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
-        " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
-        " payload = (payload - 'waiting') || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
-        " WHERE id = $1 AND lease = $2 RETURNING document_id",
-        ["int8", "int4", "bool", "text", "float8", "text"],
-        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
-    )
-    if dead and rows and job["kind"] == "index":
-        db.query(
-            "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
-            ["int8", "text"],
-            [job["document_id"], text],
-        )

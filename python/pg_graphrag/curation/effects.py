@@ -71,7 +71,7 @@ def is_curated(db: Database, corpus_id: int) -> bool:
 
 
 # Of several edits the last one counts, for each value by itself.
-_EDITS = """
+EDITS = """
   FROM (SELECT c.entity_key, c.other_entity_key,
                pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal) AS value
           FROM graphrag.curated c
@@ -86,7 +86,7 @@ UPDATE graphrag.entities e
        type        = coalesce(o.value ->> 'type', e.type),
        description = coalesce(o.value ->> 'description', e.description)
 """
-    + _EDITS.format(
+    + EDITS.format(
         keys="c.other_entity_key IS NULL"
         " AND c.entity_key = ANY (ARRAY(SELECT x.key FROM graphrag.entities x WHERE x.id = ANY ($2)))"
     )
@@ -101,7 +101,7 @@ UPDATE graphrag.relationships r
        description = coalesce(o.value ->> 'description', r.description),
        weight      = coalesce(pg_catalog.trim_scale((o.value ->> 'weight')::numeric), r.weight)
 """.replace("o.value ? ", "o.value OPERATOR(pg_catalog.?) ")
-    + _EDITS.format(
+    + EDITS.format(
         keys="(c.entity_key, c.other_entity_key) IN (SELECT least(l.key, h.key), greatest(l.key, h.key)"
         " FROM graphrag.relationships x JOIN graphrag.entities l ON l.id = x.low_id"
         " JOIN graphrag.entities h ON h.id = x.high_id WHERE x.id = ANY ($2))"

@@ -93,7 +93,7 @@ def _parse(text: str, cut_off: bool) -> str:
 
 
 # As the merge and the write of a summary both see it: a hash of the distinct fragments.
-_SET_HASH = (
+SET_HASH = (
     "(SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.md5(v.value), '' ORDER BY v.value))"
     " FROM graphrag.{what}_values v WHERE v.{what}_id = t.id AND v.kind = 'd')"
 )
@@ -130,7 +130,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     due = [
         (what, row)
         for what, sql in _DUE.items()
-        for row in db.query(sql.format(hash=_SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
+        for row in db.query(sql.format(hash=SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
     ][:limit]
     fragments = [_fragments(db, what, row["id"]) for what, row in due]
     db.rollback()
@@ -183,7 +183,7 @@ def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, st
         f"UPDATE graphrag.{TABLES[what]} t SET summary_due = false, description = coalesce(u.text, t.description),"
         f" summary_of = CASE WHEN u.text IS NULL THEN t.summary_of ELSE u.hash END"
         f"  FROM unnest($1, $2, $3) AS u (id, hash, text)"
-        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {_SET_HASH.format(what=what)} RETURNING t.id",
+        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {SET_HASH.format(what=what)} RETURNING t.id",
         ["int8[]", "text[]", "text[]"],
         [list(column) for column in zip(*done, strict=True)],
     )

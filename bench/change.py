@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -32,8 +31,8 @@ from psycopg.types.json import Jsonb
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "bench_change"
 DIMENSIONS = 32
-# Sentences taken of a passage.
-SENTENCES = 1
+# Words taken of a passage.
+WORDS = 16
 BATCH = 1000
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -52,12 +51,12 @@ def texts(data: Path) -> Iterator[str]:
     """Endless beginnings of passages, each time with other numbers."""
     with (data / "musique/docs.jsonl").open(encoding="utf-8") as file:
         passages = [json.loads(line)["text"] for line in file]
-    beginnings = [" ".join(re.split(r"(?<=[.!?])\s+", text)[:SENTENCES]) for text in passages]
+    beginnings = [" ".join(text.split()[:WORDS]) for text in passages]
     generator = random.Random(1)
     for turn in range(10**6):
         generator.shuffle(beginnings)
         for text in beginnings:
-            yield f"{text} It was noted in report {turn}-{generator.randrange(10**6)}."
+            yield f"{text}, says report {turn}-{generator.randrange(10**6)}."
 
 
 def grow(url: str, connection: psycopg.Connection[Any], source: Iterator[str], have: int, want: int) -> float:

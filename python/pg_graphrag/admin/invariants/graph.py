@@ -58,8 +58,8 @@ SELECT pg_catalog.format('%s %s', '{label}', coalesce(s.id, v.id & 2814749767106
 """
 # Until its job is done, what the graph has of a document is what it was.
 _WAITS = (
-    "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.document_id = v.id & 281474976710655"
-    " AND j.kind IN ('index', 'remove'))"
+    "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1"
+    " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'remove') OR j.kind = 'sweep'))"
 )
 _REGISTERED = """
 SELECT l.name::text AS label, l.id, l.relation = pg_catalog.to_regclass(pg_catalog.format('%I.%I', g.name, l.name)) AS same

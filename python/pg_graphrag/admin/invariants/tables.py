@@ -43,13 +43,15 @@ _STATEMENTS = {
         SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
           FROM graphrag.jobs j
          WHERE j.corpus_id = $1 AND j.kind = 'index'
-           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)""",
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)
+           AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
     "a chunk has its document, or a job that removes it": f"""
         SELECT {_CHUNK} AS object, 'the document is gone, and no job removes the chunk: graphrag.repair()' AS detail
           FROM graphrag.chunks c
          WHERE c.corpus_id = $1
            AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id)
-           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')""",
+           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')
+           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'sweep')""",
     "the chunks of a document are the document": f"""
         SELECT {_DOCUMENT} AS object, f.detail
           FROM (SELECT d.id, d.source_key, d.content FROM graphrag.documents d

@@ -174,6 +174,7 @@ class Entity(Base):
     evidence_rank: Mapped[BigInt | None]
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
+    curated: Mapped[bool]
 
     mentions: Mapped[list["EntityMention"]] = orm.relationship(
         primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
@@ -191,7 +192,7 @@ class EntityMention(Base):
     corpus_id: Mapped[int]
     document_id: Mapped[BigInt]
     chunk_id: Mapped[BigInt]
-    entity_id: Mapped[BigInt]
+    entity_id: Mapped[BigInt | None]
     raw_key: Mapped[Key]
     name: Mapped[str]
     type: Mapped[str]
@@ -203,7 +204,7 @@ class EntityMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    entity: Mapped[Entity] = orm.relationship(
+    entity: Mapped[Entity | None] = orm.relationship(
         primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),
         back_populates="mentions",
         viewonly=True,
@@ -232,6 +233,7 @@ class Relationship(Base):
     evidence_rank: Mapped[BigInt | None]
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
+    curated: Mapped[bool]
 
     source: Mapped[Entity] = orm.relationship(
         primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
@@ -255,7 +257,7 @@ class RelationshipMention(Base):
     corpus_id: Mapped[int]
     document_id: Mapped[BigInt]
     chunk_id: Mapped[BigInt]
-    relationship_id: Mapped[BigInt]
+    relationship_id: Mapped[BigInt | None]
     source_key: Mapped[Key]
     target_key: Mapped[Key]
     keywords: Mapped[list[str]]
@@ -268,7 +270,7 @@ class RelationshipMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    relationship: Mapped[Relationship] = orm.relationship(
+    relationship: Mapped[Relationship | None] = orm.relationship(
         primaryjoin=lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id),
         back_populates="mentions",
         viewonly=True,
@@ -276,6 +278,32 @@ class RelationshipMention(Base):
     chunk: Mapped[Chunk] = orm.relationship(
         primaryjoin=lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id), viewonly=True
     )
+
+
+class Alias(Base):
+    """A name that stands for another entity, since entities were merged or renamed."""
+
+    __tablename__ = "aliases"
+
+    corpus_id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[Key] = mapped_column(primary_key=True)
+    entity_key: Mapped[Key]
+    renamed: Mapped[bool]
+
+
+class Curation(Base):
+    """What somebody changed of the knowledge graph; for its owner."""
+
+    __tablename__ = "curations"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    kind: Mapped[str]
+    arguments: Mapped[dict[str, Any]]
+    made_by: Mapped[str]
+    made_at: Mapped[datetime]
+    undone_by: Mapped[str | None]
+    undone_at: Mapped[datetime | None]
 
 
 class Claim(Base):

@@ -24,6 +24,8 @@ GRANT SELECT ON
     graphrag.chunk_windows,
     graphrag.entities,
     graphrag.entity_mentions,
+    graphrag.aliases,
+    graphrag.curated,
     graphrag.relationships,
     graphrag.relationship_mentions,
     graphrag.embedding_spaces,

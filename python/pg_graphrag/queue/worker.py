@@ -276,6 +276,7 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
 
 _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
+    "sweep": maintenance.sweep,
     "batch": carry,
     "optimize": maintenance.optimize,
     "summarize": summarize,
@@ -349,7 +350,8 @@ def _embed_and_write(
     db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
 ) -> set[int]:
     """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
-    texts = [text for made in drafts for text in made.texts()] + _new_keys(db, corpus, drafts)
+    led, new = _led(db, corpus, drafts)
+    texts = [text for made in drafts for text in made.texts()] + new
     vectors: Vectors = {}
     model = corpus.options.embedding
     building = filled_beside(db, corpus.id)
@@ -359,7 +361,8 @@ def _embed_and_write(
         vectors.setdefault(model, {}).update(made)
         kept_back = {}
         for one in drafts:
-            if found := [faults[text] for text in {*one.texts(), *one.entity_keys()} if text in faults]:
+            needed = {*one.texts(), *(led.get(key, key) for key in one.entity_keys())}
+            if found := [faults[text] for text in needed if text in faults]:
                 kept_back[one.id] = min(found, key=weight)
         _set_apart(db, worker, jobs, kept_back)
         drafts = [one for one in drafts if one.id not in kept_back]
@@ -374,21 +377,26 @@ def _embed_and_write(
         except MissingVectors as missing:
             db.rollback()
             model, texts = missing.model, list(missing.texts)
+            # Somebody may have merged entities meanwhile.
+            led, _ = _led(db, corpus, drafts)
 
 
-def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> list[str]:
-    """Return the entity keys of the drafts that the corpus does not have yet: the names to embed."""
+def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
+    """Return where aliases lead entity keys of the drafts, and the keys of entities still to be made: names to embed."""
     keys = sorted({key for made in drafts for key in made.entity_keys()})
     if not keys:
-        return []
+        return {}, []
     rows = db.query(
-        "SELECT k.key FROM pg_catalog.unnest($2) AS k (key) WHERE NOT EXISTS"
-        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE "C")',
+        "SELECT k.key, k.entity_key, NOT EXISTS (SELECT FROM graphrag.entities e"
+        "                                         WHERE e.corpus_id = $1 AND e.key = k.entity_key) AS new"
+        '  FROM (SELECT u.key, coalesce(a.entity_key, u.key COLLATE "C") AS entity_key FROM pg_catalog.unnest($2) AS u (key)'
+        '          LEFT JOIN graphrag.aliases a ON a.corpus_id = $1 AND a.key = u.key COLLATE "C") k',
         ["int4", "text[]"],
         [corpus.id, keys],
     )
     db.rollback()
-    return [row["key"] for row in rows]
+    led = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
+    return led, sorted({row["entity_key"] for row in rows if row["new"]})
 
 
 def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:

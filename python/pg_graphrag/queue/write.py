@@ -38,7 +38,7 @@ def write_documents(
         went and comes back.
     """
     lock_spaces(db, corpus.id, shared=True)
-    active = _ensure_storage(db, corpus)
+    active = ensure_storage(db, corpus)
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
     known = vectors.get(active.embedding, {})
     _check_known(active, known, (text for made in ready for text in made.texts()))
@@ -109,7 +109,7 @@ def queue_optimize(db: Database, corpus_id: int) -> None:
     )
 
 
-def _ensure_storage(db: Database, corpus: Corpus) -> Space:
+def ensure_storage(db: Database, corpus: Corpus) -> Space:
     """Return the active space; the first writer makes it, and the graph."""
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:

@@ -25,6 +25,11 @@ MAX_PHRASE_CHARACTERS = 12
 # Names are looked up near so many keywords; the very names are found for all.
 MAX_KEYWORDS = 8
 
+# SQL: keys, and where aliases of theirs lead.
+LED = (
+    "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
+    ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
+)
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}

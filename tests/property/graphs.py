@@ -1,0 +1,91 @@
+"""What the property tests and bench/soak.py share: small texts about few names, a model that reads them, and the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+
+from tests.sql.ingest import jobs, new_corpus, put, rows, value, wait_for, work
+
+Connection = psycopg.Connection[Any]
+
+# Spellings of few names, so that documents share entities.
+NAMES = (
+    "Ada Lovelace",
+    "Charles Babbage",
+    "ADA LOVELACE",
+    "London",
+    "Analytical Engine",
+    "“London”",
+    "Ａｄａ Lovelace",
+    "Bletchley Park",
+)
+VERBS = ("met", "wrote to", "left", "admired")
+
+
+def extraction(messages: Sequence[dict[str, Any]]) -> str:
+    """What a model makes of such a text: the names it spells, each pair of neighbours related, said by the verbs."""
+    if any(message["role"] == "assistant" for message in messages):
+        return '{"entities": [], "relationships": []}'
+    text = "\n".join(str(message["content"]) for message in messages if message["role"] == "user")
+    found = [name for name in NAMES if name in text]
+    said = ", ".join(verb for verb in VERBS if verb in text)
+    entities = [
+        {
+            "name": name,
+            "type": "place" if "L" in name[:2] and place % 2 else "person",
+            "description": f"{said} {place}.",
+        }
+        for place, name in enumerate(found)
+    ]
+    relationships = [
+        {"source": one, "target": other, "keywords": said.split(", "), "description": f"They {said}.", "strength": 2}
+        for one, other in pairwise(found)
+    ]
+    return json.dumps({"entities": entities, "relationships": relationships})
+
+
+def sections(db: Connection, corpus: str) -> dict[str, str]:
+    """The hash of each section of the fingerprint."""
+    return dict(rows(db, "SELECT section, hash FROM graphrag.fingerprint_sections(%s)", corpus))
+
+
+def broken(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
+    """The invariants that do not hold."""
+    return rows(db, "SELECT * FROM graphrag.check(%s)", corpus)
+
+
+def settle(db: Connection, corpus: str) -> None:
+    """Work until the queue is empty, whatever waits for a while."""
+
+    def empty() -> bool:
+        work(db)
+        db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+        return not jobs(db, corpus)
+
+    wait_for(empty, "an empty queue")
+
+
+def assert_true(db: Connection, corpus: str, documents: Mapping[str, str], **options: Any) -> None:
+    """Assert that the corpus is what these documents make undisturbed, and that every invariant holds."""
+    fresh = new_corpus(db, **options)
+    for key in sorted(documents):
+        put(db, fresh, key, documents[key])
+    settle(db, fresh)
+    wanted, got = sections(db, fresh), sections(db, corpus)
+    for section in wanted:
+        if got[section] != wanted[section]:
+            assert lines(db, corpus, section) == lines(db, fresh, section), section
+    assert value(db, "SELECT graphrag.fingerprint(%s)", corpus) == value(db, "SELECT graphrag.fingerprint(%s)", fresh)
+    assert broken(db, corpus) == []
+    assert broken(db, fresh) == []
+    db.execute("SELECT graphrag.drop_corpus(%s)", [fresh])
+
+
+def lines(db: Connection, corpus: str, section: str) -> list[str]:
+    """The rows of a section."""
+    return [line for (line,) in rows(db, "SELECT line FROM graphrag._canonical(%s, %s)", corpus, section)]

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pg_graphrag.embedding.threads import load_numpy
 
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale
 
+# One BLAS thread, as in the server, whichever test module imports numpy first: several workers share the processors.
+load_numpy()
 _numbers = itertools.count(1)
 
 

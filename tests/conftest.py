@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
+import pg_graphrag.numeric  # noqa: F401
 import pytest
-from pg_graphrag.embedding.threads import load_numpy
 
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale
 
-# One BLAS thread, as in the server, whichever test module imports numpy first: several workers share the processors.
-load_numpy()
 _numbers = itertools.count(1)
 
 

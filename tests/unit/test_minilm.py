@@ -14,9 +14,9 @@ import pytest
 from pg_graphrag.embedding import Embedder, local_embedder
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.embedding.minilm import MiniLM
-from pg_graphrag.embedding.threads import signals_blocked
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.paths import MODELS
+from pg_graphrag.signals import signals_blocked
 from tokenizers import Tokenizer
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
+import pg_graphrag.numeric  # noqa: F401
 import pytest
 
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale

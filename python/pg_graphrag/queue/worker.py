@@ -99,8 +99,11 @@ def _restore(db: Database, settings: dict[str, str]) -> None:
 
 def _resign(db: Database, worker: int) -> None:
     db.query(
-        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'"
-        " AND l.pid = pg_catalog.pg_backend_pid() AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = 2",
+        # Not twice, which would be a WARNING. The user's search_path holds again.
+        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
+        " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
+        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"
+        " AND l.objsubid OPERATOR(pg_catalog.=) 2",
         ["int4", "int4"],
         [WORKER_LOCK, worker],
     )

@@ -86,6 +86,15 @@ def assert_true(db: Connection, corpus: str, documents: Mapping[str, str], **opt
     db.execute("SELECT graphrag.drop_corpus(%s)", [fresh])
 
 
+def anew(db: Connection, corpus: str, documents: Mapping[str, str]) -> None:
+    """Delete all documents, then insert them in the opposite order."""
+    db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+    settle(db, corpus)
+    for key in sorted(documents, reverse=True):
+        put(db, corpus, key, documents[key])
+    settle(db, corpus)
+
+
 def lines(db: Connection, corpus: str, section: str) -> list[str]:
     """The rows of a section."""
     return [line for (line,) in rows(db, "SELECT line FROM graphrag._canonical(%s, %s)", corpus, section)]

@@ -16,10 +16,10 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.endpoint import Endpoint
-from tests.property.graphs import NAMES, VERBS, assert_true, broken, extraction, settle
+from tests.property.graphs import NAMES, VERBS, anew, assert_true, broken, extraction, sections, settle
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.ingest import delete, new_corpus, put, wait_for, worker
 from tests.sql.llm import provider
@@ -29,6 +29,21 @@ HISTORIES = int(os.environ.get("GRAPHRAG_HISTORIES", "0"))
 sentences = st.builds("{} {} {}.".format, st.sampled_from(NAMES), st.sampled_from(VERBS), st.sampled_from(NAMES))
 texts = st.lists(sentences, min_size=1, max_size=4).map(" ".join)
 some_keys = st.sampled_from("abcdefgh")
+some_names = st.sampled_from([*NAMES, "Countess King", "Somerset"])
+# What a person may do, and why it may be refused: no such entity, with itself, twice, deleted before.
+CURATIONS = (
+    "create_entity(%(one)s, %(corpus)s, 'county', %(said)s)",
+    "edit_entity(%(one)s, %(corpus)s, description => %(said)s)",
+    "rename_entity(%(one)s, %(other)s, %(corpus)s)",
+    "merge_entities(ARRAY[%(one)s], %(other)s, %(corpus)s)",
+    "delete_entity(%(one)s, %(corpus)s)",
+    "create_relationship(%(one)s, %(other)s, %(corpus)s, '{said}', %(said)s)",
+    "edit_relationship(%(one)s, %(other)s, %(corpus)s, weight => 2.5)",
+    "delete_relationship(%(one)s, %(other)s, %(corpus)s)",
+    "insert_graph(%(corpus)s, jsonb_build_object('relationships', jsonb_build_array("
+    "jsonb_build_object('source', %(one)s::text, 'target', %(other)s::text, 'description', %(said)s::text))))",
+)
+REFUSED = ("42704", "22023", "23505", "55000")
 
 
 class World:
@@ -64,7 +79,7 @@ def world(runtime: Runtime) -> Iterator[World]:
 
 
 class History(RuleBasedStateMachine):
-    """Documents come, change and go; workers come, and die."""
+    """Documents come, change and go, and people curate what they say; workers come, and die."""
 
     world: World
 
@@ -75,6 +90,7 @@ class History(RuleBasedStateMachine):
         if llm:
             self.options |= {"extractor": "llm", "llm": {"roles": {"extract": {"provider": name, "model": "model-1"}}}}
         self.documents: dict[str, str] = {}
+        self.curations: list[int] = []
         self.corpus = new_corpus(self.world.db, **self.options)
 
     @rule(changes=st.dictionaries(some_keys, texts, min_size=1, max_size=4), whole=st.booleans())
@@ -124,10 +140,26 @@ class History(RuleBasedStateMachine):
     def optimize(self) -> None:
         self.world.db.execute("SELECT graphrag.optimize(%s)", [self.corpus])
 
-    @rule()
-    def look(self) -> None:
-        """Invariants hold in every snapshot, also while work waits."""
-        assert broken(self.world.db, self.corpus) == []
+    @rule(what=st.sampled_from(CURATIONS), one=some_names, other=some_names, said=sentences)
+    def curate(self, what: str, one: str, other: str, said: str) -> None:
+        given = {"corpus": self.corpus, "one": one, "other": other, "said": said}
+        try:
+            ((number,),) = self.world.db.execute(f"SELECT graphrag.{what}".encode(), given).fetchall()
+            self.curations.append(number)
+        except psycopg.Error as error:
+            assert error.sqlstate in REFUSED, error
+
+    @rule(place=st.integers(0, 20))
+    def undo(self, place: int) -> None:
+        if self.curations:
+            number = self.curations.pop(place % len(self.curations))
+            self.world.db.execute("SELECT graphrag.undo_curation(%s)", [number])
+
+    @invariant()
+    def every_snapshot_is_true(self) -> None:
+        """Invariants hold after every committed transaction, also while work waits: the AGE graph is what the tables are."""
+        if hasattr(self, "corpus"):
+            assert broken(self.world.db, self.corpus) == []
 
     @rule(delay=st.floats(0, 0.4), how=st.sampled_from(["terminate", "terminate", "kill"]))
     def kill_a_worker(self, delay: float, how: str) -> None:
@@ -146,6 +178,13 @@ class History(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "corpus"):
             settle(self.world.db, self.corpus)
+            if self.curations:
+                # They mean the same to documents that come after them as to those that were there before.
+                before = sections(self.world.db, self.corpus)
+                anew(self.world.db, self.corpus, self.documents)
+                assert sections(self.world.db, self.corpus) == before
+                for number in self.curations:
+                    self.world.db.execute("SELECT graphrag.undo_curation(%s)", [number])
             assert_true(self.world.db, self.corpus, self.documents, **self.options)
             self.world.db.execute("SELECT graphrag.drop_corpus(%s)", [self.corpus])
 

@@ -19,7 +19,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.endpoint import Endpoint
-from tests.property.graphs import NAMES, VERBS, anew, assert_true, broken, extraction, sections, settle
+from tests.property.graphs import (
+    CURATIONS,
+    NAMES,
+    VERBS,
+    anew,
+    assert_true,
+    broken,
+    curate,
+    extraction,
+    sections,
+    settle,
+    undo_all,
+)
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.ingest import delete, new_corpus, put, wait_for, worker
 from tests.sql.llm import provider
@@ -30,20 +42,6 @@ sentences = st.builds("{} {} {}.".format, st.sampled_from(NAMES), st.sampled_fro
 texts = st.lists(sentences, min_size=1, max_size=4).map(" ".join)
 some_keys = st.sampled_from("abcdefgh")
 some_names = st.sampled_from([*NAMES, "Countess King", "Somerset"])
-# What a person may do, and why it may be refused: no such entity, with itself, twice, deleted before.
-CURATIONS = (
-    "create_entity(%(one)s, %(corpus)s, 'county', %(said)s)",
-    "edit_entity(%(one)s, %(corpus)s, description => %(said)s)",
-    "rename_entity(%(one)s, %(other)s, %(corpus)s)",
-    "merge_entities(ARRAY[%(one)s], %(other)s, %(corpus)s)",
-    "delete_entity(%(one)s, %(corpus)s)",
-    "create_relationship(%(one)s, %(other)s, %(corpus)s, '{said}', %(said)s)",
-    "edit_relationship(%(one)s, %(other)s, %(corpus)s, weight => 2.5)",
-    "delete_relationship(%(one)s, %(other)s, %(corpus)s)",
-    "insert_graph(%(corpus)s, jsonb_build_object('relationships', jsonb_build_array("
-    "jsonb_build_object('source', %(one)s::text, 'target', %(other)s::text, 'description', %(said)s::text))))",
-)
-REFUSED = ("42704", "22023", "23505", "55000")
 
 
 class World:
@@ -142,12 +140,8 @@ class History(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(CURATIONS), one=some_names, other=some_names, said=sentences)
     def curate(self, what: str, one: str, other: str, said: str) -> None:
-        given = {"corpus": self.corpus, "one": one, "other": other, "said": said}
-        try:
-            ((number,),) = self.world.db.execute(f"SELECT graphrag.{what}".encode(), given).fetchall()
+        if (number := curate(self.world.db, self.corpus, what, one, other, said)) is not None:
             self.curations.append(number)
-        except psycopg.Error as error:
-            assert error.sqlstate in REFUSED, error
 
     @rule(place=st.integers(0, 20))
     def undo(self, place: int) -> None:
@@ -169,11 +163,22 @@ class History(RuleBasedStateMachine):
             self.world.db.execute("SELECT pg_terminate_backend(%s)", [one.pid])
             one.finish()
             return
-        with suppress(ProcessLookupError):
+        try:
             os.kill(one.pid, signal.SIGKILL)  # the server ends all sessions and recovers
+        except ProcessLookupError:
+            one.finish()
+            return
+        wait_for(self.ended, "the end of all sessions")
         one.finish()
         self.world.db.close()
         self.world.connect()
+
+    def ended(self) -> bool:
+        try:
+            self.world.db.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return True
+        return False
 
     def teardown(self) -> None:
         if hasattr(self, "corpus"):
@@ -183,8 +188,7 @@ class History(RuleBasedStateMachine):
                 before = sections(self.world.db, self.corpus)
                 anew(self.world.db, self.corpus, self.documents)
                 assert sections(self.world.db, self.corpus) == before
-                for number in self.curations:
-                    self.world.db.execute("SELECT graphrag.undo_curation(%s)", [number])
+                undo_all(self.world.db, self.corpus)
             assert_true(self.world.db, self.corpus, self.documents, **self.options)
             self.world.db.execute("SELECT graphrag.drop_corpus(%s)", [self.corpus])
 

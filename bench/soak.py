@@ -4,9 +4,10 @@
     PYTHONPATH=python:. python bench/soak.py --crashes 50
 
 On a throwaway cluster of its own. Users insert, update and delete documents of their own, several in a transaction, some
-rolled back; one curates the graph, and undoes that; workers index; readers search, and let graphrag.check() look at one snapshot after another. A crash is a SIGKILL
-of a worker's session (which the server answers by ending all sessions and recovering) or of the whole server. At the end
-every user's last committed word must stand, and the fingerprint must be that of a fresh corpus with these documents.
+rolled back; one curates the graph, and undoes that; workers index; readers search, and let graphrag.check() look at one
+snapshot after another. A crash is a SIGKILL of a worker's session (which the server answers by ending all sessions and
+recovering) or of the whole server. At the end every user's last committed word must stand, and the fingerprint must be that
+of a fresh corpus with these documents.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def run(soak: Soak, given: argparse.Namespace) -> dict[str, str]:
     chance = random.Random(given.seed)
     if given.crashes:
         for number in range(given.crashes):
-            time.sleep(chance.uniform(0.5, 6))
+            time.sleep(chance.uniform(0.5, 10))
             crash(soak, chance)
             print(f"crash {number + 1}, {dict(soak.seen)}", file=sys.stderr, flush=True)
     else:
@@ -248,6 +248,7 @@ def main() -> None:
             documents = run(soak, given)
             seconds = time.perf_counter() - began
             with soak.connect() as db:
+                ((written,),) = db.execute("SELECT last_value FROM graphrag.chunks_id_seq").fetchall()
                 undo_all(db, soak.corpus)
                 settle(db, soak.corpus)
                 there = dict(
@@ -258,7 +259,8 @@ def main() -> None:
                 assert there == documents, "a committed change is lost"
                 assert_true(db, soak.corpus, documents, **soak.options)
             deadlocks = cluster.log.count("deadlock detected")
-            print(f"{seconds:.0f} s; {', '.join(f'{count} {what}' for what, count in sorted(soak.seen.items()))}")
+            seen = ", ".join(f"{count} {what}" for what, count in sorted(soak.seen.items()))
+            print(f"{seconds:.0f} s; {written} versions of documents indexed; {seen}")
             print(f"transactions of users: {times(soak.waits)}; searches: {times(soak.searches)}")
             print(f"{deadlocks} deadlocks in the server's log; {len(soak.errors)} errors")
             print(f"{len(documents)} documents remain; fingerprint and invariants as of a fresh corpus")

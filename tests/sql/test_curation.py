@@ -29,6 +29,7 @@ from tests.sql.ingest import (
     value,
     wait_for_lock,
     work,
+    worker,
 )
 from tests.sql.llm import provider
 
@@ -508,6 +509,27 @@ def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus
     assert entity(module_db, corpus, "ada lovelace") is None
     found = entity(module_db, corpus, "enigma 2")
     assert found is not None and found["name"] == "Enigma 2"
+
+
+def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
+    module_db: Database, corpus: str
+) -> None:
+    put_all(module_db, corpus, MORE)
+    work(module_db)
+    with psycopg.connect(module_db.url) as holder:
+        holder.execute("LOCK TABLE graphrag.chunk_windows IN SHARE MODE")
+        put(module_db, corpus, "lady", "Lady Lovelace left Turin.")
+        # It has taken away the mentions of what the document was, and not yet come to the merge.
+        busy = worker(module_db.url)
+        wait_for_lock(module_db, busy.pid)
+        call = f"SELECT graphrag.merge_entities('{{Lady Lovelace}}', 'Ada Lovelace', {corpus!r})"
+        curator = Background(module_db.url, call)
+        wait_for_lock(module_db, curator.pid)
+        holder.rollback()
+        assert (busy.finish(), curator.finish()) == (None, None)
+    found = entity(module_db, corpus, "ada lovelace")
+    assert found is not None and relationship(module_db, corpus, "ada lovelace", "turin")
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def test_only_the_owner_curates(module_db: Database, corpus: str) -> None:

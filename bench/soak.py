@@ -4,9 +4,10 @@
     PYTHONPATH=python:. python bench/soak.py --crashes 50
 
 On a throwaway cluster of its own. Users insert, update and delete documents of their own, several in a transaction, some
-rolled back; workers index; readers search, and let graphrag.check() look at one snapshot after another. A crash is a SIGKILL
-of a worker's session (which the server answers by ending all sessions and recovering) or of the whole server. At the end
-every user's last committed word must stand, and the fingerprint must be that of a fresh corpus with these documents.
+rolled back; one curates the graph, and undoes that; workers index; readers search, and let graphrag.check() look at one
+snapshot after another. A crash is a SIGKILL of a worker's session (which the server answers by ending all sessions and
+recovering) or of the whole server. At the end every user's last committed word must stand, and the fingerprint must be that
+of a fresh corpus with these documents.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import psycopg
 
 from tests.endpoint import Endpoint
-from tests.property.graphs import NAMES, VERBS, assert_true, broken, extraction, settle
+from tests.property.graphs import CURATIONS, NAMES, VERBS, assert_true, broken, curate, extraction, settle, undo_all
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.ingest import delete, new_corpus, put
 from tests.sql.llm import provider
@@ -50,6 +51,7 @@ class Soak:
         self.searches: list[float] = []
         self.worker_pids: dict[int, int] = {}
         self.warm: dict[int, int] = {}
+        self.random = random.Random(0)
         with self.connect() as db:
             db.execute("CREATE EXTENSION pg_graphrag CASCADE")
             name = provider(db, endpoint)
@@ -109,6 +111,18 @@ class Soak:
         if found:
             self.errors.append(f"check: {found[:3]}")
         time.sleep(0.5)
+
+    def curate(self, db: Database, number: int) -> None:
+        if self.random.random() < 0.5:
+            in_force = "SELECT id FROM graphrag.curations WHERE undone_at IS NULL ORDER BY random() LIMIT 1"
+            for (made,) in db.execute(in_force).fetchall():
+                db.execute("SELECT graphrag.undo_curation(%s)", [made])
+                self.seen["curations undone"] += 1
+        else:
+            what, (one, other) = self.random.choice(CURATIONS), self.random.sample(NAMES, 2)
+            said = f"{one} {self.random.choice(VERBS)} {other}."
+            self.seen["curations"] += curate(db, self.corpus, what, one, other, said) is not None
+        time.sleep(0.2)
 
     def optimize(self, db: Database, number: int) -> None:
         db.execute("SELECT graphrag.optimize(%s)", [self.corpus])
@@ -185,14 +199,14 @@ def run(soak: Soak, given: argparse.Namespace) -> dict[str, str]:
     jobs: list[tuple[str, int, Any]] = [("user", user.number, user.step) for user in users]
     jobs += [("worker", number, soak.work) for number in range(given.workers)]
     jobs += [("reader", number, soak.search) for number in range(2)]
-    jobs += [("check", 0, soak.check), ("optimize", 0, soak.optimize)]
+    jobs += [("check", 0, soak.check), ("optimize", 0, soak.optimize), ("curator", 0, soak.curate)]
     threads = [threading.Thread(target=soak.forever, args=job, daemon=True) for job in jobs]
     for thread in threads:
         thread.start()
     chance = random.Random(given.seed)
     if given.crashes:
         for number in range(given.crashes):
-            time.sleep(chance.uniform(0.5, 6))
+            time.sleep(chance.uniform(0.5, 10))
             crash(soak, chance)
             print(f"crash {number + 1}, {dict(soak.seen)}", file=sys.stderr, flush=True)
     else:
@@ -234,6 +248,8 @@ def main() -> None:
             documents = run(soak, given)
             seconds = time.perf_counter() - began
             with soak.connect() as db:
+                ((written,),) = db.execute("SELECT last_value FROM graphrag.chunks_id_seq").fetchall()
+                undo_all(db, soak.corpus)
                 settle(db, soak.corpus)
                 there = dict(
                     db.execute(
@@ -243,7 +259,8 @@ def main() -> None:
                 assert there == documents, "a committed change is lost"
                 assert_true(db, soak.corpus, documents, **soak.options)
             deadlocks = cluster.log.count("deadlock detected")
-            print(f"{seconds:.0f} s; {', '.join(f'{count} {what}' for what, count in sorted(soak.seen.items()))}")
+            seen = ", ".join(f"{count} {what}" for what, count in sorted(soak.seen.items()))
+            print(f"{seconds:.0f} s; {written} versions of documents indexed; {seen}")
             print(f"transactions of users: {times(soak.waits)}; searches: {times(soak.searches)}")
             print(f"{deadlocks} deadlocks in the server's log; {len(soak.errors)} errors")
             print(f"{len(documents)} documents remain; fingerprint and invariants as of a fresh corpus")

@@ -24,6 +24,20 @@ NAMES = (
     "Ａｄａ Lovelace",
     "Bletchley Park",
 )
+# What a person may do, and why it may be refused: no such entity, with itself, twice, deleted before.
+CURATIONS = (
+    "create_entity(%(one)s, %(corpus)s, 'county', %(said)s)",
+    "edit_entity(%(one)s, %(corpus)s, description => %(said)s)",
+    "rename_entity(%(one)s, %(other)s, %(corpus)s)",
+    "merge_entities(ARRAY[%(one)s], %(other)s, %(corpus)s)",
+    "delete_entity(%(one)s, %(corpus)s)",
+    "create_relationship(%(one)s, %(other)s, %(corpus)s, '{said}', %(said)s)",
+    "edit_relationship(%(one)s, %(other)s, %(corpus)s, weight => 2.5)",
+    "delete_relationship(%(one)s, %(other)s, %(corpus)s)",
+    "insert_graph(%(corpus)s, jsonb_build_object('relationships', jsonb_build_array("
+    "jsonb_build_object('source', %(one)s::text, 'target', %(other)s::text, 'description', %(said)s::text))))",
+)
+REFUSED = ("42704", "22023", "23505", "55000")
 VERBS = ("met", "wrote to", "left", "admired")
 
 
@@ -84,6 +98,38 @@ def assert_true(db: Connection, corpus: str, documents: Mapping[str, str], **opt
     assert broken(db, corpus) == []
     assert broken(db, fresh) == []
     db.execute("SELECT graphrag.drop_corpus(%s)", [fresh])
+
+
+def anew(db: Connection, corpus: str, documents: Mapping[str, str]) -> None:
+    """Delete all documents, then insert them in the opposite order."""
+    db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+    settle(db, corpus)
+    for key in sorted(documents, reverse=True):
+        put(db, corpus, key, documents[key])
+    settle(db, corpus)
+
+
+def curate(db: Connection, corpus: str, what: str, one: str, other: str, said: str) -> int | None:
+    """Do one of `CURATIONS`; return its number, or None where it was refused."""
+    given = {"corpus": corpus, "one": one, "other": other, "said": said}
+    try:
+        ((number,),) = db.execute(f"SELECT graphrag.{what}".encode(), given).fetchall()
+    except psycopg.Error as error:
+        if error.sqlstate not in REFUSED:
+            raise
+        return None
+    return int(number)
+
+
+def undo_all(db: Connection, corpus: str) -> None:
+    """Undo the curations in force, the first ones first."""
+    for (number,) in rows(
+        db,
+        "SELECT x.id FROM graphrag.curations x JOIN graphrag.corpora c ON c.id = x.corpus_id"
+        " WHERE c.name = %s AND x.undone_at IS NULL ORDER BY x.id",
+        corpus,
+    ):
+        db.execute("SELECT graphrag.undo_curation(%s)", [number])
 
 
 def lines(db: Connection, corpus: str, section: str) -> list[str]:

@@ -16,10 +16,22 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.endpoint import Endpoint
-from tests.property.graphs import NAMES, VERBS, assert_true, broken, extraction, settle
+from tests.property.graphs import (
+    CURATIONS,
+    NAMES,
+    VERBS,
+    anew,
+    assert_true,
+    broken,
+    curate,
+    extraction,
+    sections,
+    settle,
+    undo_all,
+)
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.ingest import delete, new_corpus, put, wait_for, worker
 from tests.sql.llm import provider
@@ -29,6 +41,7 @@ HISTORIES = int(os.environ.get("GRAPHRAG_HISTORIES", "0"))
 sentences = st.builds("{} {} {}.".format, st.sampled_from(NAMES), st.sampled_from(VERBS), st.sampled_from(NAMES))
 texts = st.lists(sentences, min_size=1, max_size=4).map(" ".join)
 some_keys = st.sampled_from("abcdefgh")
+some_names = st.sampled_from([*NAMES, "Countess King", "Somerset"])
 
 
 class World:
@@ -64,7 +77,7 @@ def world(runtime: Runtime) -> Iterator[World]:
 
 
 class History(RuleBasedStateMachine):
-    """Documents come, change and go; workers come, and die."""
+    """Documents come, change and go, and people curate what they say; workers come, and die."""
 
     world: World
 
@@ -75,6 +88,7 @@ class History(RuleBasedStateMachine):
         if llm:
             self.options |= {"extractor": "llm", "llm": {"roles": {"extract": {"provider": name, "model": "model-1"}}}}
         self.documents: dict[str, str] = {}
+        self.curations: list[int] = []
         self.corpus = new_corpus(self.world.db, **self.options)
 
     @rule(changes=st.dictionaries(some_keys, texts, min_size=1, max_size=4), whole=st.booleans())
@@ -124,10 +138,22 @@ class History(RuleBasedStateMachine):
     def optimize(self) -> None:
         self.world.db.execute("SELECT graphrag.optimize(%s)", [self.corpus])
 
-    @rule()
-    def look(self) -> None:
-        """Invariants hold in every snapshot, also while work waits."""
-        assert broken(self.world.db, self.corpus) == []
+    @rule(what=st.sampled_from(CURATIONS), one=some_names, other=some_names, said=sentences)
+    def curate(self, what: str, one: str, other: str, said: str) -> None:
+        if (number := curate(self.world.db, self.corpus, what, one, other, said)) is not None:
+            self.curations.append(number)
+
+    @rule(place=st.integers(0, 20))
+    def undo(self, place: int) -> None:
+        if self.curations:
+            number = self.curations.pop(place % len(self.curations))
+            self.world.db.execute("SELECT graphrag.undo_curation(%s)", [number])
+
+    @invariant()
+    def every_snapshot_is_true(self) -> None:
+        """Invariants hold after every committed transaction, also while work waits: the AGE graph is what the tables are."""
+        if hasattr(self, "corpus"):
+            assert broken(self.world.db, self.corpus) == []
 
     @rule(delay=st.floats(0, 0.4), how=st.sampled_from(["terminate", "terminate", "kill"]))
     def kill_a_worker(self, delay: float, how: str) -> None:
@@ -137,15 +163,32 @@ class History(RuleBasedStateMachine):
             self.world.db.execute("SELECT pg_terminate_backend(%s)", [one.pid])
             one.finish()
             return
-        with suppress(ProcessLookupError):
+        try:
             os.kill(one.pid, signal.SIGKILL)  # the server ends all sessions and recovers
+        except ProcessLookupError:
+            one.finish()
+            return
+        wait_for(self.ended, "the end of all sessions")
         one.finish()
         self.world.db.close()
         self.world.connect()
 
+    def ended(self) -> bool:
+        try:
+            self.world.db.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return True
+        return False
+
     def teardown(self) -> None:
         if hasattr(self, "corpus"):
             settle(self.world.db, self.corpus)
+            if self.curations:
+                # They mean the same to documents that come after them as to those that were there before.
+                before = sections(self.world.db, self.corpus)
+                anew(self.world.db, self.corpus, self.documents)
+                assert sections(self.world.db, self.corpus) == before
+                undo_all(self.world.db, self.corpus)
             assert_true(self.world.db, self.corpus, self.documents, **self.options)
             self.world.db.execute("SELECT graphrag.drop_corpus(%s)", [self.corpus])
 

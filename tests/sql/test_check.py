@@ -172,6 +172,19 @@ def test_rebuild_graph_mends_a_damaged_projection(module_db: Database, corpus: s
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
 
 
+def test_rebuild_graph_mends_whatever_check_names_of_the_graph(module_db: Database, corpus: str) -> None:
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    for damage, wanted in DAMAGES.items():
+        if not wanted.startswith(("the graph is", "the corpus has its graph")):
+            continue
+        module_db.execute(damage.replace(":c", str(number)).encode())
+        assert {one for one, _, _ in violated(module_db, corpus)} & {wanted, f"{wanted} what the tables are"}, damage
+        module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
+        assert violated(module_db, corpus) == [], damage
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+
+
 def test_many_violations_are_cut_short(module_db: Database, corpus: str) -> None:
     with module_db.transaction(force_rollback=True):
         module_db.execute(

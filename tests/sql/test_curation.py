@@ -29,6 +29,7 @@ from tests.sql.ingest import (
     value,
     wait_for_lock,
     work,
+    worker,
 )
 from tests.sql.llm import provider
 
@@ -309,6 +310,92 @@ def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Dat
     assert search(module_db, "Lady Lovelace", corpus, "hybrid")
 
 
+@pytest.fixture(params=["filter", "row-level security"])
+def partly(module_db: Database, corpus: str, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """A curated corpus of which only documents marked open are seen: by a filter, or by a policy."""
+    for key, text in MORE.items():
+        put(module_db, corpus, key, text, metadata={"open": key == "lady"})
+    work(module_db)
+    curate(module_db, corpus, "merge_entities", ["Lady Lovelace"], "Ada Lovelace")
+    curate(module_db, corpus, "rename_entity", "Ada Lovelace", "Augusta King")
+    curate(module_db, corpus, "edit_entity", "Augusta King", type="countess", description="Wife of William King.")
+    given = {"corpus": corpus, "filter": Jsonb({"open": True}) if request.param == "filter" else None}
+    if given["filter"] is not None:
+        yield given
+        return
+    module_db.execute("CREATE ROLE partial IN ROLE graphrag_reader")
+    module_db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+    module_db.execute("CREATE POLICY open ON graphrag.documents FOR SELECT USING ((metadata ->> 'open')::boolean)")
+    try:
+        yield given
+    finally:
+        module_db.execute("RESET ROLE")
+        module_db.execute("DROP POLICY open ON graphrag.documents")
+        module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
+        module_db.execute("DROP ROLE partial")
+
+
+def test_who_sees_some_documents_sees_what_people_say_of_what_these_mention(
+    module_db: Database, partly: dict[str, Any]
+) -> None:
+    corpus = partly["corpus"]
+    graph = {
+        "entities": [{"name": "Ockham Park", "description": "A house nobody mentions."}],
+        "relationships": [
+            {
+                "source": "Augusta King",
+                "target": "Turin",
+                "keywords": "travel",
+                "description": "A journey.",
+                "weight": 5,
+            }
+        ],
+    }
+    module_db.execute("SELECT graphrag.insert_graph(%s, %s)", [corpus, Jsonb(graph)])
+    curate(module_db, corpus, "edit_relationship", "Augusta King", "London", keywords=["visiting", "capital"], weight=7)
+    curate(module_db, corpus, "create_relationship", "Turin", "Analytical Engine", description="A lecture.")
+    if partly["filter"] is None:
+        module_db.execute("SET ROLE partial")
+
+    def entities(text: str) -> Any:
+        found = "SELECT name, type, description FROM graphrag.search_entities(%s, %s, 3, %s)"
+        return rows(module_db, found, text, corpus, partly["filter"])
+
+    def relationships(text: str) -> Any:
+        found = "SELECT ARRAY[source, target], keywords, weight, description FROM graphrag.search_relationships(%s, %s, 3, %s)"
+        return [({*ends}, *rest) for ends, *rest in rows(module_db, found, text, corpus, partly["filter"])]
+
+    assert entities("Lady Lovelace")[0] == ("Augusta King", "countess", "Wife of William King.")
+    assert entities("the wife of William King")[0][0] == "Augusta King"
+    assert "Ockham Park" not in [name for name, _, _ in entities("a house nobody mentions")]
+    told = [({end.lower() for end in ends}, *rest) for ends, *rest in relationships("visiting the capital")]
+    assert ({"augusta king", "london"}, ["capital", "visiting"], 7) in [one[:3] for one in told]
+    assert "A lecture." not in [one[3] for one in relationships("a lecture")]
+    (journey,) = [one for one in relationships("a journey") if "turin" in {end.lower() for end in one[0]}]
+    assert journey[1] == ["travel"] and journey[2] > 5 and "A journey." in journey[3]
+    if partly["filter"] is None:
+        assert rows(
+            module_db,
+            "SELECT name, type, description FROM graphrag.graph_nodes WHERE corpus = %s AND type = 'countess'",
+            corpus,
+        ) == [("Augusta King", "countess", "Wife of William King.")]
+        assert rows(
+            module_db,
+            "SELECT keywords, weight FROM graphrag.graph_edges WHERE corpus = %s AND 'London' IN (source, target)"
+            " AND 'Augusta King' IN (source, target)",
+            corpus,
+        ) == [("capital, visiting", 7.0)]
+        assert rows(
+            module_db,
+            "SELECT keywords, weight > 5 FROM graphrag.graph_edges WHERE corpus = %s AND 'Turin' IN (source, target)"
+            " AND 'Augusta King' IN (source, target)",
+            corpus,
+        ) == [("travel", True)]
+        assert ("Augusta King",) not in rows(
+            module_db, "SELECT name FROM graphrag.neighbors('Analytical Engine', %s)", corpus
+        )
+
+
 def test_a_graph_made_elsewhere_joins_what_documents_say_and_goes_as_it_came(module_db: Database, corpus: str) -> None:
     put_all(module_db, corpus, STORIES)
     work(module_db)
@@ -422,6 +509,27 @@ def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus
     assert entity(module_db, corpus, "ada lovelace") is None
     found = entity(module_db, corpus, "enigma 2")
     assert found is not None and found["name"] == "Enigma 2"
+
+
+def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
+    module_db: Database, corpus: str
+) -> None:
+    put_all(module_db, corpus, MORE)
+    work(module_db)
+    with psycopg.connect(module_db.url) as holder:
+        holder.execute("LOCK TABLE graphrag.chunk_windows IN SHARE MODE")
+        put(module_db, corpus, "lady", "Lady Lovelace left Turin.")
+        # It has taken away the mentions of what the document was, and not yet come to the merge.
+        busy = worker(module_db.url)
+        wait_for_lock(module_db, busy.pid)
+        call = f"SELECT graphrag.merge_entities('{{Lady Lovelace}}', 'Ada Lovelace', {corpus!r})"
+        curator = Background(module_db.url, call)
+        wait_for_lock(module_db, curator.pid)
+        holder.rollback()
+        assert (busy.finish(), curator.finish()) == (None, None)
+    found = entity(module_db, corpus, "ada lovelace")
+    assert found is not None and relationship(module_db, corpus, "ada lovelace", "turin")
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def test_only_the_owner_curates(module_db: Database, corpus: str) -> None:

@@ -30,8 +30,11 @@ class Storage:
         self._vectors: dict[str, Any] = {}
 
     def lock(self) -> None:
-        """Wait for merges and curations of the corpus that are under way, and keep others out until the transaction ends."""
-        lock_spaces(self._db, self.corpus.id, shared=True)
+        """Wait for writers and curations of the corpus that are under way, and keep others out until the transaction ends.
+
+        Not shared: a writer deletes mentions before it waits for the corpus, and a curation moves mentions after.
+        """
+        lock_spaces(self._db, self.corpus.id, shared=False)
         self.active: Space = ensure_storage(self._db, self.corpus)
         self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
         self.spaces = spaces(self._db, self.corpus.id)

@@ -11,6 +11,7 @@ SELECT e.id, m.matched
            AND (c.own OR c.effect = 'fragment')
          GROUP BY c.entity_key) m
   JOIN graphrag.entities e ON e.corpus_id = $1 AND e.key = m.entity_key
+ WHERE {visible}
  ORDER BY m.matched DESC, e.key
  LIMIT $4
 """
@@ -25,23 +26,28 @@ SELECT r.id, m.matched
   JOIN graphrag.entities s ON s.corpus_id = $1 AND s.key = m.entity_key
   JOIN graphrag.entities t ON t.corpus_id = $1 AND t.key = m.other_entity_key
   JOIN graphrag.relationships r ON r.low_id = least(s.id, t.id) AND r.high_id = greatest(s.id, t.id)
+ WHERE {visible}
  ORDER BY m.matched DESC, s.key, t.key
  LIMIT $4
 """
 
 
+_VISIBLY = "EXISTS (SELECT FROM graphrag.{what}_mentions v WHERE v.{what}_id = {id} AND v.document_id = ANY ($5))"
+
+
 def matching(query: Query, what: str, text: str, limit: int) -> dict[int, float]:
     """Return {entity or relationship id (`what`): share of the text's lexemes in what people said of it}, the best ones.
 
-    Nothing where only some documents are searched: what no document says is in none of them.
+    Where only some documents are searched, of what these mention: what people say belongs to no document.
     """
-    lexemes = list(query.lexemes(text)) if text and query.visible is None else []
+    lexemes = list(query.lexemes(text)) if text else []
     if not lexemes:
         return {}
     quoted = ("'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes)
+    sql = _ENTITIES if what == "entity" else _RELATIONSHIPS
     rows = query.db.query(
-        _ENTITIES if what == "entity" else _RELATIONSHIPS,
-        ["int4", "text", "text[]", "int4"],
-        [query.corpus.id, " | ".join(quoted), lexemes, limit],
+        sql.format(visible="true" if query.visible is None else _VISIBLY.format(what=what, id=f"{what[0]}.id")),
+        ["int4", "text", "text[]", "int4", "int8[]"],
+        [query.corpus.id, " | ".join(quoted), lexemes, limit, query.visible_ids],
     )
     return {row["id"]: row["matched"] / len(lexemes) for row in rows}

@@ -87,3 +87,20 @@ COMMENT ON COLUMN graphrag.curated.forward IS 'Whether the source is entity_key'
 COMMENT ON COLUMN graphrag.curated.own IS 'Whether the keys are still (earlier) names of the entities: edits and deletions of what was merged into another rest';
 COMMENT ON COLUMN graphrag.curated.value IS 'name, type, description; or keywords, description, weight, and source and target as written';
 COMMENT ON COLUMN graphrag.curated.tsv IS 'Lexemes of these, by which search finds what no document says; null: there are none';
+
+-- What edits in force say of an entity, or of the relationship of two: of several the last one, each value by itself. Null: nothing.
+-- For those who see not all documents, whose values are made anew; the merge has applied them to the others.
+CREATE FUNCTION graphrag._edits(corpus_id int, key text, other_key text DEFAULT NULL) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal)
+      FROM graphrag.curated AS c
+     CROSS JOIN LATERAL pg_catalog.jsonb_each(c.value) AS v
+     WHERE c.corpus_id = _edits.corpus_id
+       AND c.entity_key = least(_edits.key COLLATE "C", _edits.other_key COLLATE "C")
+       AND c.other_entity_key IS NOT DISTINCT FROM CASE WHEN _edits.other_key IS NOT NULL
+                                                        THEN greatest(_edits.key COLLATE "C", _edits.other_key COLLATE "C") END
+       AND c.effect = 'edit'
+       AND c.own
+    HAVING pg_catalog.count(*) > 0;
+END;

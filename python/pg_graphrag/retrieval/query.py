@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.answer.call import embed_texts
-from pg_graphrag.answer.understanding import Understanding, noun_phrases, understand
+from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, noun_phrases, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
@@ -27,8 +27,6 @@ MAX_KEYWORDS = 8
 # A question names few things, and asks for few kinds of them (MiniRAG, arXiv 2501.06713).
 MAX_ENTITIES = 5
 MAX_TYPES = 3
-# Phrases are taken from this much of a query; BM25 takes all of it.
-MAX_UNDERSTOOD = 4000
 
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256

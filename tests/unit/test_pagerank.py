@@ -110,4 +110,4 @@ def test_a_synonym_is_a_way_to_another_chunk() -> None:
     columns = [np.array(column) for column in zip(*[(1, 10, 1.0), (2, 11, 1.0)], strict=True)]
     for links, reached in ((None, False), ((np.array([1]), np.array([2]), np.array([0.9])), True)):
         _, mass, _ = walk(Graph.of(*columns, links), {1: 1.0}, {}, 0.5)
-        assert (mass[1] > 0) is reached
+        assert bool(mass[1] > 0) is reached

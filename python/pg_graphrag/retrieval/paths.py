@@ -201,18 +201,19 @@ class PathGraph:
         return np.nan_to_num(index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf))
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
-        """Name the path that brought a chunk: one whose relationship states it, else whose node has it, with most weight."""
+        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
         walks = self.walks(start)
         said = {"candidate": self.names[start]}
         if not len(walks.weights):
             return said | {"path": [self.names[start]], "weight": 1.0, "edges": []}
         carries = np.zeros(len(self.nodes) + 1, np.bool_)
         carries[self.node_chunks[0][self.node_chunks[1] == chunk]] = True
-        states = np.zeros(len(self.edges.ids) + 1, np.bool_)
-        states[self.edge_chunks[0][self.edge_chunks[1] == chunk]] = True
-        telling = states[walks.first] | states[walks.second]
+        telling = np.full(len(self.edges.ids) + 1, len(self.important) + 1)
+        stating = self.edge_chunks[0][self.edge_chunks[1] == chunk]
+        telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
+        told = np.minimum(telling[walks.first], telling[walks.second])
         carrying = carries[walks.middle] | carries[walks.end]
-        best = int(np.lexsort((-walks.weights, ~carrying, ~telling))[0])
+        best = int(np.lexsort((-walks.weights, ~carrying, told))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
         used = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
         path = {"path": [self.names[node] for node in nodes], "weight": float(walks.weights[best])}
@@ -224,9 +225,14 @@ class PathGraph:
             self.names[int(self.places(np.array([end]))[0])] for end in (self.edges.low[edge], self.edges.high[edge])
         )
         source, target = (low, high) if self.is_forward[edge] else (high, low)
-        rank = list(self.important).index(relationship) + 1
         score = round(self.important[relationship], 6)
+        rank = self._ranks[relationship]
         return {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        """The rank of each important relationship, from 1."""
+        return {relationship: rank for rank, relationship in enumerate(self.important, 1)}
 
 
 def rank(query: Query, limit: int) -> Ranking:

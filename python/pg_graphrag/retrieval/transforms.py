@@ -70,9 +70,9 @@ def _corrective(mode: Mode, widest: Mode) -> Mode:
     def retrieve(query: Query, depth: int) -> Fused:
         fused = mode(query, depth)
         first = fused.ids[ties.best(query, fused.ids, fused.scores, MAX_GRADED)]
-        if not len(first):
-            return fused
-        grades = _said(query, "relevance", {"question": query.text, "texts": _texts(query, first)})
+        # Nothing at all is as good as nothing relevant.
+        texts = _texts(query, first)
+        grades = _said(query, "relevance", {"question": query.text, "texts": texts}) if texts else []
         if grades is None:
             return fused
         note: dict[str, Any] = {"kind": "corrective", "grades": grades}

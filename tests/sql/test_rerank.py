@@ -74,7 +74,8 @@ def test_rows_that_are_not_returned_are_re_scored_too(module_db: Database, corpu
     )
     for query in queries:
         first = search(module_db, query, corpus, "bm25", top_k=1)[0]["source_key"]
-        wanted = max(STORIES, key=lambda name, asked=embed_one(query): float(asked @ embed_one(STORIES[name])))
+        scores = {name: float(embed_one(query) @ embed_one(text)) for name, text in STORIES.items()}
+        wanted = max(scores, key=scores.__getitem__)
         (found,) = search(module_db, query, corpus, "bm25", top_k=1, options={"rerank": True})
         assert found["source_key"] == wanted
         if wanted != first:

@@ -55,5 +55,6 @@ GRANT EXECUTE ON FUNCTION
     graphrag._model_stream(int, text, jsonb, boolean),
     graphrag._model_next(text),
     graphrag._embed(int, text[]),
+    graphrag._rerank(int, text, text[]),
     graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
 TO graphrag_reader;

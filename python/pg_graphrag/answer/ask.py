@@ -20,7 +20,7 @@ from pg_graphrag.server import Database, Rows
 MAX_RESPONSE_TYPE = 200
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 # Modes that use a question's keywords; the others look at its words alone.
-_UNDERSTOOD = ("local", "global", "hybrid", "mix")
+_UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr")
 
 
 @dataclass
@@ -139,13 +139,14 @@ def _prepare(
         # What a question means may lie in what went before: as the model restated it, else with the question before.
         before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
         asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
+    asked.record = True
     context = assemble(asked, mode_name, max_tokens)
     if understood is not None:
         context["understanding"] = understood.note()
     arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
     usage = _sum(understood.usage if understood else {}, {})
-    for embedding in asked.usage:
-        usage = _sum(usage, embedding)
+    for other in asked.usage:
+        usage = _sum(usage, other)
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 

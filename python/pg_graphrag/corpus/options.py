@@ -113,6 +113,17 @@ class Options:
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
 
+    def reranker(self) -> tuple[str, str]:
+        """Return (provider, model) of the cross-encoder; 55000 when the corpus has none. TEI serves one model: "" is enough."""
+        if not self.rerank.provider:
+            raise GraphRAGError(
+                "the corpus has no cross-encoder to rerank with",
+                sqlstate="55000",
+                hint="SELECT graphrag.set_provider(…, 'rerank', …), then graphrag.alter_corpus(…, "
+                '\'{"rerank": {"provider": …, "model": …}}\'); or leave out rerank.',
+            )
+        return self.rerank.provider, self.rerank.model or ""
+
     def providers(self) -> dict[str, str]:
         """Return the names of the providers that are referred to, each with an option that does."""
         named = {

@@ -86,7 +86,7 @@ def write_graph(path: Path) -> None:
 def onnx_embedder(path: Path, *, nopack: bool) -> Callable[[Sequence[str]], Any]:
     """Return embed(texts) by onnxruntime, batches of about 512 tokens of like length."""
     import numpy as np
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
     from pg_graphrag.paths import MODELS
     from tokenizers import Tokenizer
 

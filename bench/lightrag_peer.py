@@ -73,9 +73,9 @@ class Models:
         history_messages: list[dict[str, str]] | None = None,
         **_: Any,
     ) -> str:
-        messages = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        messages: Any = [{"role": "system", "content": system_prompt}] if system_prompt else []
         messages += [*(history_messages or []), {"role": "user", "content": prompt}]
-        made = await self._client.chat.completions.create(model="recorded", messages=messages)  # type: ignore[arg-type]
+        made = await self._client.chat.completions.create(model="recorded", messages=messages)
         return made.choices[0].message.content or ""
 
     async def embed(self, texts: list[str]) -> Any:

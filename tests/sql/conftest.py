@@ -6,8 +6,31 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
+from tests.sql import asking, llm
 from tests.sql.attach import APP, session
+
+
+@pytest.fixture
+def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
+    """An endpoint for models, which answers what the test's module says in REPLY."""
+    with Endpoint() as one:
+        one.reply(request.module.REPLY)
+        yield one
+
+
+@pytest.fixture
+def corpus(module_db: Database, endpoint: Endpoint) -> str:
+    """The stories, with the endpoint's model; modules about other documents have a corpus of their own."""
+    return asking.stories(module_db, endpoint)
+
+
+@pytest.fixture(scope="module")
+def models(module_db: Database) -> Database:
+    """The module's database, with the tests' doors to the gateway."""
+    llm.prepare(module_db)
+    return module_db
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -13,20 +12,9 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import ANSWER, as_reader, ask, asked_for, calls, is_keywords, lines, stories, stream
 from tests.sql.ingest import new_corpus, put, refused, rows, value, work
 
+REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 UNANSWERED = "The documents do not answer this question."
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(lines)
-        yield one
-
-
-@pytest.fixture
-def corpus(module_db: Database, endpoint: Endpoint) -> str:
-    return stories(module_db, endpoint)
 
 
 def answering(endpoint: Endpoint, answer: str) -> None:

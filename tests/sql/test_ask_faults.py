@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -13,6 +12,7 @@ from tests.runtime.cluster import Cluster, Database
 from tests.sql.asking import ANSWER, as_reader, ask, calls, is_keywords, lines, stories, stream, understand
 from tests.sql.ingest import refused, rows, search, value, wait_for
 
+REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 # misbehaviour: (SQLSTATE, what the message says)
 FAULTS = {
@@ -29,13 +29,6 @@ FAULTS = {
     "null_content": ("22000", "an empty answer"),
     "bad_request": ("22000", "refused the request"),
 }
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(lines)
-        yield one
 
 
 @pytest.fixture

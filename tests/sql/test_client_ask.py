@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -16,15 +15,9 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import ANSWER, KEYWORDS, calls, lines, stories
 from tests.sql.ingest import rows, wait_for
 
+REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello."}]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(lines)
-        yield one
 
 
 @pytest.fixture
@@ -68,7 +61,7 @@ def test_pieces_come_while_the_model_speaks_and_leaving_ends_it(
         pieces = rag.ask_stream(QUESTION)
         assert next(pieces) == "Ada"
         assert endpoint.in_flight == 1
-        pieces.close()  # type: ignore[attr-defined]
+        pieces.close()
         wait_for(lambda: endpoint.in_flight == 0, "the end of the request")
         assert rag.ask(QUESTION).answer == ANSWER
 

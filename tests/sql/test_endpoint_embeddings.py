@@ -32,12 +32,7 @@ from tests.sql.ingest import (
 )
 from tests.sql.llm import provider
 
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(json.dumps(SAID))
-        yield one
+REPLY = json.dumps(SAID)
 
 
 @pytest.fixture(autouse=True)

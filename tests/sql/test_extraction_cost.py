@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,7 @@ from tests.runtime.cluster import Database
 from tests.sql.extracting import NOTHING, chats, entities, extracted, knows, noted, relationships, text_of
 from tests.sql.ingest import STORIES, canonical, corpus_id, delete, long_text, put, put_all, rows, statuses, value, work
 
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(knows)
-        yield one
+REPLY = knows
 
 
 def chunks(db: Database, corpus: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.sql.extracting import (
 )
 from tests.sql.ingest import STORIES, canonical, corpus_id, long_text, put, put_all, rows, statuses, value, work
 
+REPLY = knows
 DOCUMENTS = {key: STORIES[key] for key in ("ada", "enigma", "hopper")}
 # The one that it happens to.
 BAD = about("Grace Hopper")
@@ -64,13 +64,6 @@ PERMANENT = {
     "forbidden": "answered 403: it does not accept the key",
     "model_not_found": 'answered 404: no such model ("m")',
 }
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(knows)
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -31,12 +31,7 @@ from tests.sql.ingest import (
     worker,
 )
 
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(knows)
-        yield one
+REPLY = knows
 
 
 @pytest.fixture(scope="module")

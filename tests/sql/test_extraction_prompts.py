@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +28,7 @@ from tests.sql.ingest import (
     work,
 )
 
+REPLY = knows
 CLAIM = {
     "subject": "Ada Lovelace",
     "object": "Charles Babbage",
@@ -39,13 +39,6 @@ CLAIM = {
     "description": "Ada Lovelace was admired by Charles Babbage.",
     "source_text": "Charles Babbage admired Ada Lovelace in London.",
 }
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(knows)
-        yield one
 
 
 def claiming(messages: Messages) -> str:

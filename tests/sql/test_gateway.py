@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,20 +13,9 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.ingest import Background, corpus_id, rows, value, wait_for
-from tests.sql.llm import ask, faults, messages, modelled, prepare, provider, work, work_statement
+from tests.sql.llm import ask, faults, messages, modelled, provider, work, work_statement
 
-
-@pytest.fixture(scope="module")
-def models(module_db: Database) -> Database:
-    prepare(module_db)
-    return module_db
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply('{"answer": 42}')
-        yield one
+REPLY = '{"answer": 42}'
 
 
 def corpus_of(db: Database, endpoint: Endpoint, llm: dict[str, Any] | None = None, **options: Any) -> str:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.ingest import rows, value
-from tests.sql.llm import ask, faults, messages, modelled, prepare, provider, work
+from tests.sql.llm import ask, faults, messages, modelled, provider, work
 
-
-@pytest.fixture(scope="module")
-def models(module_db: Database) -> Database:
-    prepare(module_db)
-    return module_db
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply('{"answer": 42}')
-        yield one
+REPLY = '{"answer": 42}'
 
 
 # misbehaviour: (class of fault, permanent, what the message says)

@@ -24,7 +24,7 @@ def chain(db: Any) -> Any:
 
 
 def neighbors(db: Any, name: str, hops: int = 1) -> list[tuple[Any, ...]]:
-    return db.execute("SELECT hop, name, path FROM graphrag.neighbors(%s, 'c', %s)", [name, hops]).fetchall()  # type: ignore[no-any-return]
+    return db.execute("SELECT hop, name, path FROM graphrag.neighbors(%s, 'c', %s)", [name, hops]).fetchall()
 
 
 def test_one_hop_gives_the_neighbours_strongest_first(chain: Any) -> None:

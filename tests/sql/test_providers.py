@@ -16,15 +16,9 @@ from tests.runtime.cluster import Cluster, Database
 from tests.sql.ingest import Background, refused, rows, value, wait_for
 from tests.sql.llm import ask, faults, messages, modelled, prepare, provider, work, work_statement
 
+REPLY = '{"answer": 42}'
 SET = "SELECT graphrag.set_provider(%s, %s, %s, %s, %s, %s)"
 URL = "http://127.0.0.1:1/v1"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply('{"answer": 42}')
-        yield one
 
 
 @pytest.fixture

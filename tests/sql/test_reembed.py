@@ -35,15 +35,9 @@ from tests.sql.ingest import (
 )
 from tests.sql.llm import provider
 
+REPLY = json.dumps(SAID)
 LOCAL = {"provider": "local"}
 WINDOW_COUNT = "SELECT count(*) FROM graphrag.window_vectors WHERE space_id = %s"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(json.dumps(SAID))
-        yield one
 
 
 @pytest.fixture(autouse=True)

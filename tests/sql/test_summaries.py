@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,6 +37,9 @@ def reply(messages: Messages) -> str:
     return json.dumps(found)
 
 
+REPLY = reply
+
+
 def note(number: int, words: int = 0) -> str:
     """A text of some 7 tokens more than `words`."""
     return f"Note {number:03} of Ada on the Engine.{' word' * words}"
@@ -49,13 +51,6 @@ def joined(*numbers: int) -> str:
 
 def sum_of(*numbers: int) -> str:
     return f"Sum of {len(numbers)}: {' + '.join(note(number)[:8] for number in numbers)}."
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(reply)
-        yield one
 
 
 def noting(db: Database, corpus: str, numbers: Any, words: int = 0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -13,19 +12,8 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import KEYWORDS, as_reader, asked_for, calls, lines, stories, understand, warnings
 from tests.sql.ingest import new_corpus, refused, search, value
 
+REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(lines)
-        yield one
-
-
-@pytest.fixture
-def corpus(module_db: Database, endpoint: Endpoint) -> str:
-    return stories(module_db, endpoint)
 
 
 def noted(found: list[dict[str, Any]]) -> Any:

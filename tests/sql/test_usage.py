@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,15 +13,9 @@ from tests.sql.asking import as_reader, ask, calls, is_keywords, lines, stories,
 from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
 from tests.sql.llm import provider
 
+REPLY = lines
 QUESTION = "What did Ada Lovelace write?"
 LOGGED = ("llm_cache", "llm_calls", "query_log")
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(lines)
-        yield one
 
 
 def one(db: Database, sql: str, *values: Any) -> dict[str, Any]:

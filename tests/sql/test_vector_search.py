@@ -135,7 +135,7 @@ def fill(db: Database, corpus: str, count: int) -> None:
 
 def hnsw_indexes(db: Database, corpus: str) -> list[tuple[str, int]]:
     """Name and file of the HNSW indexes of a corpus' windows."""
-    return rows(  # type: ignore[return-value]
+    return rows(
         db,
         "SELECT c.relname, c.relfilenode FROM pg_class c JOIN graphrag.embedding_spaces s"
         " ON c.relname = format('window_vectors_%%s_hnsw_idx', s.id) WHERE s.corpus_id = %s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -96,6 +97,68 @@ def test_an_interruption_burns_no_attempt(module_db: Database, corpus: str) -> N
         assert worker(module_db.url, "SET statement_timeout = '150ms'").finish() is not None
     attempts = "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s"
     assert rows(module_db, attempts, corpus_id(module_db, corpus)) == [(0, 0)]
+
+
+# Work on the queue, cancelled by its own process before the statements from number `first` to `last`, ends included.
+_CANCELLED = """
+CREATE PROCEDURE public.cancelled_jobs(first int, last int) LANGUAGE plpython3u AS $body$
+import os, signal
+from pg_graphrag.queue.worker import process_jobs
+from pg_graphrag.server import Database
+
+class Cancelled(Database):
+    statements = 0
+
+    def _next(self):
+        self.statements += 1
+        if first <= self.statements <= last:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def query(self, *given):
+        self._next()
+        return super().query(*given)
+
+    def literal_query(self, *given):
+        self._next()
+        return super().literal_query(*given)
+
+    def commit(self):
+        self._next()
+        super().commit()
+
+    def rollback(self):
+        self._next()
+        super().rollback()
+
+process_jobs(Cancelled(plpy), None)
+$body$
+"""
+
+
+def test_cancels_before_any_statement_leave_no_lease_no_lock_and_no_setting(db: Database) -> None:
+    name = new_corpus(db)
+    put_all(db, name, {"ada": STORIES["ada"]})
+    work(db)
+    whole = canonical(db, name)
+    db.execute(_CANCELLED)
+    path = value(db, "SHOW search_path")
+    locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+    for first in itertools.count(1):
+        db.execute("UPDATE graphrag.documents SET indexed_hash = NULL")
+        assert jobs(db, name)
+        try:
+            db.execute("CALL public.cancelled_jobs(%s, %s)", [first, first + 2])
+        except psycopg.errors.QueryCanceled:
+            assert (
+                value(db, "SELECT count(*) FROM graphrag.jobs WHERE state = 'leased' OR attempts + errors > 0") == 0
+            ), first
+            assert value(db, locks) == 0, first
+            assert value(db, "SHOW search_path") == path, first
+        else:
+            break
+    assert first > 20, "the run was over before it was cancelled: the test shows nothing"
+    assert not jobs(db, name)
+    assert canonical(db, name) == whole
 
 
 def test_a_worker_cancelled_while_it_waits_for_the_merge_lock_leaves_nothing_half_written(

@@ -27,11 +27,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def pace(sharers: int = 1, **options: Any) -> Pace:
-    return Pace(Empty(), Provider(1, "p", "openai", "http://x", **options), sharers)  # type: ignore[arg-type]
+    return Pace(Empty(), Provider(1, "p", "openai", "http://x", **options), sharers)
 
 
 def breaker() -> Breaker:
-    return Breaker(Empty(), Provider(1, "p", "openai", "http://x"), False)  # type: ignore[arg-type]
+    return Breaker(Empty(), Provider(1, "p", "openai", "http://x"), False)
 
 
 def test_requests_wait_for_the_oldest_of_a_full_minute_to_pass(clock: list[float]) -> None:

@@ -97,7 +97,7 @@ async def fresh(work: Any) -> Any:
 def test_a_message_in_parts_is_put_together() -> None:
     with Endpoint() as endpoint:
         parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-        endpoint.reply(parts)  # type: ignore[arg-type]
+        endpoint.reply(parts)
         assert asyncio.run(fresh(wire.chat(of(endpoint), None, CALL))).text == "ab"
 
 
@@ -143,7 +143,7 @@ def test_embeddings_come_normalised_whatever_their_form() -> None:
 
 def test_a_number_instead_of_a_vector_is_a_fault() -> None:
     with Endpoint() as endpoint:
-        endpoint._embeddings = lambda body: endpoint_answer({"data": [{"index": 0, "embedding": 5}]})  # type: ignore[method-assign]
+        endpoint._embeddings = lambda body: endpoint_answer({"data": [{"index": 0, "embedding": 5}]})
         with pytest.raises((ItemFault, ProviderFault)):
             asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a"], None)))
 

@@ -118,7 +118,7 @@ def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.M
 
     def watch(file: object, *rest: object, **named: object) -> object:
         opened.append(str(file))
-        return original(file, *rest, **named)  # type: ignore[call-overload]
+        return original(file, *rest, **named)
 
     monkeypatch.setattr(builtins, "open", watch)
     chinese._words.cache_clear()
@@ -136,7 +136,7 @@ def test_a_missing_library_is_an_error_that_says_how_to_install_it(
     from pg_graphrag.text import chinese, japanese
 
     for cached in (japanese._sudachi, chinese._words, japanese.terms, chinese.terms):
-        cached.cache_clear()  # type: ignore[attr-defined]
+        cached.cache_clear()
     absent: ModuleType | None = None
     monkeypatch.setitem(sys.modules, module, absent)
     with pytest.raises(GraphRAGError) as caught:

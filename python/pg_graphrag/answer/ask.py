@@ -69,7 +69,8 @@ def ask(
     usage["invalid_citations"] = citations.invalid
     _log(db, asked, "ask", usage)
     made = (listed(citations.found, asked.context), usage, asked.context)
-    return [(answer, *(json.dumps(part, ensure_ascii=False) for part in made))]  # type: ignore[list-item]
+    cited, used, context = (json.dumps(part, ensure_ascii=False) for part in made)
+    return [(answer, cited, used, context)]
 
 
 def ask_stream(

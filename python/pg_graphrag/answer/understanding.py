@@ -10,7 +10,7 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
 
-# Understanding looks at this much of a question, in characters.
+# Understanding looks at this much of a question, in characters, and takes phrases from it; BM25 takes all.
 MAX_UNDERSTOOD = 4000
 # A session that lost this much time, in seconds, on failures in a row does without the model for a while.
 MAX_LOST_SECONDS = 5.0

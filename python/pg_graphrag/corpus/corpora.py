@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,8 @@ def by_id(db: Database, corpus_id: int) -> Corpus | None:
     return _corpus(rows[0]) if rows else None
 
 
-def _corpus(row: dict[str, object]) -> Corpus:
-    fields = dict(row)
-    fields["options"] = parse(json.loads(str(fields["options"])))
-    return Corpus(**fields)  # type: ignore[arg-type]
+def _corpus(row: Row) -> Corpus:
+    return Corpus(**{**row, "options": parse(json.loads(row["options"]))})
 
 
 def create(db: Database, name: str | None, options: str | None) -> int:

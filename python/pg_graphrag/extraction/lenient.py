@@ -2,7 +2,6 @@
 
 import json
 import re
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 _SPACE = re.compile(r"[\s,]*")
@@ -20,6 +19,7 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)))
 _MAX_DEPTH = 40
+_STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
 
 class _Torn(Exception):
@@ -93,7 +93,7 @@ class Reader:
         if self._text[self._at] != '"':
             raise _Torn(at_end=False)
         try:
-            value, self._at = scanstring(self._text, self._at + 1, False)
+            value, self._at = _STRINGS.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
             raise _Torn(at_end="Unterminated" in error.msg or error.pos + 7 >= len(self._text)) from None
         return str(value)

@@ -103,8 +103,8 @@ def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row
         raise _with_reference(error) from None
 
 
-def _with_reference(error: Any) -> BaseException:
+def _with_reference(error: Any) -> Any:
     """Return AGE's error with a hint; errors that are not the query's (cancel, memory, serialisation) as they are."""
     if str(error.sqlstate)[:2] not in ("0A", "22", "42", "XX"):
-        return error  # type: ignore[no-any-return]
+        return error
     return GraphRAGError(str(error), sqlstate=error.sqlstate, hint=REFERENCE)

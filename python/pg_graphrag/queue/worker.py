@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from pg_graphrag.community.refresh import refresh
 from pg_graphrag.community.reports import write_reports
@@ -30,6 +31,8 @@ ALONE_FROM = 2
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
+# Query cancels that the end of a run stands.
+MAX_CANCELS = 1000
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
 
@@ -58,24 +61,60 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="25006",
             hint="Call it on the primary: what it writes arrives here by replication.",
         )
-    worker = _enlist(db)
+    _check_may_commit(db)
+    worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
+        # However the session ends, its leases are void then.
+        db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
         settings = _pin_settings(db, _SETTINGS)
-        _check_may_commit(db)
         try:
+            db.commit()
             _drain(db, worker, max_jobs)
         except BaseException:
-            # Query cancel and termination come here too: let go of the leases at once, then let the error pass.
-            db.rollback()
-            held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
-            release(db, worker, [job["id"] for job in held])
+            # Query cancel comes here too.
+            _insist(partial(_let_go, db, worker))
             raise
         finally:
-            _pin_settings(db, settings)
-            # An error that goes on would take the settings back.
-            db.commit()
+            _insist(partial(_restore, db, settings))
     finally:
-        db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+        _insist(partial(_resign, db, worker))
+
+
+def _let_go(db: Database, worker: int) -> None:
+    db.rollback()
+    held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
+    release(db, worker, [job["id"] for job in held])
+    db.commit()
+
+
+def _restore(db: Database, settings: dict[str, str]) -> None:
+    _pin_settings(db, settings)
+    # An error that goes on would take the settings back.
+    db.commit()
+
+
+def _resign(db: Database, worker: int) -> None:
+    db.query(
+        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'"
+        " AND l.pid = pg_catalog.pg_backend_pid() AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = 2",
+        ["int4", "int4"],
+        [WORKER_LOCK, worker],
+    )
+
+
+def _insist(step: Callable[[], None]) -> None:
+    """Run `step` again until no query cancel breaks it off (a worker process that is to stop sends several); then pass it on."""
+    cancelled: Exception | None = None
+    for _ in range(MAX_CANCELS):
+        try:
+            step()
+            break
+        except Exception as error:
+            if not _is_interrupt(error):
+                raise
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 # A SET clause would forbid the commits. The path keeps a user's operators out; merges must see what was committed
@@ -118,13 +157,6 @@ def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
         db.commit()
         if left is not None:
             left -= count
-
-
-def _enlist(db: Database) -> int:
-    """Return a new worker number, locked for the session: however the session ends, its leases are void then."""
-    worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
-    db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
-    return worker
 
 
 # The claim sets next_attempt_at, so that what a worker died over comes back behind the others.

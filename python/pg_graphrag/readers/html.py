@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lxml import etree  # type: ignore[import-untyped]
-from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: ignore[import-untyped]
+from lxml import etree
+from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode

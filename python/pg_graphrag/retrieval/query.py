@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.answer.call import embed_texts
-from pg_graphrag.answer.understanding import Understanding, understand
+from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
@@ -24,8 +24,6 @@ MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
 # Names are looked up near so many keywords; the very names are found for all.
 MAX_KEYWORDS = 8
-# Phrases are taken from this much of a query; BM25 takes all of it.
-MAX_UNDERSTOOD = 4000
 
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256

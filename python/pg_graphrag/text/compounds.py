@@ -8,7 +8,6 @@ A morpheme's class is one letter, a text a string of classes, a compound a regul
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
-from itertools import takewhile
 from typing import NamedTuple
 
 from pg_graphrag.text import english
@@ -126,7 +125,8 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
     for match in _QUOTED.finditer(text):
         start, end = match.start() + 1, match.end() - 1
         place = starts.get(start, len(items))
-        inner = list(takewhile(lambda item, end=end: item.end <= end, items[place:]))  # type: ignore[misc]
+        beyond = next((at for at in range(place, len(items)) if items[at].end > end), len(items))
+        inner = items[place:beyond]
         if inner and inner[-1].end == end and all(item.letter in "aJNPLse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 

@@ -33,11 +33,6 @@ GRANT SELECT ON
     graphrag.entity_mention_vectors,
     graphrag.relationship_mention_vectors,
     graphrag.claims,
-    graphrag.communities,
-    graphrag.community_members,
-    graphrag.community_reports,
-    graphrag.report_vectors,
-    graphrag.community_overview,
     graphrag.bm25_segments,
     graphrag.bm25_postings,
     graphrag.bm25_deletions,
@@ -47,6 +42,14 @@ GRANT SELECT ON
     graphrag.graph_edges,
     graphrag.document_coverage,
     graphrag.graph_growth
+TO graphrag_reader;
+-- New in 0.2.0: a statement of its own (extension/upgrade.awk).
+GRANT SELECT ON
+    graphrag.communities,
+    graphrag.community_members,
+    graphrag.community_reports,
+    graphrag.report_vectors,
+    graphrag.community_overview
 TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
 GRANT EXECUTE ON FUNCTION

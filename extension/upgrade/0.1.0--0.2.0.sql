@@ -6,11 +6,14 @@ ALTER TABLE graphrag.entities ADD COLUMN curated boolean NOT NULL DEFAULT false;
 ALTER TABLE graphrag.relationships ADD COLUMN curated boolean NOT NULL DEFAULT false;
 ALTER TABLE graphrag.entity_mentions ALTER COLUMN entity_id DROP NOT NULL;
 ALTER TABLE graphrag.relationship_mentions ALTER COLUMN relationship_id DROP NOT NULL;
--- A TRUNCATE queues one job of a corpus.
+-- Jobs of kind sweep (a TRUNCATE queues one of each corpus), communities and reports.
 ALTER TABLE graphrag.jobs DROP CONSTRAINT jobs_kind_check;
-ALTER TABLE graphrag.jobs ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'sweep', 'optimize', 'summarize', 'reembed', 'batch'));
+ALTER TABLE graphrag.jobs ADD CONSTRAINT jobs_kind_check
+    CHECK (kind IN ('attach', 'remove', 'index', 'sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports'));
 DROP INDEX graphrag.jobs_corpus_kind_key;
-CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch');
+CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports');
+DROP INDEX graphrag.jobs_due_idx;
+CREATE INDEX jobs_due_idx ON graphrag.jobs ((kind IN ('optimize', 'communities', 'reports')), next_attempt_at, id) WHERE state <> 'failed';
 DROP FUNCTION graphrag._queue_attached(int, interval);
 DROP FUNCTION graphrag._backfill_attached(int, text, int);
 DROP FUNCTION graphrag._sweep_attached(int);

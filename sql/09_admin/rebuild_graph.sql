@@ -39,7 +39,8 @@ BEGIN
     LOOP
         PERFORM graphrag._project(this_corpus, ids, '{}', '{}');
     END LOOP;
-    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::text[] LOOP
+    PERFORM graphrag._project_communities(this_corpus, ARRAY(SELECT c.id FROM graphrag.communities AS c WHERE c.corpus_id = this_corpus));
+    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF,Community,IN_COMMUNITY,PARENT}'::text[] LOOP
         EXECUTE format('ANALYZE %I.%I', 'graphrag_' || this_corpus, label);
     END LOOP;
 END

@@ -47,7 +47,12 @@ TO graphrag_reader;
 -- object again would take the application's grants on it out of its dumps (extension/upgrade.awk).
 GRANT SELECT ON
     graphrag.aliases,
-    graphrag.curated
+    graphrag.curated,
+    graphrag.communities,
+    graphrag.community_members,
+    graphrag.community_reports,
+    graphrag.report_vectors,
+    graphrag.community_overview
 TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
 GRANT EXECUTE ON FUNCTION

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from pg_graphrag.community.refresh import refresh
+from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
 from pg_graphrag.errors import GraphRAGError
@@ -179,7 +181,7 @@ WITH alive AS MATERIALIZED (
      WHERE j.state <> 'failed'
        AND j.next_attempt_at <= pg_catalog.now()
        AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
-     ORDER BY (j.kind = 'optimize'), j.next_attempt_at, j.id
+     ORDER BY (j.kind IN ('optimize', 'communities', 'reports')), j.next_attempt_at, j.id
      LIMIT $6
        FOR UPDATE SKIP LOCKED
 ), free AS MATERIALIZED (
@@ -205,7 +207,7 @@ WITH alive AS MATERIALIZED (
       LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
      WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
     WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
-           turns AS (ORDER BY (d.kind = 'optimize'), d.next_attempt_at, d.id)
+           turns AS (ORDER BY (d.kind IN ('optimize', 'communities', 'reports')), d.next_attempt_at, d.id)
 ), postponed AS (
     UPDATE graphrag.jobs j
        SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $7 * interval '1 second'
@@ -281,9 +283,11 @@ _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
     "sweep": maintenance.sweep,
     "batch": carry,
+    "communities": refresh,
     "optimize": maintenance.optimize,
     "summarize": summarize,
     "reembed": reembed,
+    "reports": write_reports,
 }
 
 

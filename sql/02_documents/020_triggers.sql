@@ -125,6 +125,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
+    DELETE FROM graphrag.imported_extractions;
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
     SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c;
     PERFORM graphrag._hint_workers();

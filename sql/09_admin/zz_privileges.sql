@@ -41,6 +41,7 @@ GRANT SELECT ON
     graphrag.graph_nodes,
     graphrag.graph_edges,
     graphrag.document_coverage,
+    graphrag.entity_timeline,
     graphrag.graph_growth
 TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.

@@ -80,7 +80,7 @@ def test_the_graph_is_what_was_imported(loaded: Any) -> None:
     cut = ADA.index("Charles")
     assert chunks[:2] == [("ada", 0, 0, 0, cut + 8, ADA[: cut + 8]), ("ada", 1, cut, cut + 8, len(ADA), ADA[cut:])]
     found = loaded.execute(
-        "SELECT source_key FROM graphrag.search('the machine that computes', 'c', mode => 'local')"
+        "SELECT source_key FROM graphrag.search('What is the engine?', 'c', mode => 'local')"
     ).fetchall()
     assert {"ada", "bob"} == {key for (key,) in found}
 

@@ -31,7 +31,7 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
 _TEXT_UNITS = """
 SELECT c.id, {head} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT e.key FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
-              WHERE m.chunk_id = c.id AND {listed} ORDER BY e.id),
+              WHERE m.chunk_id = c.id AND ({listed} OR e.type = 'UNKNOWN') ORDER BY e.id),
        ARRAY(SELECT ARRAY[l.key, h.key] FROM graphrag.relationship_mentions m
                JOIN graphrag.relationships r ON r.id = m.relationship_id
                JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
@@ -204,9 +204,10 @@ class Export:
     def _covariate(
         self, number: int, type_: str, description: str, subject: str, object_: str | None, *rest: Any
     ) -> Any:
-        *texts, chunk = rest
+        status, start, end, source_text, chunk = rest
+        dates = start or "NONE", end or "NONE"
         head = self._id("claim", str(number)), number, "claim", type_.upper(), description
-        return *head, subject, object_ or "NONE", *texts, self._units[chunk]
+        return *head, subject, object_ or "NONE", status, *dates, source_text, self._units[chunk]
 
     def _names(self, chunks: Sequence[int]) -> list[str]:
         return [self._units[chunk] for chunk in chunks]

@@ -515,6 +515,21 @@ class DocumentCoverage(Base):
     indexed_at: Mapped[datetime | None]
 
 
+class EntityTimeline(Base):
+    """View: how often documents of a day mention an entity."""
+
+    __tablename__ = "entity_timeline"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    type: Mapped[str]
+    day: Mapped[date] = mapped_column(primary_key=True)
+    month: Mapped[date]
+    documents: Mapped[BigInt]
+    mentions: Mapped[BigInt]
+
+
 class GraphGrowth(Base):
     """View: what a day added of what is there now."""
 

@@ -41,6 +41,7 @@ GRANT SELECT ON
     graphrag.graph_nodes,
     graphrag.graph_edges,
     graphrag.document_coverage,
+    graphrag.entity_timeline,
     graphrag.graph_growth
 TO graphrag_reader;
 -- Of 0.2.0. By itself: an upgrade leaves out statements that the old version has word for word, and a GRANT that names an old

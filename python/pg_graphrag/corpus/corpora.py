@@ -170,6 +170,7 @@ _DROP = (
     "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
     "DELETE FROM graphrag.entities WHERE corpus_id = $1",
     "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",

@@ -8,6 +8,7 @@ from pg_graphrag.community.refresh import refresh
 from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
+from pg_graphrag.documents.imported import imported
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.queue import maintenance
@@ -332,20 +333,25 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
             _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
+    known = imported(db, documents) if documents else {}
     db.rollback()
     drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
-        for made in draft(
-            document["id"], document["content_hash"], document["title"], document["content"], corpus.options, ranks
-        ):
+        number, content, given = document["id"], document["content"], known.get(document["id"])
+        spans = None if given is None else given.spans(content, ranks.count)
+        for made in draft(number, document["content_hash"], document["title"], content, corpus.options, ranks, spans):
             poll(db)
             if made is not None:
                 drafts.append(made)
+                if given is not None:
+                    given.add_to(made, content, ranks.count)
     if extracts and ranks is not None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
-        faults = extract(db, corpus, documents, drafts, errors, MAX_ERRORS, ranks)
+        asked = [document for document in documents if document["id"] not in known]
+        unread = [made for made in drafts if made.id not in known]
+        faults = extract(db, corpus, asked, unread, errors, MAX_ERRORS, ranks)
         _set_apart(db, worker, jobs, faults)
         drafts = [made for made in drafts if made.id not in faults]
     skipped = _embed_and_write(db, worker, corpus, jobs, drafts)

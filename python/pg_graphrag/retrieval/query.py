@@ -228,7 +228,7 @@ class Query:
     @cached_property
     def described(self) -> bool:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
-        return self.corpus.options.extractor == "llm"
+        return self.corpus.options.describes
 
     @cached_property
     def secured(self) -> bool:

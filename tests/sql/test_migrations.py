@@ -9,11 +9,12 @@ import sys
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from pg_graphrag import models
+from pg_graphrag import __version__, models
 from pg_graphrag.alembic import include_name, include_object
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table, create_engine, make_url
 
 from tests.runtime.cluster import PROJECT, Database
+from tests.upgrade.released import RELEASED, create_released
 
 
 def alembic(database: Database, *arguments: str) -> str:
@@ -37,7 +38,7 @@ def test_upgrade_head_makes_a_working_extension_and_downgrade_base_leaves_nothin
     assert "pg_graphrag" in extensions(empty_db)
     empty_db.execute("INSERT INTO graphrag.documents (content) VALUES ('Ada Lovelace wrote to Charles Babbage.')")
     empty_db.execute("CALL graphrag.process_jobs()")
-    assert alembic(empty_db, "current").strip() == "0001 (head)"
+    assert alembic(empty_db, "current").strip() == "0002 (head)"
 
     alembic(empty_db, "downgrade", "base")
     assert extensions(empty_db) == {"plpgsql", "vector", "age", "plpython3u"}
@@ -54,6 +55,15 @@ def test_upgrade_head_takes_over_an_extension_that_is_there(db: Database) -> Non
     db.execute("INSERT INTO graphrag.documents (content) VALUES ('kept')")
     alembic(db, "upgrade", "head")
     assert db.execute("SELECT content FROM graphrag.documents").fetchall() == [("kept",)]
+
+
+def test_upgrade_head_updates_an_extension_of_a_released_version(empty_db: Database) -> None:
+    empty_db.execute("CREATE EXTENSION plpython3u")
+    empty_db.execute(create_released(RELEASED[0]).encode())
+    alembic(empty_db, "stamp", "0001")
+    alembic(empty_db, "upgrade", "head")
+    version = empty_db.execute("SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'")
+    assert version.fetchone() == (__version__,)
 
 
 def test_upgrade_as_sql_prints_the_statements(empty_db: Database) -> None:

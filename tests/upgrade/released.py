@@ -1,0 +1,37 @@
+"""Released versions: how to create one in a test, and the corpus that each left as a dump.
+
+``corpus-VERSION.sql.gz`` is what pg_dump of that version made of a database with all there can be: packed and unpacked
+BM25, a deleted document, one that waits, one that failed, a corpus extracted by a model, an attached table, accounts.
+``found-VERSION.json`` is what that version found in it: {corpus: {mode: [[source_key, score]]}}.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from tests.runtime.cluster import PROJECT, Cluster
+
+HERE = Path(__file__).parent
+# Of the install scripts; an upgrade script has two versions in its name.
+RELEASED = sorted(
+    path.stem.split("--")[1] for path in (PROJECT / "extension/released").glob("*.sql") if path.stem.count("--") == 1
+)
+
+
+def create_released(version: str) -> str:
+    """The statements that create the extension as it was released; the package takes itself for that version meanwhile."""
+    return (
+        f"DO LANGUAGE plpython3u $$ import pg_graphrag; pg_graphrag.__version__ = '{version}' $$;\n"
+        f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE;"
+    )
+
+
+def restore_released(cluster: Cluster, database: str, version: str) -> str:
+    """Restore the dump that the version made of a corpus of its own; return the URL."""
+    url = cluster.create_database(database, "template0")
+    script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
+    create = "CREATE EXTENSION IF NOT EXISTS pg_graphrag WITH SCHEMA graphrag;"
+    assert script.count(create) == 1
+    cluster.restore(database, script.replace(create, create_released(version)))
+    return url

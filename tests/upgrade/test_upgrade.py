@@ -1,0 +1,169 @@
+"""ALTER EXTENSION UPDATE from every released version keeps all data, and ends with what a fresh installation has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pg_graphrag import __version__ as VERSION
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import PROJECT, Cluster, Database
+from tests.sql.extracting import knows
+from tests.sql.ingest import jobs, put, refused, rows, search, statuses, value, work
+from tests.upgrade.catalog import catalog
+from tests.upgrade.released import HERE, RELEASED, create_released, restore_released
+
+WHAT_TO_DO = f"""
+An upgraded database differs from a fresh one. New functions, views, triggers, tables, indexes and comments in sql/ need
+nothing: extension/upgrade.awk takes them into the upgrade script. Write into extension/upgrade/*--{VERSION}.sql:
+- ALTER for a table, constraint, index or sequence that an earlier version made and sql/ now makes otherwise;
+- DROP for what sql/ makes no more, and for a function whose arguments or result changed (new arguments make another
+  function), or a view that lost or moved a column; what depends on it has to go first.
+Left: only after the upgrade. Right: only fresh. Both: it differs.
+"""
+
+# The questions of found-*.json.
+QUESTIONS = {
+    "default": "Which process writes dirty pages when a checkpoint starts?",
+    "stories": "Who admired Ada Lovelace?",
+    "shop": "autovacuum worker",
+}
+
+
+def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def contents(db: Database) -> dict[str, list[str]]:
+    """Rows of every table that has any, by table, partitions apart; columns by name."""
+    tables = rows(
+        db,
+        "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'graphrag'::regnamespace",
+    )
+    found = {table: rows(db, f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for (table,) in tables}
+    return {table: [row for (row,) in these] for table, these in found.items() if these}
+
+
+@dataclass
+class Upgraded:
+    """A database that a released version filled, after the update; what it held before; what it found then; its dump."""
+
+    db: Database
+    before: dict[str, list[str]]
+    found: dict[str, dict[str, list[tuple[str, float]]]]
+    dump: str
+
+
+@pytest.fixture(scope="module", params=RELEASED)
+def upgraded(request: Any, shared_cluster: Cluster) -> Iterator[Upgraded]:
+    version = request.param
+    db = Database.open(restore_released(shared_cluster, f"upgraded_{version}", version))
+    try:
+        assert value(db, "SELECT extversion FROM pg_extension WHERE extname = 'pg_graphrag'") == version
+        before = contents(db)
+        found = json.loads((HERE / f"found-{version}.json").read_text())
+        db.execute("CREATE ROLE upgrade_app")
+        db.execute("GRANT SELECT, INSERT ON graphrag.documents TO upgrade_app")
+        db.execute("GRANT EXECUTE ON FUNCTION graphrag.attach_table TO upgrade_app")
+        db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        dump = shared_cluster.dump(db.info.dbname, "--schema-only")
+        db.execute("DROP OWNED BY upgrade_app")
+        db.execute("DROP ROLE upgrade_app")
+        yield Upgraded(db, before, found, dump)
+    finally:
+        db.close()
+        shared_cluster.drop_database(f"upgraded_{version}")
+
+
+def test_the_update_ends_with_what_a_fresh_installation_has(upgraded: Upgraded, db: Database) -> None:
+    left, right = catalog(upgraded.db), catalog(db)
+    lines = [f"left:  {name}" for name in sorted(left.keys() - right.keys())]
+    lines += [f"right: {name}" for name in sorted(right.keys() - left.keys())]
+    for name in sorted(left.keys() & right.keys()):
+        if left[name] != right[name]:
+            lines.append(f"both:  {name}\n         upgraded {left[name]}\n         fresh    {right[name]}")
+    assert not lines, "\n".join([WHAT_TO_DO, *lines])
+
+
+def test_the_update_keeps_every_row(upgraded: Upgraded) -> None:
+    after = contents(upgraded.db)
+    assert {"graphrag.documents", "graphrag.entity_mentions", "graphrag.bm25_postings"} <= upgraded.before.keys()
+    for table, old in upgraded.before.items():
+        # Columns that came with the update are new, those there were are as they were.
+        names = json.loads(old[0]).keys()
+        kept = [{name: row.get(name) for name in names} for row in map(json.loads, after.get(table, []))]
+        assert canonical(kept) == canonical(map(json.loads, old)), table
+
+
+def test_the_update_finds_what_was_found_before(upgraded: Upgraded) -> None:
+    for corpus, modes in upgraded.found.items():
+        for mode, before in modes.items():
+            found = search(upgraded.db, QUESTIONS[corpus], corpus, mode)
+            assert [row["source_key"] for row in found] == [key for key, _ in before], (corpus, mode)
+            assert [row["score"] for row in found] == pytest.approx([score for _, score in before], abs=1e-5), (
+                corpus,
+                mode,
+            )
+
+
+def test_grants_of_the_application_are_still_its_own(upgraded: Upgraded) -> None:
+    # pg_dump leaves out what an extension script has made initial privileges.
+    assert "GRANT SELECT,INSERT ON TABLE graphrag.documents TO upgrade_app;" in upgraded.dump
+    assert re.search(r"GRANT ALL ON FUNCTION graphrag.attach_table\(.*\) TO upgrade_app;", upgraded.dump)
+
+
+# Last: it changes what the others compare.
+def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) -> None:
+    db = upgraded.db
+    before = statuses(db, "default")
+    assert set(before.values()) == {"indexed", "pending"}
+    with Endpoint() as endpoint:
+        endpoint.reply(knows)
+        db.execute("UPDATE graphrag.providers SET base_url = %s", [endpoint.url])
+        db.execute("SELECT graphrag.retry_failed()")
+        db.execute("INSERT INTO shop.notes VALUES ('n2', 'Kim Park tunes autovacuum in Seoul.', 'en')")
+        put(db, "stories", "hopper", "Grace Hopper left Harvard for London.")
+        put(db, "default", "glossary/new", "Kim Park writes write-ahead log records.")
+        work(db)
+        for corpus in upgraded.found:
+            assert set(statuses(db, corpus).values()) == {"indexed"}, corpus
+            # As if all of it had been indexed by this version: merged values, statistics, AGE graph.
+            assert jobs(db, corpus) == []
+        assert [row["source_key"] for row in search(db, "Kim Park", "shop", "bm25")] == ["n2"]
+        assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
+        assert value(db, "SELECT graphrag.repair() ->> 'graphs_rebuilt'") == "3"
+
+
+def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: Cluster) -> None:
+    assert RELEASED
+    with shared_cluster.connect() as db:
+        ways = dict(
+            rows(db, "SELECT source, path FROM pg_extension_update_paths('pg_graphrag') WHERE target = %s", VERSION)
+        )
+    assert {version for version in RELEASED if ways.get(version)} == set(RELEASED)
+    assert [version for version in RELEASED if not (HERE / f"corpus-{version}.sql.gz").exists()] == []
+
+
+def test_a_package_without_the_update_says_what_to_do(empty_db: Database) -> None:
+    version = RELEASED[0]
+    empty_db.execute("CREATE EXTENSION plpython3u")
+    empty_db.execute(create_released(version))
+    with Database.connect(empty_db.url, autocommit=True) as newcomer:
+        diag = refused(newcomer, "SELECT graphrag.create_corpus('x')")
+    assert diag.sqlstate == "58P01"
+    assert f"is version {VERSION}, the extension is {version}" in str(diag.message_primary)
+    assert "ALTER EXTENSION pg_graphrag UPDATE" in str(diag.message_hint)
+
+
+def test_released_scripts_never_change() -> None:
+    listed = dict(
+        reversed(line.split()) for line in (PROJECT / "extension/released/SHA256SUMS").read_text().splitlines()
+    )
+    found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (PROJECT / "extension/released").glob("*.sql")}
+    assert found == listed

@@ -24,12 +24,6 @@ def runtime() -> Runtime:
 
 
 @pytest.fixture(scope="session")
-def server_root(runtime: Runtime) -> Path:
-    """The root file system of the server, for what Debian packages put there (manuals, man pages)."""
-    return runtime.root
-
-
-@pytest.fixture(scope="session")
 def shared_cluster(runtime: Runtime) -> Iterator[Cluster]:
     """This worker's cluster; its database ``template`` has the extension."""
     cluster = Cluster(runtime)

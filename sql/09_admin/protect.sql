@@ -142,3 +142,5 @@ $$;
 COMMENT ON FUNCTION graphrag._corpus_restored() IS 'Trigger of corpora: closes a protected one that is restored';
 CREATE TRIGGER corpora_restored AFTER INSERT ON graphrag.corpora
     FOR EACH ROW WHEN (NEW.protection IS NOT NULL) EXECUTE FUNCTION graphrag._corpus_restored();
+-- Also in a session that replicates or restores with triggers off.
+ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_restored;

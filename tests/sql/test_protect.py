@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import Connection, keys, new_corpus, put, refused, rows, search, value, work
+from tests.sql.ingest import Connection, corpus_id, keys, new_corpus, put, refused, rows, search, value, work
 
 OPEN = "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London."
 SECRET = "Ada Lovelace hid the Enigma machine. The Enigma machine came from Bletchley Park."
@@ -164,6 +164,24 @@ def test_the_last_protection_to_go_turns_row_level_security_off(db: Database) ->
         rows(db, "SELECT oid::regclass FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace")
         == []
     )
+
+
+def test_a_corpus_that_comes_with_a_protection_is_closed_even_with_triggers_off(db: Database) -> None:
+    corpus = fill(db)
+    db.execute("SET session_replication_role = replica")
+    db.execute(
+        "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint, protection)"
+        " SELECT 'restored', tokenizer, tokenizer_fingerprint, 'true' FROM graphrag.corpora"
+    )
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, corpus_id, source_key, content, content_hash)"
+        " SELECT 'restored', c.id, 'x', d.content, d.content_hash FROM graphrag.documents d, graphrag.corpora c"
+        " WHERE c.name = 'restored' AND d.source_key = 'open'"
+    )
+    with Database.connect(db.url, autocommit=True) as reader:
+        reader.execute("SET ROLE graphrag_reader")
+        assert refused(reader, "SELECT * FROM graphrag.documents WHERE corpus = 'restored'").sqlstate == "55000"
+        assert value(reader, "SELECT count(*) FROM graphrag.documents WHERE corpus_id = %s", corpus_id(db, corpus)) == 2
 
 
 def test_what_cannot_be_protected_is_refused(db: Database) -> None:

@@ -24,8 +24,6 @@ GRANT SELECT ON
     graphrag.chunk_windows,
     graphrag.entities,
     graphrag.entity_mentions,
-    graphrag.aliases,
-    graphrag.curated,
     graphrag.relationships,
     graphrag.relationship_mentions,
     graphrag.embedding_spaces,
@@ -45,6 +43,8 @@ GRANT SELECT ON
     graphrag.document_coverage,
     graphrag.graph_growth
 TO graphrag_reader;
+-- What people said of the graph, which is shown with it; who said it when (curations) is the owner's.
+GRANT SELECT ON graphrag.aliases, graphrag.curated TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
 GRANT EXECUTE ON FUNCTION
     graphrag._model(int, text, jsonb, boolean),

@@ -44,7 +44,7 @@ GRANT SELECT ON
     graphrag.graph_growth
 TO graphrag_reader;
 -- What people said of the graph, which is shown with it; who said it when (curations) is the owner's.
-GRANT SELECT ON graphrag.aliases, graphrag.curated TO graphrag_reader;
+GRANT SELECT ON graphrag.aliases, graphrag.curated, graphrag.graph_claims TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
 GRANT EXECUTE ON FUNCTION
     graphrag._model(int, text, jsonb, boolean),

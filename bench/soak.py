@@ -52,6 +52,7 @@ class Soak:
         self.worker_pids: dict[int, int] = {}
         self.warm: dict[int, int] = {}
         self.random = random.Random(0)
+        self.last = 0
         with self.connect() as db:
             db.execute("CREATE EXTENSION pg_graphrag CASCADE")
             name = provider(db, endpoint)
@@ -90,6 +91,15 @@ class Soak:
             except Exception as error:
                 self.errors.append(f"{what}: {type(error).__name__} {error}")
 
+    def written(self) -> int:
+        """Chunks written so far."""
+        with suppress(psycopg.Error), self.connect() as db:
+            ((number,),) = db.execute("SELECT last_value FROM graphrag.chunks_id_seq WHERE is_called").fetchall() or (
+                (0,),
+            )
+            self.last = int(number)
+        return self.last
+
     def work(self, db: Database, number: int) -> None:
         db.execute("CALL graphrag.process_jobs()")
         self.seen["runs of a worker"] += 1
@@ -97,12 +107,14 @@ class Soak:
 
     def search(self, db: Database, number: int) -> None:
         began = time.perf_counter()
-        db.execute("SELECT * FROM graphrag.search('Who met Ada Lovelace in London?', %s)", [self.corpus]).fetchall()
-        # The first of a session loads what the others have.
-        first = self.warm.get(number) != db.info.backend_pid
-        self.warm[number] = db.info.backend_pid
-        if not first:
+        found = db.execute(
+            "SELECT * FROM graphrag.search('Who met Ada Lovelace in London?', %s)", [self.corpus]
+        ).fetchall()
+        # The first of a session that finds something loads what the others have.
+        if self.warm.get(number) == db.info.backend_pid:
             self.searches.append(time.perf_counter() - began)
+        elif found:
+            self.warm[number] = db.info.backend_pid
         time.sleep(0.1)
 
     def check(self, db: Database, number: int) -> None:
@@ -206,9 +218,13 @@ def run(soak: Soak, given: argparse.Namespace) -> dict[str, str]:
     chance = random.Random(given.seed)
     if given.crashes:
         for number in range(given.crashes):
-            time.sleep(chance.uniform(0.5, 10))
+            # Sessions take their time to begin again: some document is to be written between one crash and the next.
+            before = soak.written()
+            while soak.written() == before:
+                time.sleep(0.2)
+            time.sleep(chance.uniform(0, 3))
             crash(soak, chance)
-            print(f"crash {number + 1}, {dict(soak.seen)}", file=sys.stderr, flush=True)
+            print(f"crash {number + 1}, {before} written, {dict(soak.seen)}", file=sys.stderr, flush=True)
     else:
         time.sleep(60 * given.minutes)
     soak.stop.set()
@@ -247,8 +263,8 @@ def main() -> None:
             began = time.perf_counter()
             documents = run(soak, given)
             seconds = time.perf_counter() - began
+            written = soak.written()
             with soak.connect() as db:
-                ((written,),) = db.execute("SELECT last_value FROM graphrag.chunks_id_seq").fetchall()
                 undo_all(db, soak.corpus)
                 settle(db, soak.corpus)
                 there = dict(

@@ -14,6 +14,7 @@ DROP INDEX graphrag.jobs_corpus_kind_key;
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports');
 DROP INDEX graphrag.jobs_due_idx;
 CREATE INDEX jobs_due_idx ON graphrag.jobs ((kind IN ('optimize', 'communities', 'reports')), next_attempt_at, id) WHERE state <> 'failed';
+-- They can compare rows with their documents now.
 DROP FUNCTION graphrag._queue_attached(int, interval);
 DROP FUNCTION graphrag._backfill_attached(int, text, int);
 DROP FUNCTION graphrag._sweep_attached(int);

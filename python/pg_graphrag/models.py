@@ -493,6 +493,27 @@ class GraphEdge(Base):
     pmi: Mapped[float | None]
 
 
+class GraphClaim(Base):
+    """View: a claim with the entities it is about, aliases resolved."""
+
+    __tablename__ = "graph_claims"
+
+    corpus: Mapped[str]
+    claim_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    subject_id: Mapped[BigInt | None]
+    subject: Mapped[str]
+    object_id: Mapped[BigInt | None]
+    object: Mapped[str | None]
+    type: Mapped[str]
+    status: Mapped[str]
+    start_date: Mapped[str | None]
+    end_date: Mapped[str | None]
+    description: Mapped[str]
+    source_text: Mapped[str | None]
+
+
 class DocumentCoverage(Base):
     """View: what has been made of a document."""
 

@@ -139,6 +139,45 @@ COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights;
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
 
+-- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
+CREATE VIEW graphrag.graph_claims WITH (security_invoker = true) AS
+SELECT d.corpus,
+       x.id AS claim_id,
+       x.document_id,
+       x.chunk_id,
+       s.id AS subject_id,
+       x.subject,
+       o.id AS object_id,
+       x.object,
+       x.type,
+       x.status,
+       x.start_date,
+       x.end_date,
+       x.description,
+       x.source_text
+  FROM graphrag.claims x
+  JOIN graphrag.documents d ON d.id = x.document_id
+  LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
+  LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
+  LEFT JOIN graphrag.entities s ON s.corpus_id = x.corpus_id AND s.key = coalesce(a.entity_key, x.subject_key)
+  LEFT JOIN graphrag.entities o ON o.corpus_id = x.corpus_id AND o.key = coalesce(b.entity_key, x.object_key);
+
+COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';
+COMMENT ON COLUMN graphrag.graph_claims.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_claims.claim_id IS 'Number of the claim';
+COMMENT ON COLUMN graphrag.graph_claims.document_id IS 'Document that makes the claim';
+COMMENT ON COLUMN graphrag.graph_claims.chunk_id IS 'Chunk that makes it';
+COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: there is no such entity, or somebody deleted it';
+COMMENT ON COLUMN graphrag.graph_claims.subject IS 'Its name, as the chunk gave it';
+COMMENT ON COLUMN graphrag.graph_claims.object_id IS 'Entity that is concerned besides, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.object IS 'Its name, as the chunk gave it; null: nobody';
+COMMENT ON COLUMN graphrag.graph_claims.type IS 'Kind of claim';
+COMMENT ON COLUMN graphrag.graph_claims.status IS 'TRUE, FALSE or SUSPECTED, according to the chunk';
+COMMENT ON COLUMN graphrag.graph_claims.start_date IS 'From when it holds, as the model wrote it; null: not said';
+COMMENT ON COLUMN graphrag.graph_claims.end_date IS 'Until when it holds, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.description IS 'The claim';
+COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that make it';
+
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it.
 CREATE VIEW graphrag.document_coverage WITH (security_invoker = true) AS
 SELECT d.corpus,

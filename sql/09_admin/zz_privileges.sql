@@ -41,7 +41,6 @@ GRANT SELECT ON
     graphrag.graph_nodes,
     graphrag.graph_edges,
     graphrag.document_coverage,
-    graphrag.entity_timeline,
     graphrag.graph_growth
 TO graphrag_reader;
 -- Of 0.2.0. By itself: an upgrade leaves out statements that the old version has word for word, and a GRANT that names an old
@@ -49,6 +48,8 @@ TO graphrag_reader;
 GRANT SELECT ON
     graphrag.aliases,
     graphrag.curated,
+    graphrag.graph_claims,
+    graphrag.entity_timeline,
     graphrag.communities,
     graphrag.community_members,
     graphrag.community_reports,

@@ -589,3 +589,35 @@ def test_described_mentions_follow_their_entities_and_come_back(module_db: Datab
             undo(module_db, number)
         assert whole(module_db, corpus) == before
         module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+
+
+def claiming(messages: Sequence[dict[str, Any]]) -> str:
+    return json.dumps(
+        {
+            "entities": [{"name": name, "type": "person", "description": "."} for name in ("Ann", "Annie", "Bob")],
+            "relationships": [],
+            "claims": [{"subject": "Annie", "object": "Bob", "type": "debt", "status": "TRUE", "description": "Owes."}],
+        }
+    )
+
+
+def test_a_claim_about_an_alias_is_about_the_entity_it_leads_to(module_db: Database) -> None:
+    with Endpoint() as endpoint:
+        endpoint.reply(claiming)
+        model = {"provider": provider(module_db, endpoint), "model": "model-1"}
+        corpus = new_corpus(module_db, extractor="llm", claims=True, max_gleaning=0, llm={"roles": {"extract": model}})
+        put(module_db, corpus, "a", "Annie owes Bob.")
+        work(module_db)
+    about = (
+        "SELECT s.key, o.key, g.subject FROM graphrag.graph_claims g LEFT JOIN graphrag.entities s ON s.id = g.subject_id"
+        " LEFT JOIN graphrag.entities o ON o.id = g.object_id WHERE g.corpus = %s"
+    )
+    assert rows(module_db, about, corpus) == [("annie", "bob", "Annie")]
+    merged = curate(module_db, corpus, "merge_entities", ["Annie"], "Ann")
+    curate(module_db, corpus, "rename_entity", "Bob", "Robert")
+    assert rows(module_db, about, corpus) == [("ann", "robert", "Annie")]
+    deleted = curate(module_db, corpus, "delete_entity", "Ann")
+    assert rows(module_db, about, corpus) == [(None, "robert", "Annie")]
+    undo(module_db, deleted)
+    undo(module_db, merged)
+    assert rows(module_db, about, corpus) == [("annie", "robert", "Annie")]

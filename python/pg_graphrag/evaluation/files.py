@@ -35,3 +35,32 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not found:
         raise GraphRAGError(f"{path} is empty", hint="Give one JSON object a line.")
     return found
+
+
+def read_questions(path: Path) -> list[tuple[str, str]]:
+    """Return (id, question) of each line; without an id, it is the number of the line.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a line without a question, and for an id that occurs twice.
+    """
+    return [(name, fields["question"]) for name, fields in _identified(path, "question").items()]
+
+
+def read_answers(path: Path) -> dict[str, dict[str, str]]:
+    """Return {id: {"question", "answer"}} of a file of answers; errors as in `read_questions`."""
+    return _identified(path, "question", "answer")
+
+
+def _identified(path: Path, *fields: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        name = str(line.get("id", number))
+        for field in fields:
+            if not isinstance(line.get(field), str) or not line[field].strip():
+                raise GraphRAGError(f'{path}: "{name}" has no {field}', hint=f"Each line needs {', '.join(fields)}.")
+        if name in found:
+            raise GraphRAGError(f'{path}: the id "{name}" occurs twice', hint="Give each question its own.")
+        found[name] = {field: line[field] for field in fields}
+    return found

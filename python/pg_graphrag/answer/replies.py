@@ -40,7 +40,7 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         folded = {str(name).strip().lower(): value for name, value in found.items()}
         lists = {name: _first(folded, names) for name, names in _NAMES.items()}
         if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
@@ -73,7 +73,7 @@ def _phrases(value: Any) -> list[str]:
     return list(phrases)[:MAX_KEYWORDS]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects(text: str) -> Iterator[dict[str, Any]]:
     """The whole JSON objects in `text`, from its first braces on."""
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         read = Reader(text, brace.start())

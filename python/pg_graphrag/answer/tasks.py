@@ -69,7 +69,24 @@ def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.answer)
 
 
-TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {"keywords": _keywords, "answer": _answer}
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, reports = _text(arguments, "question"), _text(arguments, "reports")
+    boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
+        {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
+    )
+    fields = {"description": {"type": "string"}, "score": {"type": "number"}}
+    point: dict[str, Any] = {"type": "object", "properties": fields, "required": list(fields)}
+    point["additionalProperties"] = False
+    return ChatRequest("answer", messages, replies.points, _schema({"points": {"type": "array", "items": point}}))
+
+
+TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
+    "keywords": _keywords,
+    "answer": _answer,
+    "map": _map,
+}
 
 
 def request(options: Options, task: str | None, arguments: dict[str, Any]) -> ChatRequest:

@@ -132,6 +132,13 @@ def _read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[An
     return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in ("entity", "relationship")}
 
 
+def nearness(query: Query, chunk_ids: Any) -> Any:
+    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1."""
+    if not len(chunk_ids):
+        return np.empty(0)
+    return _mixed(query, *_near(query, chunk_ids))
+
+
 def _near(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
     """Return (cosines, BM25 scores) of chunks to the query; None for the one that the profile or the language rules out."""
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None

@@ -21,6 +21,7 @@ class SearchOptions:
     max_total_tokens: int = 30000
     include_chunks: bool = True
     damping: float = 0.5
+    level: int = 1
 
 
 _CHOICES = {"profile": ("best", "paper"), "bm25_idf": ("lucene", "robertson", "robertson_clipped")}
@@ -31,16 +32,20 @@ _RANGES = {
     "max_entity_tokens": (0, 1_000_000),
     "max_relation_tokens": (0, 1_000_000),
     "max_total_tokens": (0, 10_000_000),
+    "level": (0, 100),
 }
-_GRAPH_MODES = ("local", "global", "hybrid", "mix")
+_GRAPH_MODES = ("local", "global", "hybrid", "mix", "graph_local")
 # Where an option is not of every mode.
 _MODES = {
     "profile": ("local", "global", "hybrid"),
-    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global"),
+    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global", "graph_local", "graph_global"),
     "rrf_k": ("mix",),
     "graph_top_k": _GRAPH_MODES,
     "damping": ("hybrid",),
+    "level": ("graph_global",),
 }
+# Where a mode's own default is another: GraphRAG's context has 12,000 tokens.
+_DEFAULTS = {"graph_local": {"max_total_tokens": 12_000}, "graph_global": {"max_total_tokens": 12_000}}
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 
 
@@ -64,11 +69,12 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
         if name in _CONTEXT_ONLY and not context:
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
         if name in _MODES and mode not in _MODES[name]:
-            raise GraphRAGError(
-                f'mode "{mode}" has no option "{name}"', hint=f"Modes that do: {', '.join(_MODES[name])}."
-            )
+            hint = f"Modes that do: {', '.join(_MODES[name])}."
+            if mode == "global" and "graph_global" in _MODES[name]:
+                hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
+            raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=hint)
         _check(name, value)
-    return SearchOptions(**given)
+    return SearchOptions(**{**_DEFAULTS.get(mode, {}), **given})
 
 
 def _check(name: str, value: Any) -> None:

@@ -1,16 +1,16 @@
-"""graphrag.search_reports: reports on communities by relevance, and which of them a caller may see."""
+"""Reports on communities by relevance, and which of them a caller may see."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.query import Query, float64s, int64s
-from pg_graphrag.retrieval.search import DIGITS, check_top_k, prepare
 from pg_graphrag.server import Database, Row
 
+# Scores that differ by less are equal, as in search.
+DIGITS = 9
 # Reports looked at at once for whether the caller may see them.
 LOOK = 100
 
@@ -25,28 +25,16 @@ class Matched:
     lexical: float
 
 
-def search(
-    db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, level: int | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (rank, community_id, level, title, summary, rating, score, explain) best first; ties by title."""
-    asked = prepare(db, query, corpus, "naive", filter_, None, None, None)
-    wanted = check_top_k(top_k)
-    if not asked.text or not wanted:
-        return
-    matched = match_reports(asked, wanted, level)
-    rows = report_rows(db, [one.community_id for one in matched])
-    for rank, one in enumerate(matched, 1):
-        row = rows[one.community_id]
-        explain: dict[str, Any] = {"lexical": round(one.lexical, 6)}
-        if one.cosine is not None:
-            explain["cosine"] = round(one.cosine, 6)
-        fields = (row["level"], row["title"], row["summary"], row["rating"])
-        yield (rank, one.community_id, *fields, one.score, json.dumps(explain))
+def match_reports(query: Query, limit: int, level: int | None = None, within: list[int] | None = None) -> list[Matched]:
+    """Return the reports that a query is about, best first, at most `limit`, those that the caller may see.
 
-
-def match_reports(query: Query, limit: int, level: int | None = None) -> list[Matched]:
-    """Return the reports that a query is about, best first, at most `limit`, those that the caller may see."""
+    `level`: of that level only; `within`: of these communities only.
+    """
     ids, cosines, words = _scored(query, level)
+    if within is not None:
+        kept = np.isin(ids, within)
+        ids, words = ids[kept], words[kept]
+        cosines = None if cosines is None else cosines[kept]
     if not len(ids):
         return []
     words = words / (words.max(initial=0.0) or 1.0)
@@ -136,4 +124,4 @@ def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:
         ["int8[]"],
         [ids],
     )
-    return {row["community_id"]: row for row in rows}
+    return {row["community_id"]: row | {"findings": json.loads(row["findings"])} for row in rows}

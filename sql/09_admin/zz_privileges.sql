@@ -65,3 +65,4 @@ GRANT EXECUTE ON FUNCTION
     graphrag._rerank(int, text, text[]),
     graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
 TO graphrag_reader;
+GRANT EXECUTE ON FUNCTION graphrag._models(int, text, jsonb, boolean) TO graphrag_reader;

@@ -19,10 +19,7 @@ RINGS = 4
 
 def ring_graph(db: Database, name: str = "rings", **options: Any) -> tuple[int, list[int]]:
     """Entities of `RINGS` dense groups of eight, chained by weak relationships; returns corpus and entity ids."""
-    number = graph_rows.corpus(db, name)
-    db.execute(
-        "UPDATE graphrag.corpora SET options = %s WHERE id = %s", [Jsonb({"extractor": "nlp", **options}), number]
-    )
+    number = value(db, "SELECT graphrag.create_corpus(%s, %s)", name, Jsonb(options))
     ids = [graph_rows.entity(db, number, f"{name} {at:02}") for at in range(8 * RINGS)]
     for ring in range(RINGS):
         for one in range(8):
@@ -145,7 +142,7 @@ def test_the_graph_has_vertices_and_edges_of_communities(db: Database) -> None:
 
 
 def test_workers_find_communities_after_the_documents_and_leave_nothing_in_the_queue(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = new_corpus(db, communities=True)
     for key, text in STORIES.items():
         put(db, corpus, key, text)
     assert value(db, "SELECT count(*) FROM graphrag.communities") == 0
@@ -171,7 +168,7 @@ def test_a_corpus_that_says_false_has_communities_only_when_asked(db: Database) 
 
 
 def test_a_refresh_that_took_long_waits_in_proportion(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = new_corpus(db, communities=True)
     put(db, corpus, "ada", STORIES["ada"])
     db.execute("CALL graphrag.process_jobs()")
     db.execute("UPDATE graphrag.community_states SET seconds = 32")

@@ -72,7 +72,7 @@ def test_max_jobs_bounds_the_jobs_done(module_db: Database, corpus: str) -> None
     work(module_db, 0)
     assert sorted(statuses(module_db, corpus).values()).count("indexed") == 2
     work(module_db, 3)
-    assert [kind for _, kind, *_ in jobs(module_db, corpus)] == ["communities"]
+    assert jobs(module_db, corpus) == []
 
 
 def test_negative_max_jobs_is_an_error(module_db: Database) -> None:

@@ -8,9 +8,15 @@ from typing import Any
 
 from pg_graphrag.community.inputs import Input, read_inputs
 from pg_graphrag.community.report import Report, content_hash, extract
+from pg_graphrag.community.writing import input_hash, write, writes
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.summaries import gravest
+from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.providers import load
 from pg_graphrag.queue.extracting import weight
 from pg_graphrag.queue.vectors import embed
 from pg_graphrag.server import Database, Row, columns
@@ -21,6 +27,10 @@ from pg_graphrag.text.tokenizers import tokenizer
 # Reports put together in one step, and rows of a kind that each looks at.
 BATCH = 200
 ROWS = 60
+# Likewise where a model writes, and where its answers come hours later.
+WRITTEN = 32
+BY_BATCH = 2000
+WRITTEN_ROWS = 400
 
 
 def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
@@ -31,15 +41,55 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
     ProviderFault, BudgetReached, Waiting
         After the reports that came have been written; the rest stays due.
     """
-    due = _due(db, corpus.id, BATCH)
+    model = writes(corpus.options)
+    due = _due(db, corpus.id, _batch(db, corpus) if model else BATCH)
     if not due:
         return _embed_rest(db, corpus)
-    sources = read_inputs(db, due, ROWS, children=False)
+    sources = read_inputs(db, due, WRITTEN_ROWS if model else ROWS, children=model)
     known = _hashes(db, [source.community_id for source in sources])
     db.rollback()
-    made = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
+    made: list[tuple[Input, Report | None, str]]
+    faults: list[GraphRAGError] = []
+    if model:
+        made, faults = _written(db, corpus, sources, known)
+    else:
+        made = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
     _store(db, corpus, made, known)
+    if faults:
+        raise gravest(faults)
     return False
+
+
+def _batch(db: Database, corpus: Corpus) -> int:
+    return BY_BATCH if load(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
+
+
+def _written(
+    db: Database, corpus: Corpus, sources: Sequence[Input], known: dict[int, str]
+) -> tuple[list[tuple[Input, Report | None, str]], list[GraphRAGError]]:
+    """Have a model write the reports whose input has changed; return them (None: nothing to write), and what kept the rest.
+
+    Where the model gives nothing usable the report is put together without it, until its input changes.
+    """
+    count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
+    made: list[tuple[Input, Report | None, str]] = []
+    asked: list[tuple[Input, str]] = []
+    for source in sources:
+        hash_ = input_hash(corpus.options, source, count)
+        if known.get(source.community_id) == hash_:
+            made.append((source, None, hash_))
+        else:
+            asked.append((source, hash_))
+    tasks = [write(corpus.options, source, count) for source, _ in asked]
+    faults: list[GraphRAGError] = []
+    for (source, hash_), result in zip(
+        asked, Gateway(db, corpus, worker=True, writes=True).run(tasks) if tasks else [], strict=True
+    ):
+        if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault):
+            faults.append(result)
+        else:
+            made.append((source, extract(source) if isinstance(result, ItemFault) else result, hash_))
+    return made, faults
 
 
 def _due(db: Database, corpus_id: int, limit: int) -> list[Row]:
@@ -63,9 +113,15 @@ def _hashes(db: Database, ids: list[int]) -> dict[int, str]:
     return {row["community_id"]: row["input_hash"] for row in rows}
 
 
-def _store(db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report, str]], known: dict[int, str]) -> None:
+def _store(
+    db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report | None, str]], known: dict[int, str]
+) -> None:
     """Write the reports that differ from what is `known`, with their vectors, and note that all are looked through. Commits."""
-    others = [(source, report, hash_) for source, report, hash_ in made if known.get(source.community_id) != hash_]
+    others = [
+        (source, report, hash_)
+        for source, report, hash_ in made
+        if report is not None and known.get(source.community_id) != hash_
+    ]
     space = of_state(spaces(db, corpus.id), "active")
     db.rollback()
     vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in others])
@@ -80,6 +136,13 @@ def _store(db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report, str
             ["int4", "int8[]"],
             [corpus.id, [source.community_id for source, _, _ in others]],
         )
+        if writes(corpus.options):  # what the reports one level up are made from
+            db.query(
+                "UPDATE graphrag.communities p SET report_due = true FROM graphrag.communities c"
+                " WHERE c.id = ANY ($1) AND p.id = c.parent_id AND NOT p.report_due",
+                ["int8[]"],
+                [[source.community_id for source, _, _ in others]],
+            )
     # Unless the community has changed meanwhile: then it stays due.
     db.query(
         "UPDATE graphrag.communities c SET report_due = false FROM unnest($1, $2) AS u (id, version)"

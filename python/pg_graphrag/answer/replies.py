@@ -142,7 +142,7 @@ def passage(text: str, cut_off: bool) -> str:
 
 def queries(text: str, cut_off: bool) -> list[str]:
     """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         listed = found.get("queries")
         if isinstance(listed, list) and (made := _phrases([one for one in listed if isinstance(one, str)])):
             return made[:MAX_QUERIES]
@@ -151,7 +151,7 @@ def queries(text: str, cut_off: bool) -> list[str]:
 
 def query(text: str, cut_off: bool) -> str:
     """Return the query of {"query": …}; ItemFault when there is none."""
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         if isinstance(found.get("query"), str) and (made := " ".join(clean(found["query"]).split())):
             return made[:MAX_QUESTION_CHARACTERS]
     raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
@@ -165,7 +165,7 @@ def grades(text: str, cut_off: bool, count: int) -> list[str]:
     ItemFault
         When no text has a grade.
     """
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         listed = found.get("grades")
         graded: dict[int, str] = {}
         for one in listed if isinstance(listed, list) else []:

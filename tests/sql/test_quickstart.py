@@ -16,6 +16,7 @@ import pytest
 from tests.runtime.cluster import PROJECT, Runtime
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+INDEXED = "SELECT id, indexed_at FROM graphrag.documents ORDER BY id"
 MINUTES = 60.0
 
 
@@ -85,8 +86,8 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(in
     assert second.returncode == 0, second.stderr
     assert " 0 new, 0 changed, " in second.stdout
     with psycopg.connect(url(instance) or "", autocommit=True) as connection:
-        states = dict(connection.execute("SELECT status, count(*) FROM graphrag.documents GROUP BY status").fetchall())
-        assert list(states) == ["indexed"]
+        assert connection.execute("SELECT DISTINCT status FROM graphrag.documents").fetchall() == [("indexed",)]
+        ready = connection.execute(INDEXED).fetchall()
         assert connection.execute("SELECT count(*) FROM graphrag.failed_jobs").fetchone() == (0,)
     for mode in MODES:
         answer = second.stdout.split(f"{mode}: ", 1)[1]
@@ -95,11 +96,11 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(in
             f"{mode}: not from the chapters on indexes and text"
         )
 
-    start = time.monotonic()
-    third = subprocess.run([PROJECT / "quickstart"], env=instance, capture_output=True, text=True, timeout=5 * MINUTES)
+    third = subprocess.run([PROJECT / "quickstart"], env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
     assert third.returncode == 0, third.stderr
     assert " 0 new, 0 changed, " in third.stdout
-    assert time.monotonic() - start < 1 * MINUTES
+    with psycopg.connect(url(instance) or "", autocommit=True) as connection:
+        assert connection.execute(INDEXED).fetchall() == ready, "nothing is done twice"
 
 
 def test_quickstart_explains_itself_and_refuses_what_it_does_not_know() -> None:

@@ -176,6 +176,8 @@ def main() -> None:
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
     arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
     given = arguments.parse_args()
+    if given.write and given.sets:
+        arguments.error("--write needs all sets: the table in RESULTS.md is one")
     extractor = given.extractor if given.table == "modes" else "llm"
     names = [name for name in SETS[extractor] if not given.sets or name in given.sets]
     label = f"modes {extractor}" if given.table == "modes" else given.table

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 
-VIEWS = ("graph_nodes", "graph_edges", "document_coverage", "entity_timeline")
+VIEWS = ("graph_nodes", "graph_edges", "graph_claims", "document_coverage", "entity_timeline")
 
 
 @pytest.fixture
@@ -24,6 +24,11 @@ def rows(db: Any) -> Any:
     mention(db, c, d, chunks[1], a)
     mention(db, c, d, chunks[0], b)
     relationship(db, c, a, b, "2.5", ["friends", "work"])
+    db.execute(
+        "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, type, status, description)"
+        " VALUES (%s, %s, %s, 'alice', 'ALICE', 'debt', 'TRUE', 'Owes.')",
+        [c, d, chunks[0]],
+    )
     return db
 
 

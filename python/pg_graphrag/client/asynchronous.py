@@ -14,6 +14,7 @@ from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -239,6 +240,18 @@ class AsyncGraphRAG:
             await cursor.execute(statement.sql, statement.parameters)
             while row := await cursor.fetchone():
                 yield row[0]
+
+    async def evaluate(
+        self,
+        questions: Iterable[Mapping[str, Any]],
+        *,
+        modes: Sequence[str] = ("naive", "bm25", "hybrid"),
+        k: Sequence[int] = (5, 10),
+        baseline: str | None = None,
+        **options: Any,
+    ) -> list[Evaluation]:
+        """As `GraphRAG.evaluate`."""
+        return await self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
 
     async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """As `GraphRAG.neighbors`."""

@@ -14,6 +14,7 @@ from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -286,6 +287,30 @@ class GraphRAG:
             cursor.execute(statement.sql, statement.parameters)
             while row := cursor.fetchone():
                 yield row[0]
+
+    def evaluate(
+        self,
+        questions: Iterable[Mapping[str, Any]],
+        *,
+        modes: Sequence[str] = ("naive", "bm25", "hybrid"),
+        k: Sequence[int] = (5, 10),
+        baseline: str | None = None,
+        **options: Any,
+    ) -> list[Evaluation]:
+        """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
+
+        Parameters
+        ----------
+        questions : iterable of mapping
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``.
+        k : sequence of int
+            Depths.
+        baseline : str, optional
+            The mode that others are compared to; the first of `modes` when None.
+        **options
+            ``seed``, ``per_question``, ``variants``.
+        """
+        return self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
 
     def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""

@@ -11,6 +11,7 @@ from pg_graphrag.client.results import (
     Answer,
     Citation,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -309,6 +310,34 @@ def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, 
             **parts,
         },
         _nothing,
+    )
+
+
+def evaluate(
+    corpus: str,
+    questions: Sequence[Mapping[str, Any]],
+    modes: Sequence[str],
+    k: Sequence[int],
+    baseline: str | None,
+    options: Mapping[str, Any],
+) -> Statement[list[Evaluation]]:
+    return Statement(
+        """
+        SELECT mode, k, questions, without_evidence, recall, ndcg, mrr, any_hit, all_hit, p50_ms, p95_ms, baseline,
+               intervals, differences, per_question
+          FROM graphrag.evaluate(
+               corpus => %(corpus)s::text, questions => %(questions)s::jsonb, modes => %(modes)s::text[],
+               k => %(k)s::int[], baseline => %(baseline)s::text, options => %(options)s::jsonb)
+        """,
+        {
+            "corpus": corpus,
+            "questions": Jsonb(list(questions)),
+            "modes": list(modes),
+            "k": list(k),
+            "baseline": baseline,
+            "options": _json(options),
+        },
+        _many(Evaluation),
     )
 
 

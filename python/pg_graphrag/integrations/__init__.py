@@ -1,0 +1,1 @@
+"""The extension in other frameworks: LlamaIndex and LangChain. Each module needs the extra of its name."""

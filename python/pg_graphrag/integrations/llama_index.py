@@ -1,0 +1,403 @@
+"""LlamaIndex: a retriever and a property-graph store (extra ``llama-index``)."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.graph_stores.types import (
+    TRIPLET_SOURCE_KEY,
+    ChunkNode,
+    EntityNode,
+    LabelledNode,
+    PropertyGraphStore,
+    Relation,
+)
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores.utils import metadata_dict_to_node
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.client import GraphRAG
+from pg_graphrag.errors import GraphRAGError
+
+Row = dict[str, Any]
+Triplet = tuple[LabelledNode, Relation, LabelledNode]
+
+# A node that LlamaIndex stored is a document with one chunk, of the node's id; other chunks have their document's key and a
+# number.
+_NODE_CONTENT = "_node_content"
+_CHUNK_ID = f"CASE WHEN d.metadata ? '{_NODE_CONTENT}' THEN d.source_key ELSE d.source_key || '#' || c.ordinal END"
+_SOURCE = f"""
+(SELECT {_CHUNK_ID}
+   FROM graphrag.{{what}}_mentions m
+   JOIN graphrag.chunks c ON c.id = m.chunk_id
+   JOIN graphrag.documents d ON d.id = m.document_id
+  WHERE m.{{what}}_id = {{id}}
+  ORDER BY m.chunk_id LIMIT 1) AS source_chunk
+"""
+_ENTITIES = f"""
+SELECT n.name, n.type, n.description, n.degree, {_SOURCE.format(what="entity", id="n.entity_id")}
+  FROM graphrag.graph_nodes n
+ WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (ARRAY(
+"""
+_BY_NAME = """
+       SELECT e.id FROM unnest(%(ids)s::text[]) AS i (name)
+         JOIN graphrag.corpora c ON c.name = %(corpus)s
+         JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = graphrag._key(i.name) COLLATE "C"))
+ ORDER BY n.entity_id
+"""
+_BY_CHUNK = f"""
+       SELECT m.entity_id FROM graphrag.documents d
+         JOIN graphrag.chunks c ON c.document_id = d.id
+         JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
+        WHERE d.corpus = %(corpus)s AND {_CHUNK_ID} = %(chunk)s))
+ ORDER BY n.entity_id
+"""
+_CHUNKS = f"""
+SELECT {_CHUNK_ID} AS id, c.content, d.source_key, d.title, d.metadata
+  FROM graphrag.documents d
+  JOIN graphrag.chunks c ON c.document_id = d.id
+ WHERE d.corpus = %(corpus)s AND {{condition}}
+ ORDER BY d.id, c.ordinal
+"""
+_CHUNKS_BY_ID = f"""
+d.source_key = ANY (ARRAY(SELECT u.name FROM unnest(%(ids)s::text[]) AS i (name),
+                                 unnest(ARRAY[i.name, regexp_replace(i.name, '#[0-9]+$', '')]) AS u (name)))
+   AND {_CHUNK_ID} = ANY (%(ids)s)
+"""
+_EDGES = f"""
+SELECT e.source, e.source_type, e.target, e.target_type, e.keyword_list, e.description, e.weight,
+       {_SOURCE.format(what="relationship", id="e.relationship_id")}
+  FROM graphrag.graph_edges e
+ WHERE e.relationship_id = ANY (%(ids)s)
+ ORDER BY array_position(%(ids)s, e.relationship_id)
+"""
+_NEIGHBORS = """
+SELECT n.relationship_id
+  FROM unnest(%(names)s::text[]) WITH ORDINALITY AS i (name, place),
+       graphrag.neighbors(i.name, %(corpus)s, %(depth)s) WITH ORDINALITY AS n
+ GROUP BY n.relationship_id
+ ORDER BY min(n.hop), min(i.place), min(n.ordinality)
+"""
+_STORED = """
+SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
+  FROM graphrag.documents d
+  LEFT JOIN graphrag.imported_extractions i ON i.document_id = d.id AND i.content_hash = d.content_hash
+ WHERE d.corpus = %(corpus)s AND d.source_key = ANY (%(keys)s)
+   FOR NO KEY UPDATE OF d
+"""
+_SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
+Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
+(Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
+
+
+class GraphRAGRetriever(BaseRetriever):
+    """Chunks found by ``graphrag.search``, best first.
+
+    Parameters
+    ----------
+    client : GraphRAG
+        One corpus of a database.
+    mode, top_k, filter, **options
+        As in `GraphRAG.search`.
+    """
+
+    def __init__(
+        self,
+        client: GraphRAG,
+        mode: str = "hybrid",
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        **options: Any,
+    ):
+        super().__init__()
+        self._client = client
+        self._arguments: dict[str, Any] = {"mode": mode, "top_k": top_k, "filter": filter, **options}
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(
+                node=TextNode(
+                    id_=str(hit.chunk_id),
+                    text=hit.content,
+                    metadata={"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id},
+                ),
+                score=hit.score,
+            )
+            for hit in self._client.search(query_bundle.query_str, **self._arguments)
+        ]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+class GraphRAGPropertyGraphStore(PropertyGraphStore):
+    """The knowledge graph of a corpus as LlamaIndex's property graph.
+
+    Nodes of text are documents, and what is extracted of them is imported with them (``graphrag.import_documents``), so that
+    the graph stays what documents say. What was written is indexed before the next read.
+
+    Parameters
+    ----------
+    client : GraphRAG
+        One corpus of a database; for writing, one with the option extractor ``given`` (or ``llm``), by its owner.
+
+    Notes
+    -----
+    Vectors are the corpus' own: `supports_vector_queries` is False. `GraphRAGRetriever` searches by them.
+    """
+
+    supports_structured_queries: bool = True
+    supports_vector_queries: bool = False
+
+    def __init__(self, client: GraphRAG):
+        self._client = client
+        self._written = False
+
+    @property
+    def client(self) -> GraphRAG:
+        """The client this store was made with."""
+        return self._client
+
+    def get(self, properties: dict[str, Any] | None = None, ids: list[str] | None = None) -> list[LabelledNode]:
+        """Return entities by name and chunks by id; by `properties`, the entities of a chunk (``triplet_source_id``), else the
+        chunks whose document's metadata has them."""
+        if ids is not None:
+            found: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, ids=ids)]
+            return found + [_chunk(row) for row in self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=ids)]
+        if not properties:
+            return []
+        if set(properties) == {TRIPLET_SOURCE_KEY}:
+            return [_entity(row) for row in self._rows(_ENTITIES + _BY_CHUNK, chunk=properties[TRIPLET_SOURCE_KEY])]
+        condition = "d.metadata @> %(properties)s"
+        rows = self._rows(_CHUNKS.format(condition=condition), properties=Jsonb(properties))
+        return [_chunk(row) for row in rows]
+
+    def get_triplets(
+        self,
+        entity_names: list[str] | None = None,
+        relation_names: list[str] | None = None,
+        properties: dict[str, Any] | None = None,
+        ids: list[str] | None = None,
+    ) -> list[Triplet]:
+        """Return the relationships of entities, strongest first, of them those with these labels and properties."""
+        names = [*(entity_names or ()), *(ids or ())]
+        return [
+            triplet
+            for triplet in self._triplets(names, 1)
+            if (not relation_names or triplet[1].label in relation_names)
+            and all(triplet[1].properties.get(name) == value for name, value in (properties or {}).items())
+        ]
+
+    def get_rel_map(
+        self,
+        graph_nodes: list[LabelledNode],
+        depth: int = 2,
+        limit: int = 30,
+        ignore_rels: list[str] | None = None,
+    ) -> list[Triplet]:
+        """Return at most `limit` relationships within `depth` of entities, nearest first."""
+        names = [node.name for node in graph_nodes if isinstance(node, EntityNode)]
+        found = self._triplets(names, depth)
+        return [triplet for triplet in found if triplet[1].label not in (ignore_rels or ())][:limit]
+
+    def get_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
+        """Return the nodes of text with these ids."""
+        rows = self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=node_ids)
+        return [_text_node(row) for row in rows]
+
+    async def aget_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
+        """As `get_llama_nodes`."""
+        return await asyncio.to_thread(self.get_llama_nodes, node_ids)
+
+    def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
+        """Store nodes of text as documents, and entities as what their chunk (``triplet_source_id``) says."""
+        chunks = {node.id: node for node in nodes if isinstance(node, ChunkNode)}
+        said: dict[str, list[EntityNode]] = {}
+        for node in nodes:
+            if isinstance(node, EntityNode):
+                said.setdefault(_source(node.properties, node.name), []).append(node)
+
+        def change(key: str, stored: Row) -> None:
+            if key in chunks:
+                node = chunks[key]
+                if stored.get("content") != node.text:
+                    stored["chunks"] = [{"start": 0, "end": len(node.text)}]
+                stored |= {"content": node.text, "metadata": {_NODE_CONTENT: "{}", **node.properties}}
+            for entity in said.get(key, ()):
+                description = entity.properties.get("description")
+                _put(
+                    stored, "entities", {"name": entity.name, "type": entity.label, "description": description}, "name"
+                )
+
+        self._change({*chunks, *said}, change)
+
+    def upsert_relations(self, relations: list[Relation]) -> None:
+        """Store relationships as what their chunk (``triplet_source_id``) says; the label is their keyword."""
+        said: dict[str, list[Relation]] = {}
+        for relation in relations:
+            said.setdefault(_source(relation.properties, relation.label), []).append(relation)
+
+        def change(key: str, stored: Row) -> None:
+            for relation in said[key]:
+                made = {
+                    "source": relation.source_id,
+                    "target": relation.target_id,
+                    "keywords": [relation.label],
+                    "description": relation.properties.get("description")
+                    or f"{relation.source_id} {relation.label} {relation.target_id}",
+                }
+                _put(stored, "relationships", made, "source", "target", "keywords")
+
+        self._change(set(said), change)
+
+    def delete(
+        self,
+        entity_names: list[str] | None = None,
+        relation_names: list[str] | None = None,
+        properties: dict[str, Any] | None = None,
+        ids: list[str] | None = None,
+    ) -> None:
+        """Delete the documents of nodes of text (`ids`, or by `properties`); entities go with the last that names them.
+
+        Raises
+        ------
+        GraphRAGError
+            0A000 for names of entities or relations: they are what documents say.
+        """
+        if entity_names or relation_names:
+            raise GraphRAGError(
+                "entities and relations cannot be deleted while documents say them",
+                sqlstate="0A000",
+                hint="Delete the nodes of text that say them, by their ids.",
+            )
+        nodes = self.get(properties) if properties else []
+        keys = [node.id for node in nodes if isinstance(node, ChunkNode)] + [*(ids or ())]
+        if keys:
+            self._client.delete(keys)
+            self._written = True
+
+    def structured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
+        """Run a Cypher query that only reads: ``graphrag.cypher``."""
+        self._index()
+        return self._client.cypher(query, param_map)
+
+    def vector_query(self, query: Any, **kwargs: Any) -> tuple[list[LabelledNode], list[float]]:
+        """Refuse: vectors are the corpus' own.
+
+        Raises
+        ------
+        NotImplementedError
+        """
+        raise NotImplementedError(
+            "the corpus has vectors of its own: use GraphRAGRetriever, or GraphRAG.search_entities"
+        )
+
+    def get_schema(self, refresh: bool = False) -> str:
+        """Return what Cypher finds."""
+        return _SCHEMA
+
+    def _index(self) -> None:
+        if self._written:
+            self._client.process_jobs()
+            self._written = False
+
+    def _rows(self, sql: str, **parameters: Any) -> list[Row]:
+        self._index()
+        with self._client._connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(sql, {"corpus": self._client.corpus, **parameters}).fetchall()
+
+    def _triplets(self, names: Sequence[str], depth: int) -> list[Triplet]:
+        if not names:
+            return []
+        near = [row["relationship_id"] for row in self._rows(_NEIGHBORS, names=list(names), depth=depth)]
+        return [_triplet(row) for row in self._rows(_EDGES, ids=near)] if near else []
+
+    def _change(self, keys: Iterable[str], change: Any) -> None:
+        """Let `change(key, stored)` change what is stored of documents, in one transaction."""
+        wanted = sorted(keys)
+        if not wanted:
+            return
+        with self._client._connection() as connection, connection.transaction():
+            with connection.cursor(row_factory=dict_row) as cursor:
+                found = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": wanted}).fetchall()
+            stored = {row["source_key"]: row for row in found}
+            for key in wanted:
+                row = stored.setdefault(key, {"source_key": key})
+                change(key, row)
+                if "content" not in row:
+                    raise GraphRAGError(
+                        f'there is no node of text "{key}"',
+                        sqlstate="42704",
+                        hint=f"Store the node that {TRIPLET_SOURCE_KEY} names before what is extracted of it.",
+                    )
+                if row.get("chunks") is None:
+                    row["chunks"] = [{"start": 0, "end": len(row["content"])}]
+            connection.execute(
+                "SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, Jsonb(list(stored.values()))]
+            )
+        self._written = True
+
+
+def _source(properties: Mapping[str, Any], name: str) -> str:
+    source = properties.get(TRIPLET_SOURCE_KEY)
+    if not source:
+        raise GraphRAGError(
+            f'"{name}" is not said to be of any node of text',
+            hint=f'Give its property "{TRIPLET_SOURCE_KEY}", the id of a stored node: the graph is what documents say.',
+        )
+    return str(source)
+
+
+def _put(stored: Row, what: str, made: Row, *same: str) -> None:
+    """Put a statement into the (only) chunk of a document, in place of the one of the same name."""
+    if not stored.get("chunks"):
+        return
+    chunk = stored["chunks"][0]
+    others = [one for one in chunk.get(what) or () if any(one.get(name) != made[name] for name in same)]
+    chunk[what] = [*others, made]
+
+
+def _entity(row: Row) -> EntityNode:
+    properties = {name: row[name] for name in ("description", "degree")}
+    return EntityNode(
+        name=row["name"], label=row["type"], properties=properties | {TRIPLET_SOURCE_KEY: row["source_chunk"]}
+    )
+
+
+def _chunk(row: Row) -> ChunkNode:
+    return ChunkNode(id_=row["id"], text=row["content"], properties=row["metadata"])
+
+
+def _text_node(row: Row) -> BaseNode:
+    if json.loads(row["metadata"].get(_NODE_CONTENT) or "{}"):
+        node = metadata_dict_to_node(row["metadata"])
+        node.set_content(row["content"])
+        return node
+    metadata = {name: value for name, value in row["metadata"].items() if name != _NODE_CONTENT}
+    return TextNode(
+        id_=row["id"],
+        text=row["content"],
+        metadata=metadata | {"source_key": row["source_key"], "title": row["title"]},
+    )
+
+
+def _triplet(row: Row) -> Triplet:
+    keywords = row["keyword_list"]
+    relation = Relation(
+        label=keywords[0] if keywords else "RELATED",
+        source_id=row["source"],
+        target_id=row["target"],
+        properties={
+            "description": row["description"],
+            "keywords": keywords,
+            "weight": row["weight"],
+            TRIPLET_SOURCE_KEY: row["source_chunk"],
+        },
+    )
+    # LlamaIndex looks for a triplet's text at its first entity.
+    source = {TRIPLET_SOURCE_KEY: row["source_chunk"]}
+    ends = [EntityNode(name=row[end], label=row[f"{end}_type"], properties=source) for end in ("source", "target")]
+    return ends[0], relation, ends[1]

@@ -66,7 +66,7 @@ def ppr(query: Query, depth: int) -> Fused:
     """
     if query.options.profile == "paper":
         return alone([hipporag(query, depth)])
-    return alone([pagerank(query, _seeds(query, *_direct(query, depth)), depth)])
+    return alone([pagerank(query, _seeds(query, *_direct(query, depth)), depth, linked=True)])
 
 
 def mix(query: Query, depth: int) -> Fused:
@@ -99,10 +99,14 @@ def _direct(query: Query, depth: int) -> tuple[list[Ranking], dict[str, float]]:
 
 
 def _seeds(query: Query, direct: list[Ranking], weights: dict[str, float]) -> list[tuple[int, float]]:
-    """Return the best direct chunks, each with the weight 1 / rank, for a walk to start from."""
+    """Return the best direct chunks for a walk to start from, each weighted by how much better than the others it is.
+
+    The weights are the softmax of the fused scores, the best one's being 1: a clear first place gets nearly all of the mass.
+    """
     fused = standard_scores(weights)(direct)
-    first = fused.ids[ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)].tolist()
-    return [(chunk, 1.0 / place) for place, chunk in enumerate(first, 1)]
+    first = ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)
+    shares = np.exp(fused.scores[first] - fused.scores.max(initial=-np.inf))
+    return list(zip(fused.ids[first].tolist(), shares.tolist(), strict=True))
 
 
 def _mentions(query: Query, depth: int) -> list[Ranking]:

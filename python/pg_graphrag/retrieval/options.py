@@ -25,7 +25,7 @@ class SearchOptions:
     max_relation_tokens: int = 8000
     max_total_tokens: int = 30000
     include_chunks: bool = True
-    damping: float = 0.5
+    damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
     query_entities: tuple[str, ...] | None = None
@@ -39,8 +39,8 @@ class SearchOptions:
         return self.rerank or self.fuse == "rerank"
 
 
-# What LightRAG's and MiniRAG's papers set where ours is another (LightRAG, section 4; MiniRAG's QueryParam).
-_PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096}
+# What the papers set where ours is another: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
+_PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096, "damping": 0.5}
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "profile": ("best", "paper"),

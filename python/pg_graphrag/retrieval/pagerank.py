@@ -5,6 +5,7 @@ Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few dire
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.query import LED, Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.text.concepts import key
 
 # An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
 HUB_SHARE = 0.05
@@ -24,7 +26,9 @@ MIN_HUB = 20
 MAX_CHUNKS = 300
 MIN_CHUNKS = 40
 MAX_EDGES = 3000
-SEED_CHUNKS = 3
+SEED_CHUNKS = 10
+# The edge between a document and what it is called counts so much more: it is what the document is about.
+TITLE_WEIGHT = 5.0
 # Entities with names at least this near are linked, each to so many (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
 MAX_SYNONYMS = 10
@@ -32,6 +36,8 @@ MAX_SYNONYMS = 10
 RESIDUAL = 1e-9
 # Flows that differ by a smaller share are equal.
 EQUAL = 1e-9
+
+_BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,13 @@ class Graph:
         return cls(entities, chunks, weights, (one[kept], other[kept], weight[kept]))
 
 
-def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> Ranking:
+def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False) -> Ranking:
     """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
 
     Parameters
     ----------
-    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks; the first SEED_CHUNKS are used.
+    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks, at most SEED_CHUNKS.
+    linked : whether names like those of the query's entities are walked to as well.
     """
     corpus_id = query.corpus.id
     count = _chunk_count(query)
@@ -73,10 +80,10 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> R
         [corpus_id, query.low_level_keys, hub],
     )
     entity_seeds = {row["id"]: 3.0 / float(np.log1p(row["df"])) for row in named if row["df"]}
-    chunk_seeds = dict(direct[:SEED_CHUNKS])
+    chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank")
-    links = synonyms(query, entity_seeds)
+    links = synonyms(query, entity_seeds if linked else ())
     graph = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
     return spread(query, graph, entity_seeds, chunk_seeds, limit)
 
@@ -162,12 +169,47 @@ def neighbourhood(
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
     first = np.unique(np.concatenate([entities, np.array(sorted(entity_seeds), np.int64), links[1]]))
-    _, chunks, weights = _edges(query, "entity_id", first, hub, count)
-    reached, inverse = np.unique(chunks, return_inverse=True)
+    near = Graph.of(*_edges(query, "entity_id", first, hub, count), links)
+    reached, mass, _ = walk(near, entity_seeds, chunk_seeds, query.options.damping)
     if len(reached) > most:
-        reached = reached[ties.best(query, reached, np.bincount(inverse, weights), most)]
+        reached = reached[ties.best(query, reached, mass, most)]
     reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
-    return Graph.of(*_edges(query, "chunk_id", reached, hub, count), links)
+    entities, chunks, weights = _edges(query, "chunk_id", reached, hub, count)
+    return Graph.of(entities, chunks, weights * np.where(_titled(query, entities, chunks), TITLE_WEIGHT, 1.0), links)
+
+
+def _titled(query: Query, entities: Any, chunks: Any) -> Any:
+    """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
+    titles = query.db.query(
+        "SELECT c.id, d.title FROM graphrag.chunks c JOIN graphrag.documents d ON d.id = c.document_id"
+        " WHERE c.id = ANY ($1) AND d.title <> ''",
+        ["int8[]"],
+        [np.unique(chunks).tolist()],
+    )
+    called = {row["id"]: _names(row["title"]) for row in titles}
+    rows = query.db.query(
+        'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
+        ["int4", "text[]"],
+        [query.corpus.id, sorted(set().union(*called.values()))],
+    )
+    entity = {row["key"]: row["id"] for row in rows}
+    pairs = [(entity[name], chunk) for chunk, names in called.items() for name in names if name in entity]
+    titled = np.zeros(len(entities), np.bool_)
+    if pairs:
+        order = np.lexsort((chunks, entities))
+        for owner, chunk in pairs:
+            first, last = np.searchsorted(entities, [owner, owner + 1], sorter=order)
+            here = order[first:last]
+            titled[here[chunks[here] == chunk]] = True
+    return titled
+
+
+def _names(title: str) -> set[str]:
+    """Return the keys under which a document's title may name an entity."""
+    names = {key(title)}
+    if title.rstrip().endswith((")", "）")):
+        names.add(key(_BRACKETS.sub("", title)))
+    return names - {""}
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
@@ -211,13 +253,14 @@ def walk(
     mass_left, mass_right = reset_left / (1 - damping), reset_right / (1 - damping)
     share_left *= damping
     share_right *= damping
-    for _ in range(math.ceil(math.log(RESIDUAL) / math.log(damping))):
-        to_right = np.bincount(right, mass_left[left] * share_left, sizes[1])
+    # One half after the other: between two halves without links of their own each round does two steps of the walk.
+    steps = math.ceil(math.log(RESIDUAL) / math.log(damping) / (1 if len(tail) else 2))
+    for _ in range(steps):
         to_left = np.bincount(left, mass_right[right] * share_right, sizes[0])
         if len(tail):
             to_left += np.bincount(head, mass_left[tail] * share_link, sizes[0])
         mass_left = reset_left + to_left
-        mass_right = reset_right + to_right
+        mass_right = reset_right + np.bincount(right, mass_left[left] * share_left, sizes[1])
     return chunk_ids, mass_right, mass_left[left] * share_left
 
 

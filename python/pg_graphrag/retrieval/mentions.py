@@ -3,6 +3,7 @@
 A mention's text never changes, leads straight to its chunk, and is visible where its document is (DESIGN.md 3).
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,8 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     terms = query.lexemes(text) if is_lexical else {}
     index, idf = query.bm25_index(kind), query.options.bm25_idf
     held = vectors.small(query, kind)
-    most = CANDIDATES if held is None else max(len(held.ids), 1)
+    # More match than are held: what people deleted stays in the index.
+    most = CANDIDATES if held is None else sys.maxsize
     found, lexical = index.search(terms, most, documents=query.visible, idf=idf)
     shares = None
     if held is not None:

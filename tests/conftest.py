@@ -63,8 +63,9 @@ def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
         settings: dict[str, str] | None = None,
         primary: Cluster | None = None,
         environment: dict[str, str] | None = None,
+        backup_of: Cluster | None = None,
     ) -> Cluster:
-        made.append(Cluster(runtime, settings, primary, environment))
+        made.append(Cluster(runtime, settings, primary, environment, backup_of))
         return made[-1]
 
     yield make

@@ -364,6 +364,23 @@ def test_truncate_removes_everything_derived(module_db: Database, db: Database) 
     assert value(db, "SELECT count(*) FROM graphrag.entity_vectors") == 0
 
 
+def test_truncate_from_an_old_snapshot_removes_what_was_indexed_after_it(db: Database) -> None:
+    put(db, "default", "a", STORIES["ada"])
+    work(db)
+    with psycopg.connect(db.url) as old:
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        old.execute("SELECT 1 FROM graphrag.corpora")
+        put(db, "default", "b", STORIES["enigma"])
+        work(db)
+        put(db, "default", "c", STORIES["hopper"])
+        old.execute("TRUNCATE graphrag.documents")
+    assert rows(db, "SELECT * FROM graphrag.check('default')") == []
+    work(db)
+    assert jobs(db, "default") == []
+    assert value(db, "SELECT count(*) FROM graphrag.chunks") == 0
+    assert rows(db, "SELECT * FROM graphrag.check('default')") == []
+
+
 def test_an_upsert_of_unchanged_content_queues_nothing_and_writes_no_derived_row(
     module_db: Database, corpus: str
 ) -> None:

@@ -120,6 +120,28 @@ class BM25Index:
 
         return self._settled(run)
 
+    def term_counts(self, terms: Sequence[str], item_ids: Ids) -> tuple[Floats, Floats]:
+        """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,) float64).
+
+        0 for what is not in the index.
+        """
+
+        def run() -> tuple[Floats, Floats]:
+            _, sources = self._read(dict.fromkeys(terms, 1.0))
+            counts: Floats = np.zeros((len(terms), len(item_ids)))
+            lengths: Floats = np.zeros(len(item_ids))
+            for source in sources:
+                places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                if source.dead is not None:
+                    found &= ~source.dead[places]
+                lengths[found] = source.lengths()[places[found]]
+                for row, term in zip(counts, terms, strict=True):
+                    if term in source.postings:
+                        row[found] = source.postings[term].at(places[found])
+            return counts, lengths
+
+        return self._settled(run)
+
     def statistics(self) -> tuple[int, float]:
         """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
         state = self._last[1] if self._last else self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))

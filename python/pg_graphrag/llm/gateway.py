@@ -22,6 +22,7 @@ from pg_graphrag.llm.loop import Requests, Stream
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, RerankRequest, Task, estimated_tokens
 from pg_graphrag.llm.transport import back_off
+from pg_graphrag.queue.claim import WORKER_LOCK
 from pg_graphrag.server import Database
 
 # Cancel gets through within this time, and what the database costs for it is not felt.
@@ -240,8 +241,6 @@ def _wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float |
 
 
 def _workers_alive(db: Database) -> int:
-    from pg_graphrag.queue.worker import WORKER_LOCK
-
     rows = db.query(
         "SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::oid"
         " AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())",

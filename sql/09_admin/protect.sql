@@ -19,7 +19,7 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag.protect(text, text) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.protect(text, text) IS 'Lets those who read see only the documents of a corpus for which a condition holds, and of chunks, mentions, entities, relationships, claims and vectors only what these documents say. condition: a boolean expression over columns of graphrag.documents, evaluated as the reader; names in it qualified. Replaces an earlier one. After a restore the corpus is closed until repair(). Owner only; 42704 for an unknown corpus. Not hidden from a reader''s own SQL: the statistics of BM25 (bm25_*), and the merged values of entities and relationships that a document he may see mentions too (the views and functions show those of his documents alone).';
+COMMENT ON FUNCTION graphrag.protect(text, text) IS 'Lets those who read see only the documents of a corpus for which a condition holds, and of chunks, mentions, entities, relationships, claims and vectors only what these documents say, and no communities and reports, which tell of all documents. condition: a boolean expression over columns of graphrag.documents, evaluated as the reader; names in it qualified. Replaces an earlier one. After a restore the corpus is closed until repair(). Owner only; 42704 for an unknown corpus. Not hidden from a reader''s own SQL: the statistics of BM25 (bm25_*), and the merged values of entities and relationships that a document he may see mentions too (the views and functions show those of his documents alone).';
 
 CREATE FUNCTION graphrag.unprotect(corpus text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -97,7 +97,8 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION graphrag._readable_relations() FROM PUBLIC;
 
--- Rows of a table are as visible as the document, entity or relationship they belong to; rows of a protected corpus that belong to none are closed.
+-- Rows of a table are as visible as the document, entity or relationship they belong to; rows of a protected corpus that belong to
+-- none (communities and their reports tell of all) are closed. What people added belongs to no document: all see it.
 CREATE FUNCTION graphrag._secure(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
@@ -107,11 +108,15 @@ DECLARE
 BEGIN
     EXECUTE format('DROP POLICY IF EXISTS graphrag_protection ON %s', relation);
     EXECUTE format('CREATE POLICY graphrag_protection ON %s FOR SELECT USING (' || CASE
-        WHEN name = 'entities'             THEN 'EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = %2$I.id)'
-        WHEN name = 'relationships'        THEN 'EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = %2$I.id)'
-        WHEN 'document_id' = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.documents d WHERE d.id = %2$I.document_id)'
-        WHEN 'entity_id'   = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.id = %2$I.entity_id)'
-        WHEN 'corpus_id'   = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
+        WHEN name = 'entities'              THEN 'curated OR EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = %2$I.id)'
+        WHEN name = 'relationships'         THEN 'curated OR EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = %2$I.id)'
+        WHEN name = 'aliases'               THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = aliases.corpus_id AND e.key = aliases.entity_key)'
+        WHEN name = 'curated'               THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = curated.corpus_id AND e.key = curated.entity_key)'
+            ' AND (other_entity_key IS NULL OR EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = curated.corpus_id AND e.key = curated.other_entity_key))'
+        WHEN 'community_id' = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.communities c WHERE c.id = %2$I.community_id)'
+        WHEN 'document_id' = ANY (columns)  THEN 'EXISTS (SELECT FROM graphrag.documents d WHERE d.id = %2$I.document_id)'
+        WHEN 'entity_id' = ANY (columns)    THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.id = %2$I.entity_id)'
+        WHEN 'corpus_id' = ANY (columns)    THEN 'EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
         ELSE 'false' END || ')', relation, name);
     EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation);
 END

@@ -80,6 +80,27 @@ def test_every_table_is_as_if_the_hidden_document_were_not_there(protected: str,
     assert vectors == value(reader, "SELECT count(*) FROM graphrag.entity_vectors") == len(names)
 
 
+def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database, reader: Database) -> None:
+    db, corpus = module_db, fill(module_db)
+    db.execute("SELECT graphrag.protect(%s, %s)", [corpus, CONDITION])
+    names = {"ada lovelace": "Countess", "bletchley park": "Station X"}
+    for key, name in names.items():
+        db.execute("SELECT graphrag.edit_entity(%s, %s, description => 'Edited.')", [key, corpus])
+        db.execute("SELECT graphrag.rename_entity(%s, %s, %s)", [key, name, corpus])
+    db.execute("SELECT graphrag.create_entity('Known to all', %s)", [corpus])
+    number = corpus_id(db, corpus)
+    told = {
+        table: rows(reader, f"SELECT t::text FROM graphrag.{table} t WHERE corpus_id = %s", number)
+        for table in ("aliases", "curated", "entities")
+    }
+    assert "ada lovelace" in str(told["aliases"]) and "ada lovelace" in str(told["curated"])
+    assert "Known to all" in str(told["entities"]) and "known to all" in str(told["curated"])
+    assert "bletchley" not in str(told) and "station x" not in str(told).lower()
+    assert rows(reader, "SELECT * FROM graphrag.neighbors('Countess', %s)", corpus)
+    assert not rows(reader, "SELECT * FROM graphrag.neighbors('Station X', %s)", corpus)
+    db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+
+
 def test_partitions_of_vectors_are_closed_too(protected: str, module_db: Database, reader: Database) -> None:
     new_corpus(module_db)  # its tables came later than the protection
     for table in [name for name in readable(module_db) if "_vectors" in name]:

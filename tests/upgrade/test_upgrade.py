@@ -101,6 +101,11 @@ def test_the_update_keeps_every_row(upgraded: Upgraded) -> None:
         assert canonical(kept) == canonical(map(json.loads, old)), table
 
 
+def test_nothing_is_wrong_after_the_update(upgraded: Upgraded) -> None:
+    for corpus in upgraded.found:
+        assert rows(upgraded.db, "SELECT * FROM graphrag.check(%s)", corpus) == [], corpus
+
+
 def test_the_update_finds_what_was_found_before(upgraded: Upgraded) -> None:
     for corpus, modes in upgraded.found.items():
         for mode, before in modes.items():
@@ -133,8 +138,8 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
         work(db)
         for corpus in upgraded.found:
             assert set(statuses(db, corpus).values()) == {"indexed"}, corpus
-            # As if all of it had been indexed by this version: merged values, statistics, AGE graph.
             assert jobs(db, corpus) == []
+            assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
         assert [row["source_key"] for row in search(db, "Kim Park", "shop", "bm25")] == ["n2"]
         assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
         assert value(db, "SELECT graphrag.repair() ->> 'graphs_rebuilt'") == "3"

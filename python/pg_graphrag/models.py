@@ -80,6 +80,7 @@ class Corpus(Base):
     tokenizer: Mapped[str]
     tokenizer_fingerprint: Mapped[str]
     created_at: Mapped[datetime] = _set_by_server()
+    protection: Mapped[str | None]
 
 
 class Document(Base):
@@ -390,6 +391,72 @@ class RelationshipMentionVector(Base):
     embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
 
 
+class Community(Base):
+    """A group of entities that are more connected among themselves than with others; level 0 is the coarsest."""
+
+    __tablename__ = "communities"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    level: Mapped[int]
+    parent_id: Mapped[BigInt | None]
+    size: Mapped[int]
+    report_due: Mapped[bool]
+    created_at: Mapped[datetime]
+
+    members: Mapped[list["CommunityMember"]] = orm.relationship(
+        primaryjoin=lambda: Community.id == foreign(CommunityMember.community_id), viewonly=True
+    )
+    report: Mapped["CommunityReport | None"] = orm.relationship(
+        primaryjoin=lambda: Community.id == foreign(CommunityReport.community_id), viewonly=True
+    )
+
+
+class CommunityMember(Base):
+    """An entity in a community."""
+
+    __tablename__ = "community_members"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    community_id: Mapped[BigInt]
+    entity_id: Mapped[BigInt]
+
+    entity: Mapped[Entity] = orm.relationship(
+        primaryjoin=lambda: foreign(CommunityMember.entity_id) == remote(Entity.id), viewonly=True
+    )
+
+
+class CommunityReport(Base):
+    """What a community is about; ``model`` is None where it was put together without one."""
+
+    __tablename__ = "community_reports"
+
+    community_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    corpus_id: Mapped[int]
+    title: Mapped[str]
+    summary: Mapped[str]
+    findings: Mapped[Json]
+    rating: Mapped[float]
+    rating_explanation: Mapped[str]
+    content: Mapped[str]
+    token_count: Mapped[int]
+    model: Mapped[str | None]
+    input_hash: Mapped[Key]
+    tsv: Mapped[Lexemes]
+    written_at: Mapped[datetime]
+
+
+class ReportVector(Base):
+    """The vector of a report's title and summary, L2-normalised."""
+
+    __tablename__ = "report_vectors"
+
+    space_id: Mapped[int] = mapped_column(primary_key=True)
+    community_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    embedding: Mapped[Any] = mapped_column(Vector(), nullable=False)
+
+
 class GraphNode(Base):
     """View: an entity with the name of its corpus."""
 
@@ -469,6 +536,21 @@ class DocumentCoverage(Base):
     indexed_at: Mapped[datetime | None]
 
 
+class EntityTimeline(Base):
+    """View: how often documents of a day mention an entity."""
+
+    __tablename__ = "entity_timeline"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    type: Mapped[str]
+    day: Mapped[date] = mapped_column(primary_key=True)
+    month: Mapped[date]
+    documents: Mapped[BigInt]
+    mentions: Mapped[BigInt]
+
+
 class GraphGrowth(Base):
     """View: what a day added of what is there now."""
 
@@ -480,6 +562,25 @@ class GraphGrowth(Base):
     chunks: Mapped[BigInt]
     entities: Mapped[BigInt]
     relationships: Mapped[BigInt]
+
+
+class CommunityOverview(Base):
+    """View: a community with its report."""
+
+    __tablename__ = "community_overview"
+
+    corpus: Mapped[str]
+    community_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    level: Mapped[int]
+    parent_id: Mapped[BigInt | None]
+    size: Mapped[int]
+    relationships: Mapped[BigInt]
+    documents: Mapped[BigInt]
+    title: Mapped[str | None]
+    summary: Mapped[str | None]
+    rating: Mapped[float | None]
+    model: Mapped[str | None]
+    written_at: Mapped[datetime | None]
 
 
 class ModelUsage(Base):

@@ -126,6 +126,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
+    DELETE FROM graphrag.imported_extractions;
     INSERT INTO graphrag.jobs AS j (corpus_id, kind)
     SELECT c.id, 'sweep' FROM graphrag.corpora c ORDER BY c.id
         ON CONFLICT (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch')

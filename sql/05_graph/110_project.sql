@@ -36,6 +36,12 @@ BEGIN
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
      WHEN NOT MATCHED AND s.entity_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
 
+    -- Who is in which community is projected by refresh_communities(); who is gone is in none.
+    DELETE FROM "IN_COMMUNITY" AS v
+     USING (SELECT DISTINCT pg_catalog.unnest(entity_ids) AS id) AS i
+     WHERE v.start_id = ag_catalog._graphid(entity, i.id)
+       AND NOT EXISTS (SELECT FROM graphrag.entities AS e WHERE e.id = i.id);
+
     -- Both directions, so that a directed pattern sees every neighbour: 2 id from low to high, 2 id + 1 back.
     MERGE INTO "RELATED" AS v
     USING (SELECT ag_catalog._graphid(related, 2 * i.id + d.back) AS id, r.id AS relationship_id,

@@ -1,4 +1,4 @@
--- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes. Safe at any time.
+-- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
 CREATE FUNCTION graphrag.repair() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -33,7 +33,9 @@ BEGIN
         INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
         graphs := graphs + 1;
     END LOOP;
+    -- Last: a protected corpus is closed to readers until everything else is there.
+    PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, and queues the vector indexes and unfinished re-embedding. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes and unfinished re-embedding, and puts the protection of corpora (protect()) in force. Returns {jobs_queued, graphs_rebuilt}.';

@@ -26,9 +26,9 @@ STORIES = {
 
 
 def new_corpus(db: Connection, **options: Any) -> str:
-    """Make a corpus of its own for one test; return its name."""
+    """Make a corpus of its own for one test; return its name. Communities are for the tests that say so."""
     name = f"corpus {next(_numbers)}"
-    db.execute("SELECT graphrag.create_corpus(%s, %s)", [name, Jsonb(options)])
+    db.execute("SELECT graphrag.create_corpus(%s, %s)", [name, Jsonb({"communities": False, **options})])
     return name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -154,6 +155,14 @@ def test_a_lease_of_a_living_worker_is_respected_and_a_dead_ones_is_void(module_
     )
     work(module_db)
     assert statuses(module_db, corpus) == {"ada": "indexed"}
+
+
+def test_a_session_that_works_and_searches_has_one_thread(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    with Database.open(module_db.url) as session:
+        work(session)
+        assert search(session, "Ada Lovelace", corpus)
+        assert len(list(Path(f"/proc/{session.info.backend_pid}/task").iterdir())) == 1
 
 
 def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:

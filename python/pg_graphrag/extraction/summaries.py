@@ -147,7 +147,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
         _write(db, corpus.id, what, done)
     if faults:
         db.commit()
-        raise _gravest(faults)
+        raise gravest(faults)
     # Under the lock: a merge that makes more of them due waits, and then finds no job and queues one.
     return not any(
         db.query(
@@ -157,7 +157,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     )
 
 
-def _gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
+def gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
     """Return what keeps the rest back: a provider's fault, answers that come later (all of them), or a budget."""
     waiting = [fault for fault in faults if isinstance(fault, Waiting)]
     for fault in faults:

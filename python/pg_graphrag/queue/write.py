@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
+from pg_graphrag.documents.imported import forget
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.queue.statements import write_statements
@@ -80,6 +82,9 @@ def write_documents(
         ["int4"],
         [corpus.id],
     )
+    forget(db, affected)
+    if corpus.options.communities.automatic:
+        queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
         queue_optimize(db, corpus.id)
     return skipped

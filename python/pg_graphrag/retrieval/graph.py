@@ -51,7 +51,7 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     found: dict[int, tuple[float, str]] = {}
     keys: dict[int, str] = {}
     stored: dict[str, Any] = {}
-    for row in _named(query, limit, [] if paper else [key(text) for text in texts]):
+    for row in named(query, limit, [] if paper else [key(text) for text in texts]):
         found[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
         if row["vector"] is not None:
             stored[row["key"]] = np.array(json.loads(row["vector"]), np.float32)
@@ -73,7 +73,7 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     return {entity: found[entity] for entity in order[:limit]}
 
 
-def _named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
+def named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
     """Entities with a name of the query, longest first; with the vectors of those whose keys are in `embedded`."""
     vector, visible = "NULL::text", ""
     if query.corpus.space is not None and embedded:
@@ -101,15 +101,20 @@ def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]
 
 
 def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
-    """Return the high-level text, and relationships near it with score, weight and endpoints (ids and keys), best first.
+    """Return the high-level text, and the relationships near it."""
+    return ", ".join(query.high_level), stated(query, query.high_level, limit)
 
-    A relationship scores as its best mention, and a concept's mention as the window that says it.
+
+def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> list[Row]:
+    """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
+
+    A relationship scores as its best mention, and a concept's mention as the window that says it, or `by` bm25 as the chunk.
     """
-    text = ", ".join(query.high_level)
+    text = ", ".join(themes)
     said = curated.matching(query, "relationship", text, limit)
     if query.described:
-        score = mentions.scored(query, "relationship", query.high_level).best_items(limit) if query.high_level else {}
-        return text, _with_ends(query, _better(score, said), limit)
+        score = mentions.scored(query, "relationship", themes, by=by).best_items(limit) if themes else {}
+        return _with_ends(query, _better(score, said), limit)
     themed = query
     if text != query.text:
         themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
@@ -117,7 +122,7 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
         themed.beside, themed.usage = query.text, query.usage
         themed.visible = query.visible
     depth = limit * WINDOWS_PER_RELATIONSHIP
-    if themed.dense_works:
+    if themed.dense_works and by != "bm25":
         source = dense.windows(themed, depth)
         sql, places = _OF_WINDOWS, [source.why(chunk)["window_id"] for chunk in source.ids.tolist()]
     else:
@@ -139,7 +144,7 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
     score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
-    return text, _with_ends(query, _better(score, said), limit)
+    return _with_ends(query, _better(score, said), limit)
 
 
 def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float]:
@@ -210,7 +215,7 @@ def _local_evidence(query: Query) -> Evidence:
         found.described = mentions.scored(query, "entity", query.low_level)
     found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
-    sql = _INCIDENT.format(visible="" if query.visible is None else _STATED_VISIBLY)
+    sql = _INCIDENT.format(visible="" if query.visible is None else STATED_VISIBLY)
     for row in query.db.query(sql, ["int8[]", "int4", "int8[]"], [list(entities), limit, query.visible_ids]):
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
         found.relationships[row["id"]] = max(entities[end][0] for end in ends)
@@ -236,7 +241,7 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
  ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
  LIMIT $2
 """
-_STATED_VISIBLY = (
+STATED_VISIBLY = (
     "WHERE EXISTS (SELECT FROM graphrag.relationship_mentions m"
     " WHERE m.relationship_id = r.id AND m.document_id = ANY ($3))"
 )

@@ -1,4 +1,4 @@
-"""graphrag.search_entities and graphrag.search_relationships: the graph's own rows, by relevance."""
+"""graphrag.search_entities, search_relationships and search_reports: the graph's own rows, by relevance."""
 
 import json
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from typing import Any
 
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.reports import match_reports, report_rows
 from pg_graphrag.retrieval.search import DIGITS, check_top_k, prepare
 from pg_graphrag.server import Database, Row
 
@@ -128,6 +129,25 @@ def relationships(
         explain = json.dumps({"because": matched[row["id"]][1], **asked.notes}, ensure_ascii=False)
         named = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
         yield (rank, row["id"], *named, row["score"], explain)
+
+
+def reports(
+    db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, level: int | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (rank, community_id, level, title, summary, rating, score, explain) best first; ties by title."""
+    asked = prepare(db, query, corpus, "naive", filter_, None, None, None)
+    wanted = check_top_k(top_k)
+    if not asked.text or not wanted:
+        return
+    matched = match_reports(asked, wanted, level)
+    rows = report_rows(db, [one.community_id for one in matched])
+    for rank, one in enumerate(matched, 1):
+        row = rows[one.community_id]
+        explain: dict[str, Any] = {"lexical": round(one.lexical, 6)}
+        if one.cosine is not None:
+            explain["cosine"] = round(one.cosine, 6)
+        fields = (row["level"], row["title"], row["summary"], row["rating"])
+        yield (rank, one.community_id, *fields, one.score, json.dumps(explain))
 
 
 def entity_rows(query: Query, scores: dict[int, float]) -> list[Row]:

@@ -58,23 +58,23 @@ def _first(owners: Any, scores: Any, limit: int) -> Any:
     return first
 
 
-def scored(query: Query, what: str, keywords: list[str]) -> Mentions:
+def scored(query: Query, what: str, keywords: list[str], *, by: str = "both") -> Mentions:
     """Score the mentions of a corpus' entities or relationships (`what`) by keywords.
 
     Score: the cosine of the keywords, joined as LightRAG (arXiv 2410.05779) joins them, and BM25 as a share of the best, in
-    equal parts; with `profile` paper the cosine alone.
+    equal parts; with `profile` paper, or `by` vector, the cosine alone; `by` bm25 BM25 alone.
     """
     text = ", ".join(keywords)
-    memo = f"{what} mentions {text}"
+    memo = f"{what} mentions by {by} {text}"
     if memo not in query.memo:
-        query.memo[memo] = _scored(query, f"{what}_mention", text)
+        query.memo[memo] = _scored(query, f"{what}_mention", text, by)
     found: Mentions = query.memo[memo]
     return found
 
 
-def _scored(query: Query, kind: str, text: str) -> Mentions:
-    is_dense = query.dense_works and bool(text)
-    is_lexical = query.options.profile != "paper" or not is_dense
+def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
+    is_dense = query.dense_works and bool(text) and by != "bm25"
+    is_lexical = not is_dense or (by == "both" and query.options.profile != "paper")
     terms = query.lexemes(text) if is_lexical else {}
     index, idf = query.bm25_index(kind), query.options.bm25_idf
     held = vectors.small(query, kind)

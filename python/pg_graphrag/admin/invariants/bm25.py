@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.contents import entries, items
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state

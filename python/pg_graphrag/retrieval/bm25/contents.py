@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.packing import Entry, merged, segment_entries, tail_entries
 from pg_graphrag.retrieval.bm25.segments import Ids, State, read_state
 from pg_graphrag.retrieval.bm25.tail import TermCounts, Vocabulary, read_tail

@@ -116,11 +116,11 @@ def table_1(given: argparse.Namespace) -> Iterator[str]:
         yield f"| {row} | {' | '.join(cells)} |"
 
 
-def ablations_table(given: argparse.Namespace) -> Iterator[str]:
+def ablations_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
     """What the context holds: its tokens, and the share of questions whose short answer stands in it."""
     yield "| set | context | tokens, mean | answer in the context | R@10 | nDCG@10 |"
     yield "|---|---|---|---|---|---|"
-    for name in SETS["llm"]:
+    for name in names:
         asked = [one for one in questions(given.data, name) if one["evidence"]]
         told = [one for one in asked if normal(one["answer"]) not in ("yes", "no")]
         with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
@@ -168,7 +168,7 @@ def main() -> None:
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--extractor", choices=tuple(SETS), default="nlp", help="of modes (default: nlp)")
-    arguments.add_argument("--sets", nargs="+", help="some of the sets of modes (default: all)")
+    arguments.add_argument("--sets", nargs="+", help="some of the sets (default: all)")
     arguments.add_argument("--modes", nargs="+", default=MODES)
     arguments.add_argument("--baseline", default="bm25")
     arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
@@ -190,7 +190,7 @@ def main() -> None:
             print(f"{name}: indexed in {seconds:.0f} s", file=sys.stderr, flush=True)
         tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
         rows = []
-        for row in {**tables, "ablations": lambda: ablations_table(given)}[given.table]():
+        for row in {**tables, "ablations": lambda: ablations_table(given, names)}[given.table]():
             print(row, flush=True)
             rows.append(row)
     if given.write:

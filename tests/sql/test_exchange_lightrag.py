@@ -70,6 +70,7 @@ def test_the_graph_is_that_of_the_working_directory(db: Database, folder: Path) 
         ("doc-1", "notes.txt", SECOND),
         ("doc-2", None, "Babbage lived in London."),
     ]
+    assert db.execute("SELECT * FROM graphrag.check('light')").fetchall() == []
     # Each chunk says its part of a description.
     assert db.execute(
         "SELECT m.description FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id"

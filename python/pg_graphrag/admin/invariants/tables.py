@@ -55,7 +55,9 @@ _STATEMENTS = {
     "the chunks of a document are the document": f"""
         SELECT {_DOCUMENT} AS object, f.detail
           FROM (SELECT d.id, d.source_key, d.content FROM graphrag.documents d
-                 WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash) d
+                 WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+                   -- Another system may have left out white space, or more.
+                   AND NOT EXISTS (SELECT FROM graphrag.imported_extractions i WHERE i.document_id = d.id)) d
          CROSS JOIN LATERAL (
                SELECT pg_catalog.count(*) AS chunks,
                       coalesce(pg_catalog.max(x.end_offset), 0) AS covered,

@@ -82,10 +82,33 @@ def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.points, _schema({"points": {"type": "array", "items": point}}))
 
 
+def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "refine")},
+        {"role": "user", "content": question},
+    )
+    return ChatRequest(
+        "answer", messages, replies.refined, _schema({"queries": _PHRASES, "expanded": {"type": "string"}})
+    )
+
+
+def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, text = _text(arguments, "question"), _text(arguments, "text")
+    boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "relevance", boundary=boundary)},
+        {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
+    )
+    return ChatRequest("relevance", messages, replies.relevant, _schema({"relevant": {"type": "boolean"}}))
+
+
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "keywords": _keywords,
     "answer": _answer,
     "map": _map,
+    "refine": _refine,
+    "relevance": _relevance,
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, evidence_chunks, graph, mentions, themes, ties
+from pg_graphrag.retrieval import dense, evidence_chunks, graph, lazy, mentions, themes, ties
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
@@ -95,6 +95,7 @@ MODES: dict[str, Mode] = {
     "mix": mix,
     "graph_local": themes.graph_local,
     "graph_global": themes.graph_global,
+    "lazy": lazy.lazy,
 }
 
 

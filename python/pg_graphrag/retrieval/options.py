@@ -22,6 +22,9 @@ class SearchOptions:
     include_chunks: bool = True
     damping: float = 0.5
     level: int = 1
+    relevance_test_budget: int = 100
+    z: int = 5
+    k: int = 10
 
 
 _CHOICES = {"profile": ("best", "paper"), "bm25_idf": ("lucene", "robertson", "robertson_clipped")}
@@ -33,19 +36,29 @@ _RANGES = {
     "max_relation_tokens": (0, 1_000_000),
     "max_total_tokens": (0, 10_000_000),
     "level": (0, 100),
+    "relevance_test_budget": (1, 100_000),
+    "z": (1, 1000),
+    "k": (1, 1000),
 }
 _GRAPH_MODES = ("local", "global", "hybrid", "mix", "graph_local")
 # Where an option is not of every mode.
 _MODES = {
     "profile": ("local", "global", "hybrid"),
-    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global", "graph_local", "graph_global"),
+    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global", "graph_local", "graph_global", "lazy"),
     "rrf_k": ("mix",),
     "graph_top_k": _GRAPH_MODES,
     "damping": ("hybrid",),
     "level": ("graph_global",),
+    "relevance_test_budget": ("lazy",),
+    "z": ("lazy",),
+    "k": ("lazy",),
 }
 # Where a mode's own default is another: GraphRAG's context has 12,000 tokens.
-_DEFAULTS = {"graph_local": {"max_total_tokens": 12_000}, "graph_global": {"max_total_tokens": 12_000}}
+_DEFAULTS = {
+    "graph_local": {"max_total_tokens": 12_000},
+    "graph_global": {"max_total_tokens": 12_000},
+    "lazy": {"max_total_tokens": 12_000},
+}
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 
 

@@ -58,7 +58,8 @@ def test_changed_names_what_differs() -> None:
 @pytest.mark.parametrize("name", search_options.SearchOptions.__dataclass_fields__)
 def test_every_search_option_takes_its_default_in_some_mode_of_context(name: str) -> None:
     default = getattr(search_options.SearchOptions(), name)
-    modes = [mode for mode in ("naive", "bm25", "local", "global", "hybrid", "mix") if _accepts(name, default, mode)]
+    known = ("naive", "bm25", "local", "global", "hybrid", "mix", "graph_local", "graph_global", "lazy")
+    modes = [mode for mode in known if _accepts(name, default, mode)]
     assert modes
 
 

@@ -49,7 +49,7 @@ class Model:
             if mark in system:
                 self.asked.append(task)
                 return answer if isinstance(answer, str) else json.dumps(answer)
-        self.asked.append("relevance")
+        self.asked.append("grades")
         self.texts = said.split("\n[")[1:]
         graded = [next((g for words, g in self.grades.items() if words in text), self.grade) for text in self.texts]
         return json.dumps({"grades": [{"number": n, "grade": grade} for n, grade in enumerate(graded, 1)]})
@@ -105,7 +105,7 @@ def test_every_mode_finds_what_the_made_over_query_asks_for(
 
 def test_a_transform_is_asked_for_once_and_then_remembered(module_db: Database, corpus: str, model: Model) -> None:
     asked = question()
-    for kind, tasks in (("hyde", ["hyde"]), ("decompose", ["decompose"]), ("corrective", ["relevance", "rewrite"])):
+    for kind, tasks in (("hyde", ["hyde"]), ("decompose", ["decompose"]), ("corrective", ["grades", "rewrite"])):
         first = transformed(module_db, corpus, "bm25", kind, question=f"{asked} Harvard")
         assert model.asked == tasks
         assert transformed(module_db, corpus, "bm25", kind, question=f"{asked} Harvard") == first
@@ -121,7 +121,7 @@ def test_a_corrected_query_keeps_what_answers_and_puts_back_what_does_not(
     model.grades = {"designed the Analytical Engine": "correct", "wrote notes": "incorrect"}
     model.grade = "ambiguous"
     found = transformed(module_db, corpus, "bm25", "corrective", question=asked)
-    assert model.asked == ["relevance"]
+    assert model.asked == ["grades"]
     assert found[0]["explain"]["transform"]["verdict"] == "correct"
     assert keys(found) == [*(key for key in before if key != "ada"), "ada"]
     assert len(model.texts) == len(before)
@@ -155,7 +155,7 @@ def test_when_the_model_fails_the_query_is_searched_as_it_is_and_explain_says_so
     (warning,) = said
     assert "not transformed" in warning
     note = found[0]["explain"]["transform"]
-    assert (note["kind"], note["failed"]) == (kind, "relevance" if kind == "corrective" else kind)
+    assert (note["kind"], note["failed"]) == (kind, "grades" if kind == "corrective" else kind)
     assert note["reason"] in warning
     module_db.execute("SELECT graphrag.retry_failed()")
 

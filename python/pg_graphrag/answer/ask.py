@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.answer import tasks
+from pg_graphrag.answer import global_answers, lazy_answers, tasks
 from pg_graphrag.answer.call import ask_model, stream_model
 from pg_graphrag.answer.citations import Citations, listed
-from pg_graphrag.answer.global_answers import mapped
 from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
@@ -141,17 +140,20 @@ def _prepare(
         before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
         asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
     asked.record = True
-    used: dict[str, Any] = {}
+    used: list[dict[str, Any]] = []
     if mode_name == "graph_global":
-        context, used = mapped(asked, asked.text, budget(asked, max_tokens))
+        context, cost = global_answers.mapped(asked, asked.text, budget(asked, max_tokens))
+        used.append(cost)
+    elif mode_name == "lazy":
+        context, used = lazy_answers.mapped(asked, asked.text, budget(asked, max_tokens))
     else:
         context = assemble(asked, mode_name, max_tokens)
     if understood is not None:
         context["understanding"] = understood.note()
     arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
-    usage = _sum(understood.usage if understood else {}, used)
-    for other in asked.usage:
-        usage = _sum(usage, other)
+    usage = _sum(understood.usage if understood else {}, {})
+    for part in (*used, *asked.usage):
+        usage = _sum(usage, part)
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 

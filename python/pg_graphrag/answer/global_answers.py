@@ -38,41 +38,18 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dic
         When no batch was answered: the first one's fault.
     """
     db = asked.db
-    count = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint).count
     cut = level_cut(asked)
     seen = visible_communities(asked, cut)
     rows = report_rows(db, [number for number in cut if number in seen])
-    known = _chunks(asked, list(rows.values()))
+    wanted = {chunk for row in rows.values() for finding in row["findings"] for chunk in finding["chunk_ids"]}
+    known = chunk_rows(asked, sorted(wanted))
     numbers: dict[int, int] = {}
     for chunk in known.values():
         numbers.setdefault(chunk["document_id"], len(numbers) + 1)
     texts = [_cited(row, known, numbers) for row in rows.values()]
-    batches = _batches(texts, count)
-    outcomes, usage = ask_models(
-        db,
-        asked.corpus,
-        "map",
-        [{"question": question, "reports": "\n\n".join(batch)} for batch in batches],
-        record=True,
-    )
-    faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-    if faults and len(faults) == len(outcomes):
-        raise GraphRAGError(
-            faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-        )
-    if faults:
-        db.warning(f"{len(faults)} of {len(outcomes)} batches of reports were not read: {faults[0]['message']}")
-    points = sorted(
-        (point for outcome in outcomes if "value" in outcome for point in outcome["value"] if point["score"] > 0),
-        key=lambda point: (-point["score"], point["description"]),
-    )
-    context = _context(points, total, count, known, numbers)
-    context["map"] = {
-        "level": asked.options.level,
-        "reports": len(rows),
-        "batches": len(batches),
-        "failed": len(faults),
-    }
+    random.Random(SEED).shuffle(texts)
+    context, usage = points_of(asked, question, texts, known, numbers, total)
+    context["map"] |= {"level": asked.options.level, "reports": len(rows)}
     if not rows:
         db.warning(
             f'corpus "{asked.corpus.name}" has no reports on communities yet',
@@ -81,10 +58,39 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dic
     return context, usage
 
 
-def _chunks(asked: Query, rows: Sequence[Row]) -> dict[int, Row]:
-    """Return {chunk id: chunk and document} of the chunks that findings rest on and the caller may see."""
-    wanted = sorted({chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]})
-    found = asked.db.query(_CHUNKS, ["int8[]", "int8[]"], [wanted, asked.visible_ids])
+def points_of(
+    asked: Query, question: str, texts: Sequence[str], known: dict[int, Row], numbers: dict[int, int], total: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Have texts read in batches, side by side; return (the context made of the best points, what it cost).
+
+    Raises
+    ------
+    GraphRAGError
+        When no batch was answered: the first one's fault.
+    """
+    count = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint).count
+    batches = _batches(texts, count)
+    wanted = [{"question": question, "reports": "\n\n".join(batch)} for batch in batches]
+    outcomes, usage = ask_models(asked.db, asked.corpus, "map", wanted, record=True)
+    faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
+    if faults and len(faults) == len(outcomes):
+        raise GraphRAGError(
+            faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
+        )
+    if faults:
+        asked.db.warning(f"{len(faults)} of {len(outcomes)} batches were not read: {faults[0]['message']}")
+    points = sorted(
+        (point for outcome in outcomes if "value" in outcome for point in outcome["value"] if point["score"] > 0),
+        key=lambda point: (-point["score"], point["description"]),
+    )
+    context = _context(points, total, count, known, numbers)
+    context["map"] = {"batches": len(batches), "failed": len(faults)}
+    return context, usage
+
+
+def chunk_rows(asked: Query, ids: Sequence[int]) -> dict[int, Row]:
+    """Return {chunk id: chunk and document} of those that the caller may see, by document."""
+    found = asked.db.query(_CHUNKS, ["int8[]", "int8[]"], [list(ids), asked.visible_ids])
     return {row["chunk_id"]: row for row in found}
 
 
@@ -99,11 +105,9 @@ def _cited(row: Row, known: dict[int, Row], numbers: dict[int, int]) -> str:
 
 
 def _batches(texts: Sequence[str], count: Any) -> list[list[str]]:
-    order = list(texts)
-    random.Random(SEED).shuffle(order)
     batches: list[list[str]] = []
     room = 0
-    for text in order:
+    for text in texts:
         cost = int(count(text)) + 2
         if not batches or cost > room:
             batches.append([])
@@ -117,7 +121,7 @@ def _context(
     points: Sequence[dict[str, Any]], total: int, count: Any, known: dict[int, Row], numbers: dict[int, int]
 ) -> dict[str, Any]:
     """Put the best points that fit into a context; its references are the documents that they cite."""
-    kept, lines = [], ["Points from reports, each with its score from 0 to 100 and the numbers of its documents:"]
+    kept, lines = [], ["Points, each with its score from 0 to 100 and the numbers of its documents:"]
     used = count(lines[0])
     for point in points:
         line = f"- ({point['score']}) {point['description']}"

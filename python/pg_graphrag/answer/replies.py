@@ -110,6 +110,45 @@ def _point(item: Any) -> dict[str, Any] | None:
     return {"description": description, "score": round(min(100, max(0, score)))} if description else None
 
 
+def refined(text: str, cut_off: bool) -> dict[str, Any]:
+    """Return {queries: list of str, expanded: str} of a question taken apart.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with queries in it.
+    """
+    for found in objects(without_reasoning(text)):
+        queries = found.get("queries")
+        if isinstance(queries, list):
+            said = [" ".join(clean(one).split())[:MAX_QUESTION_CHARACTERS] for one in queries if isinstance(one, str)]
+            expanded = found.get("expanded")
+            whole = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
+            return {"queries": list(dict.fromkeys(filter(None, said)))[:MAX_KEYWORDS], "expanded": whole}
+    raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+
+
+def relevant(text: str, cut_off: bool) -> bool:
+    """Return whether a model finds a text relevant: {"relevant": true}, or just a word.
+
+    Raises
+    ------
+    ItemFault
+        When it says neither yes nor no.
+    """
+    said = without_reasoning(text)
+    for found in objects(said):
+        value = found.get("relevant")
+        if isinstance(value, bool):
+            return value
+    word = said.strip().strip(".*`\"'").casefold()
+    if word in ("true", "yes", "relevant"):
+        return True
+    if word in ("false", "no", "not relevant", "irrelevant"):
+        return False
+    raise ItemFault("the model did not say whether the text is relevant", raw=text)
+
+
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
     """Return {text, cut_off}: an answer in prose is what it is.
 

@@ -112,14 +112,14 @@ _GRADES = _schema(
 )
 
 
-def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
     numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
     boundary = hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest()[:16]
     asked = f"Question: {question}\n\n<texts-{boundary}>\n{numbered}\n</texts-{boundary}>"
-    system = prompts.render(options, "relevance", boundary=boundary)
+    system = prompts.render(options, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
@@ -136,14 +136,37 @@ def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.points, schema)
 
 
+def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "refine")},
+        {"role": "user", "content": question},
+    )
+    return ChatRequest(
+        "answer", messages, replies.refined, _schema("refined", {"queries": _PHRASES, "expanded": {"type": "string"}})
+    )
+
+
+def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, text = _text(arguments, "question"), _text(arguments, "text")
+    boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "relevance", boundary=boundary)},
+        {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
+    )
+    return ChatRequest("relevance", messages, replies.relevant, _schema("relevance", {"relevant": {"type": "boolean"}}))
+
+
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "keywords": _keywords,
     "hyde": _hyde,
     "decompose": _decompose,
     "rewrite": _rewrite,
-    "relevance": _relevance,
+    "grades": _grades,
     "answer": _answer,
     "map": _map,
+    "refine": _refine,
+    "relevance": _relevance,
 }
 
 

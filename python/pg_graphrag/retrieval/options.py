@@ -32,6 +32,9 @@ class SearchOptions:
     answer_types: tuple[str, ...] | None = None
     compat: str | None = None
     level: int = 1
+    relevance_test_budget: int = 100
+    z: int = 5
+    k: int = 10
 
     @property
     def reranks(self) -> bool:
@@ -58,6 +61,9 @@ _RANGES = {
     "max_relation_tokens": (0, 1_000_000),
     "max_total_tokens": (0, 10_000_000),
     "level": (0, 100),
+    "relevance_test_budget": (1, 100_000),
+    "z": (1, 1000),
+    "k": (1, 1000),
 }
 # The most names that a list may have: query entities and answer types (MiniRAG, section 3.2: a question has few).
 _LISTS = {"query_entities": 5, "answer_types": 3}
@@ -66,7 +72,7 @@ _GRAPH_MODES = ("local", "global", "hybrid", "mix", "path", "ppr")
 # Where an option is not of every mode.
 _MODES = {
     "profile": _GRAPH_MODES,
-    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global"),
+    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global", "lazy"),
     "rrf_k": ("mix", "path"),
     "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local"),
     "damping": ("hybrid", "ppr"),
@@ -76,9 +82,16 @@ _MODES = {
     "answer_types": ("path",),
     "compat": ("path",),
     "level": ("graph_global",),
+    "relevance_test_budget": ("lazy",),
+    "z": ("lazy",),
+    "k": ("lazy",),
 }
 # Where a mode's own default is another: GraphRAG's context has 12,000 tokens.
-_DEFAULTS = {"graph_local": {"max_total_tokens": 12_000}, "graph_global": {"max_total_tokens": 12_000}}
+_DEFAULTS = {
+    "graph_local": {"max_total_tokens": 12_000},
+    "graph_global": {"max_total_tokens": 12_000},
+    "lazy": {"max_total_tokens": 12_000},
+}
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")

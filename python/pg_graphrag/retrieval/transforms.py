@@ -17,8 +17,8 @@ from pg_graphrag.retrieval.rankings import Fused, Ranking, reciprocal_rank
 Mode = Callable[[Query, int], Fused]
 
 # The role whose model does each task.
-_ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "relevance": "relevance"}
-_TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("relevance", "rewrite")}
+_ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "grades": "relevance"}
+_TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("grades", "rewrite")}
 
 
 def transformed(mode: Mode, widest: Mode, query: Query) -> Mode:
@@ -72,7 +72,7 @@ def _corrective(mode: Mode, widest: Mode) -> Mode:
         first = fused.ids[ties.best(query, fused.ids, fused.scores, MAX_GRADED)]
         # Nothing at all is as good as nothing relevant.
         texts = _texts(query, first)
-        grades = _said(query, "relevance", {"question": query.text, "texts": texts}) if texts else []
+        grades = _said(query, "grades", {"question": query.text, "texts": texts}) if texts else []
         if grades is None:
             return fused
         note: dict[str, Any] = {"kind": "corrective", "grades": grades}

@@ -1,0 +1,50 @@
+"""LazyGraphRAG's matching: best first, breadth first, deeper only where something is relevant, never above the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pg_graphrag.retrieval import lazy
+
+# Communities 1 and 2 at level 0, 3 and 4 parts of 1; the nearest chunk has the highest number.
+HELD = {1: [10, 11, 12, 13], 2: [20, 21], 3: [10, 11], 4: [12, 13], lazy.NOWHERE: [30]}
+BELOW: dict[int | None, list[int]] = {None: [1, 2, lazy.NOWHERE], 1: [3, 4]}
+NEAR = {10: 0.9, 11: 0.8, 12: 0.7, 13: 0.6, 20: 0.5, 21: 0.4, 30: 0.3}
+
+
+@pytest.fixture
+def tested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    monkeypatch.setattr(lazy, "_near", lambda query: NEAR)
+    monkeypatch.setattr(lazy, "_communities", lambda query, chunks: (HELD, BELOW))
+    return []
+
+
+def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int = 5) -> lazy.Match:
+    def tester(query: Any, chunks: Sequence[int]) -> list[bool]:
+        tested.extend(chunks)
+        return [chunk in relevant for chunk in chunks]
+
+    query: Any = SimpleNamespace(options=SimpleNamespace(k=k, z=z))
+    return lazy.match(query, budget, tester)
+
+
+def test_communities_take_turns_and_the_parts_of_the_relevant_follow(tested: list[int]) -> None:
+    found = match(tested, 100, {10, 11, 12})
+    # The best of each; then, of the relevant one's parts, what is left.
+    assert tested == [10, 20, 30, 11, 12, 13]
+    assert found.relevant == {10: (1, 1), 11: (3, 4), 12: (4, 5)}
+    assert found.tests == len(tested)
+
+
+@pytest.mark.parametrize("budget", range(1, 7))
+def test_the_budget_is_never_exceeded(tested: list[int], budget: int) -> None:
+    found = match(tested, budget, set(NEAR), k=3)
+    assert found.tests == len(tested) == len(set(tested)) <= budget
+
+
+def test_after_z_communities_with_nothing_relevant_the_search_ends(tested: list[int]) -> None:
+    assert match(tested, 100, set(), z=2).relevant == {}
+    assert tested == [10, 20]

@@ -24,6 +24,21 @@ def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any]
     return outcome
 
 
+def ask_models(
+    db: Database, corpus: Corpus, task: str, arguments: list[dict[str, Any]], record: bool
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage)."""
+    if not arguments:
+        return [], {}
+    rows = db.query(
+        "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
+        ["int4", "text", "jsonb", "bool"],
+        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
+    )
+    outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
+    return outcome["outcomes"], outcome["usage"]
+
+
 def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:
     """Have a task done; yield the pieces of its answer as they come. Closing the iterator ends the request."""
     rows = db.query(

@@ -37,6 +37,29 @@ def model(db: Database, corpus_id: int, task: str | None, arguments: str | None,
     return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
 
 
+# Requests of one task at once: a corpus has not more batches of reports.
+MAX_REQUESTS = 1000
+
+
+def models(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
+    """Return {outcomes: [{value} or {fault}, …], usage} of one task for each of several arguments, as JSON."""
+    corpus = by_id(db, corpus_id)
+    if corpus is None:
+        raise GraphRAGError(f"corpus number {corpus_id} does not exist", sqlstate="42704", hint="It has been dropped.")
+    given = json.loads(arguments) if arguments else []
+    if not isinstance(given, list) or not 0 < len(given) <= MAX_REQUESTS:
+        raise GraphRAGError(f"a task is done for 1 to {MAX_REQUESTS} arguments at once", hint="Give a JSON array.")
+    requests = [tasks.request(corpus.options, task, one if isinstance(one, dict) else {}) for one in given]
+    gateway = _gateway(db, corpus, requests[0], record)
+    outcomes = [
+        {"fault": _shown(db, corpus, request.role, reply)}
+        if isinstance(reply, GraphRAGError)
+        else {"value": reply.value}
+        for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
+    ]
+    return json.dumps({"outcomes": outcomes, "usage": gateway.usage.as_dict()}, ensure_ascii=False)
+
+
 def open_stream(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
     """Return the name of a stream for `streams.next_piece`; nothing is asked before the first piece."""
     corpus, request = _asked(db, corpus_id, task, arguments)

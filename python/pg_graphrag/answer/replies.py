@@ -13,6 +13,9 @@ from pg_graphrag.llm.transport import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# Points of one batch of reports, and characters of one.
+MAX_POINTS = 100
+MAX_POINT_CHARACTERS = 4000
 # Braces that are tried as the beginning of JSON.
 MAX_BRACES = 50
 
@@ -40,7 +43,7 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         folded = {str(name).strip().lower(): value for name, value in found.items()}
         lists = {name: _first(folded, names) for name, names in _NAMES.items()}
         if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
@@ -73,12 +76,38 @@ def _phrases(value: Any) -> list[str]:
     return list(phrases)[:MAX_KEYWORDS]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects(text: str) -> Iterator[dict[str, Any]]:
     """The whole JSON objects in `text`, from its first braces on."""
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         read = Reader(text, brace.start())
         if not read.torn:
             yield read.value
+
+
+def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
+    """Return [{description: str, score: int in 0 … 100}] of a map request; what is no point is left out.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with a list of points in it.
+    """
+    for found in objects(without_reasoning(text)):
+        if isinstance(found.get("points"), list):
+            return [point for item in found["points"][:MAX_POINTS] if (point := _point(item)) is not None]
+    raise ItemFault("the model's points are cut off" if cut_off else "the model gave no points", raw=text)
+
+
+def _point(item: Any) -> dict[str, Any] | None:
+    if not isinstance(item, dict):
+        return None
+    said, score = item.get("description"), item.get("score")
+    if isinstance(score, str) and score.strip().isdigit():
+        score = int(score)
+    if not isinstance(said, str) or isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+        return None
+    description = " ".join(clean(said).split())[:MAX_POINT_CHARACTERS]
+    return {"description": description, "score": round(min(100, max(0, score)))} if description else None
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
@@ -113,7 +142,7 @@ def passage(text: str, cut_off: bool) -> str:
 
 def queries(text: str, cut_off: bool) -> list[str]:
     """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         listed = found.get("queries")
         if isinstance(listed, list) and (made := _phrases([one for one in listed if isinstance(one, str)])):
             return made[:MAX_QUERIES]
@@ -122,7 +151,7 @@ def queries(text: str, cut_off: bool) -> list[str]:
 
 def query(text: str, cut_off: bool) -> str:
     """Return the query of {"query": …}; ItemFault when there is none."""
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         if isinstance(found.get("query"), str) and (made := " ".join(clean(found["query"]).split())):
             return made[:MAX_QUESTION_CHARACTERS]
     raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
@@ -136,7 +165,7 @@ def grades(text: str, cut_off: bool, count: int) -> list[str]:
     ItemFault
         When no text has a grade.
     """
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         listed = found.get("grades")
         graded: dict[int, str] = {}
         for one in listed if isinstance(listed, list) else []:

@@ -124,6 +124,18 @@ def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
 
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, reports = _text(arguments, "question"), _text(arguments, "reports")
+    boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
+    messages = (
+        {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
+        {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
+    )
+    point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
+    schema = _schema("points", {"points": {"type": "array", "items": point}})
+    return ChatRequest("answer", messages, replies.points, schema)
+
+
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "keywords": _keywords,
     "hyde": _hyde,
@@ -131,6 +143,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "rewrite": _rewrite,
     "relevance": _relevance,
     "answer": _answer,
+    "map": _map,
 }
 
 

@@ -133,7 +133,9 @@ def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any
 
 
 def nearness(query: Query, chunk_ids: Any) -> Any:
-    """Return how near chunks, ids ascending, are to the query, (n,) float64: cosine and BM25 as the profile has it."""
+    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
+    if not len(chunk_ids):
+        return np.empty(0)
     return _mixed(query, *_near(query, chunk_ids))
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, mentions
+from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
+from pg_graphrag.retrieval.query import LED, MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -64,6 +64,10 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         for entity, score in mentions.scored(query, "entity", query.low_level).best_items(limit).items():
             if score > found.get(entity, (0.0,))[0]:
                 found[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
+    said = curated.matching(query, "entity", ", ".join(query.low_level), limit)
+    for entity, score in said.items():
+        if score > found.get(entity, (0.0,))[0]:
+            found[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
     keys |= dense.keys(query, [entity for entity in found if entity not in keys])
     order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), keys[entity].encode()))
     return {entity: found[entity] for entity in order[:limit]}
@@ -83,7 +87,7 @@ def named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
         )
     return query.db.query(
         f"SELECT e.id, e.name, e.key, {vector} AS vector FROM graphrag.entities e"
-        f' WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C"){visible}'
+        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')}){visible}"
         " ORDER BY pg_catalog.length(e.key) DESC, e.key LIMIT $3",
         ["int4", "text[]", "int4", "text[]", "int8[]"],
         [query.corpus.id, query.phrase_keys, limit, embedded, query.visible_ids],
@@ -107,9 +111,10 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
     A relationship scores as its best mention, and a concept's mention as the window that says it, or `by` bm25 as the chunk.
     """
     text = ", ".join(themes)
+    said = curated.matching(query, "relationship", text, limit)
     if query.described:
         score = mentions.scored(query, "relationship", themes, by=by).best_items(limit) if themes else {}
-        return _with_ends(query, score, limit)
+        return _with_ends(query, _better(score, said), limit)
     themed = query
     if text != query.text:
         themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
@@ -138,7 +143,13 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
         order = order[
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
-    return _with_ends(query, dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True)), limit)
+    score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+    return _with_ends(query, _better(score, said), limit)
+
+
+def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    """Return the better of two scores of each."""
+    return score | {item: max(found, score.get(item, 0.0)) for item, found in other.items()}
 
 
 def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:

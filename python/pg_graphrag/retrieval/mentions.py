@@ -126,7 +126,7 @@ def _read(query: Query, kind: str, text: str | None, ids: Any) -> tuple[Any, Any
         "       pg_catalog.string_agg(pg_catalog.float8send(f.cosine), ''::bytea) AS cosines"
         f" FROM (SELECT m.id, m.{what}_id AS item, m.chunk_id, {'coalesce(' + cosine + ', 0)'} AS cosine"
         f"         FROM graphrag.{kind}s m {join}"
-        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[])) f"
+        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[]) AND m.{what}_id IS NOT NULL) f"
     )[0]
     found = int64s(row["ids"])
     order = np.argsort(found)

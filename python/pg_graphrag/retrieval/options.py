@@ -31,6 +31,7 @@ class SearchOptions:
     query_entities: tuple[str, ...] | None = None
     answer_types: tuple[str, ...] | None = None
     compat: str | None = None
+    level: int = 1
 
     @property
     def reranks(self) -> bool:
@@ -56,6 +57,7 @@ _RANGES = {
     "max_entity_tokens": (0, 1_000_000),
     "max_relation_tokens": (0, 1_000_000),
     "max_total_tokens": (0, 10_000_000),
+    "level": (0, 100),
 }
 # The most names that a list may have: query entities and answer types (MiniRAG, section 3.2: a question has few).
 _LISTS = {"query_entities": 5, "answer_types": 3}
@@ -64,16 +66,19 @@ _GRAPH_MODES = ("local", "global", "hybrid", "mix", "path", "ppr")
 # Where an option is not of every mode.
 _MODES = {
     "profile": _GRAPH_MODES,
-    "bm25_idf": ("bm25", *_GRAPH_MODES),
+    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global"),
     "rrf_k": ("mix", "path"),
-    "graph_top_k": ("local", "global", "hybrid", "mix", "path"),
+    "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local"),
     "damping": ("hybrid", "ppr"),
     "path_weighting": ("path",),
     "fuse": ("path",),
     "query_entities": ("path",),
     "answer_types": ("path",),
     "compat": ("path",),
+    "level": ("graph_global",),
 }
+# Where a mode's own default is another: GraphRAG's context has 12,000 tokens.
+_DEFAULTS = {"graph_local": {"max_total_tokens": 12_000}, "graph_global": {"max_total_tokens": 12_000}}
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")
@@ -99,15 +104,16 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
         if name in _CONTEXT_ONLY and not context:
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
         if name in _MODES and mode not in _MODES[name] and not (name == "rrf_k" and given.get("transform") in _FUSING):
-            raise GraphRAGError(
-                f'mode "{mode}" has no option "{name}"', hint=f"Modes that do: {', '.join(_MODES[name])}."
-            )
+            hint = f"Modes that do: {', '.join(_MODES[name])}."
+            if mode == "global" and "graph_global" in _MODES[name]:
+                hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
+            raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=hint)
         _check(name, value)
     for name in _LISTS:
         if given.get(name) is not None:
             given[name] = tuple(given[name])
     paper = given.get("profile") == "paper" or given.get("compat") is not None
-    return SearchOptions(**((_PAPER if paper else {}) | given))
+    return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
 
 
 def _check(name: str, value: Any) -> None:

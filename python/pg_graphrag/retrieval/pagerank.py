@@ -13,7 +13,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.query import LED, Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.text.concepts import key
 
@@ -73,7 +73,8 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, l
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
     named = query.db.query(
-        'SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
+        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e"
+        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
         " AND e.mention_count <= $3",
         ["int4", "text[]", "float8"],
         [corpus_id, query.low_level_keys, hub],

@@ -28,11 +28,21 @@ MAX_KEYWORDS = 8
 MAX_ENTITIES = 5
 MAX_TYPES = 3
 
+# SQL: keys, and where aliases of theirs lead.
+LED = (
+    "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
+    ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
+)
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}
 
 _HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
+
+
+def forget_vectors() -> None:
+    """Forget the session's query vectors, so that a measured search embeds its query as a new one would be."""
+    _embedded.clear()
 
 
 @dataclass
@@ -218,7 +228,7 @@ class Query:
     @cached_property
     def described(self) -> bool:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
-        return self.corpus.options.extractor == "llm"
+        return self.corpus.options.describes
 
     @cached_property
     def secured(self) -> bool:

@@ -17,6 +17,8 @@ from pg_graphrag.server import Database, Row
 MAX_TOP_K = 10_000
 # Each retriever looks at least this deep, so that fusion sees what stands lower in one list and high in another.
 DEPTH = 100
+# Modes that make nothing of keywords.
+WITHOUT_KEYWORDS = ("naive", "bm25")
 # Scores that differ by less are equal: sums of the same numbers in another order.
 DIGITS = 9
 
@@ -67,7 +69,7 @@ def prepare(
             f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
         )
     asked = Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
-    if (low is not None or high is not None) and mode_name not in ("naive", "bm25"):
+    if (low is not None or high is not None) and mode_name not in WITHOUT_KEYWORDS:
         asked.notes["understanding"] = {"by": "caller"}
     return asked
 

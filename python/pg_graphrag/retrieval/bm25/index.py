@@ -5,9 +5,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
 from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pg_graphrag.retrieval.modes import MODES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -15,6 +14,8 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader
 from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, search, value, work
 from tests.sql.llm import provider
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
 
 QUESTION = "Who read the notes of Ada Lovelace?"
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from pg_graphrag.retrieval.modes import MODES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -16,6 +15,8 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, warnings
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
 from tests.sql.llm import provider
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
 
 PARTS = ["Who is Grace Hopper of Harvard?", "What did Bletchley Park do with the Bombe?"]
 PASSAGE = "Grace Hopper wrote the first compiler at Harvard."

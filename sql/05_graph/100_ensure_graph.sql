@@ -5,6 +5,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, ag_catalog, pg_temp
 SET client_min_messages = warning
 AS $function$
+#variable_conflict use_variable
 DECLARE
     graph name;
     label name;
@@ -14,37 +15,37 @@ BEGIN
         RAISE EXCEPTION 'there is no corpus with id %', corpus_id
             USING ERRCODE = 'undefined_object', HINT = 'SELECT id, name FROM graphrag.corpora lists them.';
     END IF;
-    IF pg_catalog.to_regclass(pg_catalog.format('%I."PART_OF"', graph)) IS NOT NULL THEN
+    IF pg_catalog.to_regclass(pg_catalog.format('%I."PARENT"', graph)) IS NOT NULL THEN
         RETURN;
     END IF;
     -- Two sessions may come here at once: the second waits, then finds the graph. By a query: to_regclass may still remember that it was not there.
     PERFORM graphrag._lock_corpus(corpus_id);
+    PERFORM '1'::ag_catalog.agtype;
     PERFORM FROM ag_catalog.ag_graph AS g WHERE g.name = graph;
-    IF FOUND THEN
-        RETURN;
-    END IF;
-    IF pg_catalog.to_regnamespace(pg_catalog.quote_ident(graph)) IS NOT NULL THEN
-        RAISE EXCEPTION 'schema "%" stands where the graph of corpus % belongs', graph, corpus_id
-            USING ERRCODE = 'duplicate_schema', HINT = 'Rename or drop that schema; pg_graphrag makes its own.';
+    IF NOT FOUND THEN
+        IF pg_catalog.to_regnamespace(pg_catalog.quote_ident(graph)) IS NOT NULL THEN
+            RAISE EXCEPTION 'schema "%" stands where the graph of corpus % belongs', graph, corpus_id
+                USING ERRCODE = 'duplicate_schema', HINT = 'Rename or drop that schema; pg_graphrag makes its own.';
+        END IF;
+        PERFORM ag_catalog.create_graph(graph);
     END IF;
 
-    PERFORM '1'::ag_catalog.agtype;
-    PERFORM ag_catalog.create_graph(graph);
-    FOREACH label IN ARRAY '{Entity,Chunk,Document}'::name[] LOOP
-        PERFORM ag_catalog.create_vlabel(graph, label);
+    -- In this order: AGE numbers labels as they are made (110_project.sql). A graph of an earlier version has some of them.
+    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF,Community,IN_COMMUNITY,PARENT}'::name[] LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM ag_catalog.ag_label AS l JOIN ag_catalog.ag_graph AS g ON g.graphid = l.graph
+                               WHERE g.name = graph AND l.name = label);
+        IF label IN ('Entity', 'Chunk', 'Document', 'Community') THEN
+            PERFORM ag_catalog.create_vlabel(graph, label);
+        ELSE
+            PERFORM ag_catalog.create_elabel(graph, label);
+            EXECUTE pg_catalog.format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
+            EXECUTE pg_catalog.format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
+        END IF;
         EXECUTE pg_catalog.format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
-    END LOOP;
-    FOREACH label IN ARRAY '{RELATED,MENTIONED_IN,PART_OF}'::name[] LOOP
-        PERFORM ag_catalog.create_elabel(graph, label);
-        EXECUTE pg_catalog.format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
-        EXECUTE pg_catalog.format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
-        EXECUTE pg_catalog.format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
-    END LOOP;
-    EXECUTE pg_catalog.format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
-    -- The projection uses row ids as entry ids; what Cypher's CREATE makes begins at 2^47, half of AGE's range, and never meets them.
-    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::name[] LOOP
+        -- The projection uses row ids as entry ids; what Cypher's CREATE makes begins at 2^47, half of AGE's range, and never meets them.
         PERFORM pg_catalog.setval(pg_catalog.format('%I.%I', graph, label || '_id_seq')::pg_catalog.regclass, 140737488355328, false);
     END LOOP;
+    EXECUTE pg_catalog.format('CREATE INDEX IF NOT EXISTS "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._ensure_graph(int) FROM PUBLIC;

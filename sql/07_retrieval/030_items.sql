@@ -28,3 +28,18 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:relationships", query, corpus, top_k, filter, high_level_keywords)
 $$;
 COMMENT ON FUNCTION graphrag.search_relationships(text, text, int, jsonb, text[]) IS 'Relationships that a query is about, best first; each scores as its best mention';
+
+CREATE FUNCTION graphrag.search_reports(
+    query      text,
+    corpus     text DEFAULT 'default',
+    top_k      int DEFAULT 10,
+    filter     jsonb DEFAULT NULL,
+    only_level int DEFAULT NULL
+) RETURNS TABLE (rank int, community_id bigint, level int, title text, summary text, rating double precision, score double precision, explain jsonb)
+LANGUAGE plpython3u STABLE ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.items:reports", query, corpus, top_k, filter, only_level)
+$$;
+COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, where it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). Under row-level security on documents, reports whose documents are all visible; with a filter, those that some of its documents tell of.';

@@ -29,17 +29,19 @@ BEGIN
     LOOP
         PERFORM graphrag._project(this_corpus, '{}', '{}', ids);
     END LOOP;
-    -- Also documents that are deleted while what was made of them waits to be removed.
+    -- Those that were indexed; also documents that are deleted while what was made of them waits to be removed.
     FOR ids IN
         SELECT array_agg(d.id) FROM (SELECT d.id, row_number() OVER () / 1000 AS portion
-                                       FROM (SELECT x.id FROM graphrag.documents AS x WHERE x.corpus_id = this_corpus
+                                       FROM (SELECT x.id FROM graphrag.documents AS x
+                                               WHERE x.corpus_id = this_corpus AND x.indexed_hash IS NOT NULL
                                               UNION
                                              SELECT c.document_id FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus) AS d) AS d
          GROUP BY d.portion
     LOOP
         PERFORM graphrag._project(this_corpus, ids, '{}', '{}');
     END LOOP;
-    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::text[] LOOP
+    PERFORM graphrag._project_communities(this_corpus, ARRAY(SELECT c.id FROM graphrag.communities AS c WHERE c.corpus_id = this_corpus));
+    FOREACH label IN ARRAY '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF,Community,IN_COMMUNITY,PARENT}'::text[] LOOP
         EXECUTE format('ANALYZE %I.%I', 'graphrag_' || this_corpus, label);
     END LOOP;
 END

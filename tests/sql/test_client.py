@@ -283,6 +283,7 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             (figures,) = await client.evaluate([{"question": "Loom?", "evidence": ["loom"]}], modes=["bm25"], k=[1])
             assert (figures.mode, figures.recall) == ("bm25", 1)
             assert await client.cypher("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 3}]
+            assert len(await client.to_networkx()) > 3
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
             assert await client.delete("loom") == 1

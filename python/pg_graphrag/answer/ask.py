@@ -9,6 +9,7 @@ from typing import Any
 from pg_graphrag.answer import tasks
 from pg_graphrag.answer.call import ask_model, stream_model
 from pg_graphrag.answer.citations import Citations, listed
+from pg_graphrag.answer.global_answers import mapped
 from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
@@ -20,7 +21,7 @@ from pg_graphrag.server import Database, Rows
 MAX_RESPONSE_TYPE = 200
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 # Modes that use a question's keywords; the others look at its words alone.
-_UNDERSTOOD = ("local", "global", "hybrid", "mix")
+_UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
 
 
 @dataclass
@@ -139,13 +140,18 @@ def _prepare(
         # What a question means may lie in what went before: as the model restated it, else with the question before.
         before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
         asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
-    context = assemble(asked, mode_name, max_tokens)
+    asked.record = True
+    used: dict[str, Any] = {}
+    if mode_name == "graph_global":
+        context, used = mapped(asked, asked.text, budget(asked, max_tokens))
+    else:
+        context = assemble(asked, mode_name, max_tokens)
     if understood is not None:
         context["understanding"] = understood.note()
     arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
-    usage = _sum(understood.usage if understood else {}, {})
-    for embedding in asked.usage:
-        usage = _sum(usage, embedding)
+    usage = _sum(understood.usage if understood else {}, used)
+    for other in asked.usage:
+        usage = _sum(usage, other)
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 

@@ -24,6 +24,21 @@ def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any]
     return outcome
 
 
+def ask_models(
+    db: Database, corpus: Corpus, task: str, arguments: list[dict[str, Any]], record: bool
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage)."""
+    if not arguments:
+        return [], {}
+    rows = db.query(
+        "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
+        ["int4", "text", "jsonb", "bool"],
+        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
+    )
+    outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
+    return outcome["outcomes"], outcome["usage"]
+
+
 def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:
     """Have a task done; yield the pieces of its answer as they come. Closing the iterator ends the request."""
     rows = db.query(
@@ -52,6 +67,19 @@ def embed_texts(db: Database, corpus: Corpus, texts: list[str]) -> tuple[bytes, 
     except Exception as error:
         raise _as_told(error) from None
     return row["vectors"], json.loads(row["usage"])
+
+
+def rerank_texts(db: Database, corpus: Corpus, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+    """Have texts scored against a query by the corpus' cross-encoder; return (relevance of each, usage)."""
+    try:
+        row = db.query(
+            "SELECT r.scores, r.usage FROM graphrag._rerank($1, $2, $3) r",
+            ["int4", "text", "text[]"],
+            [corpus.id, query, texts],
+        )[0]
+    except Exception as error:
+        raise _as_told(error) from None
+    return row["scores"], json.loads(row["usage"])
 
 
 def _as_told(error: Exception) -> Exception:

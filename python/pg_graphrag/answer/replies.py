@@ -13,6 +13,9 @@ from pg_graphrag.llm.transport import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# Points of one batch of reports, and characters of one.
+MAX_POINTS = 100
+MAX_POINT_CHARACTERS = 4000
 # Braces that are tried as the beginning of JSON.
 MAX_BRACES = 50
 
@@ -40,7 +43,7 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    for found in _objects(without_reasoning(text)):
+    for found in objects(without_reasoning(text)):
         folded = {str(name).strip().lower(): value for name, value in found.items()}
         lists = {name: _first(folded, names) for name, names in _NAMES.items()}
         if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
@@ -73,12 +76,38 @@ def _phrases(value: Any) -> list[str]:
     return list(phrases)[:MAX_KEYWORDS]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects(text: str) -> Iterator[dict[str, Any]]:
     """The whole JSON objects in `text`, from its first braces on."""
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         read = Reader(text, brace.start())
         if not read.torn:
             yield read.value
+
+
+def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
+    """Return [{description: str, score: int in 0 … 100}] of a map request; what is no point is left out.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with a list of points in it.
+    """
+    for found in objects(without_reasoning(text)):
+        if isinstance(found.get("points"), list):
+            return [point for item in found["points"][:MAX_POINTS] if (point := _point(item)) is not None]
+    raise ItemFault("the model's points are cut off" if cut_off else "the model gave no points", raw=text)
+
+
+def _point(item: Any) -> dict[str, Any] | None:
+    if not isinstance(item, dict):
+        return None
+    said, score = item.get("description"), item.get("score")
+    if isinstance(score, str) and score.strip().isdigit():
+        score = int(score)
+    if not isinstance(said, str) or isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+        return None
+    description = " ".join(clean(said).split())[:MAX_POINT_CHARACTERS]
+    return {"description": description, "score": round(min(100, max(0, score)))} if description else None
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
@@ -93,3 +122,56 @@ def answer(text: str, cut_off: bool) -> dict[str, Any]:
     if not said.strip() or (said is text and said.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
     return {"text": clean(said), "cut_off": cut_off}
+
+
+# What a transform may make of a query: passages of one window or two, a few queries.
+MAX_PASSAGE_CHARACTERS = 2000
+MAX_QUERIES = 4
+
+# How a text helps to answer a question (CRAG, arXiv 2401.15884, section 4.3).
+GRADES = ("correct", "ambiguous", "incorrect")
+
+
+def passage(text: str, cut_off: bool) -> str:
+    """Return the passage that a model wrote; of a cut-off one what there is."""
+    said = clean(without_reasoning(text)).strip()
+    if not said or said.startswith("<think"):
+        raise ItemFault("the model wrote no passage", raw=text)
+    return " ".join(said.split())[:MAX_PASSAGE_CHARACTERS]
+
+
+def queries(text: str, cut_off: bool) -> list[str]:
+    """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
+    for found in objects(without_reasoning(text)):
+        listed = found.get("queries")
+        if isinstance(listed, list) and (made := _phrases([one for one in listed if isinstance(one, str)])):
+            return made[:MAX_QUERIES]
+    raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+
+
+def query(text: str, cut_off: bool) -> str:
+    """Return the query of {"query": …}; ItemFault when there is none."""
+    for found in objects(without_reasoning(text)):
+        if isinstance(found.get("query"), str) and (made := " ".join(clean(found["query"]).split())):
+            return made[:MAX_QUESTION_CHARACTERS]
+    raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
+
+
+def grades(text: str, cut_off: bool, count: int) -> list[str]:
+    """Return the grade of each of `count` texts, in their order; what the model left out is ambiguous.
+
+    Raises
+    ------
+    ItemFault
+        When no text has a grade.
+    """
+    for found in objects(without_reasoning(text)):
+        listed = found.get("grades")
+        graded: dict[int, str] = {}
+        for one in listed if isinstance(listed, list) else []:
+            number, grade = (one.get("number"), one.get("grade")) if isinstance(one, dict) else (None, None)
+            if isinstance(number, int) and isinstance(grade, str) and grade.strip().lower() in GRADES:
+                graded[number] = grade.strip().lower()
+        if any(1 <= number <= count for number in graded):
+            return [graded.get(number, "ambiguous") for number in range(1, count + 1)]
+    raise ItemFault("the model's grades are cut off" if cut_off else "the model gave no grades", raw=text)

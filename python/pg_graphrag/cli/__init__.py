@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import psycopg
 
@@ -126,6 +127,41 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.set_defaults(run=_ask)
 
+    export = commands.add_parser(
+        "export",
+        parents=[corpus],
+        help="write the graph to a file",
+        description="""Write entities and relationships, with all their columns, as GraphML or GEXF: for Gephi, yEd,
+        Cytoscape, networkx. Characters that XML has no place for become U+FFFD; lists are joined by commas.""",
+    )
+    export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
+    export.set_defaults(run=_export)
+
+    tables = commands.add_parser(
+        "export-graphrag",
+        parents=[corpus],
+        help="write GraphRAG's parquet files",
+        description="""Write the corpus as the tables that graphrag index writes (version 3), for programs that read
+        those: documents, text_units, entities, relationships, covariates.""",
+    )
+    tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
+    tables.set_defaults(run=_export_graphrag)
+
+    for name, system, folder in (
+        ("import-graphrag", "GraphRAG", "the output folder of graphrag index (parquet files)"),
+        ("import-lightrag", "LightRAG", "LightRAG's working directory, or that of a workspace in it"),
+    ):
+        imports = commands.add_parser(
+            name,
+            parents=[corpus],
+            help=f"take over an index made by {system}",
+            description=f"""Take over the documents, chunks, entities and relationships that {system} made, and index
+            them without asking a model. They stay as they are as long as a document's content does. A corpus that
+            there is not yet is made, with the option extractor "given".""",
+        )
+        imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
+        imports.set_defaults(run=_import, system=system)
+
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
@@ -186,6 +222,24 @@ def _ask(given: argparse.Namespace) -> int:
         given.options,
         given.json,
     )
+
+
+def _export(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.export import export
+
+    return export(given.url, given.corpus, given.file)
+
+
+def _export_graphrag(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.export import export_graphrag
+
+    return export_graphrag(given.url, given.corpus, given.folder)
+
+
+def _import(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.imports import import_index
+
+    return import_index(given.url, given.corpus, given.system, given.folder)
 
 
 def _status(given: argparse.Namespace) -> int:

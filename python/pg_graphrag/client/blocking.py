@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 
@@ -24,6 +24,9 @@ from pg_graphrag.client.results import (
 )
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Question, Statement
+
+if TYPE_CHECKING:
+    import networkx
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -316,6 +319,14 @@ class GraphRAG:
     def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
         return self._run(statements.cypher(self.corpus, query, params))
+
+    def to_networkx(self) -> "networkx.Graph[str]":
+        """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
+
+        Nodes are keys of entities; edges are undirected, `source` and `target` keep the direction that most mentions have.
+        The columns of ``graphrag.graph_nodes`` and ``graph_edges`` are attributes.
+        """
+        return self._run(statements.graph(self.corpus))
 
     def progress(self) -> Progress:
         """Return how far indexing is.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
 
@@ -20,6 +20,10 @@ from pg_graphrag.client.results import (
     SearchResult,
 )
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.exchange.graph import GRAPH, items, to_networkx
+
+if TYPE_CHECKING:
+    import networkx
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -354,6 +358,10 @@ def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Stateme
         {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))},
         lambda rows: [row[0] for row in rows],
     )
+
+
+def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
+    return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
 _PROGRESS = """

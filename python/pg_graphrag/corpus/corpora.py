@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database, Row
@@ -110,6 +111,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
     )
+    if changed(corpus.options, new, ("communities",)) and new.communities.automatic:
+        queue_refresh(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
             "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
@@ -158,13 +161,16 @@ def drop(db: Database, name: str | None) -> None:
 
 _DROP = (
     "SELECT graphrag._detach_all($1)",
+    "SELECT graphrag._enforce(c.id, NULL) FROM graphrag.corpora c WHERE c.id = $1 AND c.protection IS NOT NULL",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
     "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
     "DELETE FROM graphrag.entities WHERE corpus_id = $1",
     "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",

@@ -95,6 +95,17 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Communities:
+    """How communities are found, and whether workers do it by themselves; the parameters are those of `Settings` of Leiden."""
+
+    automatic: bool = True
+    max_cluster_size: int = 10
+    resolution: float = 1.0
+    seed: int = 0xDEADBEEF
+    largest_component: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of a corpus (DESIGN.md 4); sizes in tokens of the corpus' tokenizer."""
 
@@ -110,8 +121,25 @@ class Options:
     prompts: dict[str, str] = field(default_factory=dict)
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
+    communities: Communities = field(default_factory=Communities)
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
+
+    def reranker(self) -> tuple[str, str]:
+        """Return (provider, model) of the cross-encoder; 55000 when the corpus has none. TEI serves one model: "" is enough."""
+        if not self.rerank.provider:
+            raise GraphRAGError(
+                "the corpus has no cross-encoder to rerank with",
+                sqlstate="55000",
+                hint="SELECT graphrag.set_provider(…, 'rerank', …), then graphrag.alter_corpus(…, "
+                '\'{"rerank": {"provider": …, "model": …}}\'); or leave out rerank.',
+            )
+        return self.rerank.provider, self.rerank.model or ""
+
+    @property
+    def describes(self) -> bool:
+        """Whether mentions have descriptions, a model's words: texts of their own to be scored."""
+        return self.extractor != "nlp"
 
     def providers(self) -> dict[str, str]:
         """Return the names of the providers that are referred to, each with an option that does."""
@@ -123,6 +151,8 @@ class Options:
         return {name: option for option, name in named.items() if name}
 
 
+# NLP concepts; a model; none, for corpora whose documents are imported with what they say.
+EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Likewise where a model extracts.
@@ -148,10 +178,11 @@ def parse(options: dict[str, Any]) -> Options:
     llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
     rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
     retention = _retention(given.pop("retention", {}))
+    communities = _communities(given.pop("communities", {}))
     if "entity_types" in given:
         given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
-    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention)
-    _choice("extractor", parsed.extractor, {"nlp", "llm"})
+    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities)
+    _choice("extractor", parsed.extractor, set(EXTRACTORS))
     _choice("language", parsed.language, {"auto", *REGCONFIG})
     _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
     _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
@@ -195,6 +226,22 @@ def _retention(value: Any) -> Retention:
                 _whole(f"retention.{table}.{name}", number, 0, 2**31 - 1)
         limits[table] = replace(getattr(Retention(), table), **given)
     return Retention(**limits)
+
+
+def _communities(value: Any) -> Communities:
+    """Check the option ``communities``: true, false (only refresh_communities() makes them), or an object."""
+    if isinstance(value, bool):
+        return Communities(automatic=value)
+    made: Communities = _part({"communities": value}, "communities", Communities, '{"max_cluster_size": 10}')
+    for name in ("automatic", "largest_component"):
+        if not isinstance(getattr(made, name), bool):
+            raise _bad(f"communities.{name}", getattr(made, name), "true or false")
+    _whole("communities.max_cluster_size", made.max_cluster_size, 2, 100_000)
+    _whole("communities.seed", made.seed, 0, 2**53)
+    resolution = made.resolution
+    if isinstance(resolution, bool) or not isinstance(resolution, (int, float)) or not 0 < resolution <= 100:
+        raise _bad("communities.resolution", resolution, "a number above 0, at most 100")
+    return made
 
 
 def parse_embedding(value: Any) -> Embedding:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from pg_graphrag.community.queueing import queue_reports
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.llm.faults import Waiting
@@ -175,6 +176,7 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
             set_state(db, active, "retired")
         set_state(db, building, "active")
         set_option(db, corpus.id, building.embedding)
+        queue_reports(db, corpus.id)
     db.commit()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import graph
+from pg_graphrag.retrieval import graph, themes
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
@@ -21,7 +21,11 @@ _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
     "global": (graph.global_evidence,),
     "hybrid": (graph.local_evidence, graph.global_evidence),
     "mix": (graph.local_evidence, graph.global_evidence),
+    "graph_local": (themes.local_evidence,),
 }
+# GraphRAG's shares of the whole: text, reports; the rest is for entities and relationships.
+_SHARES = {"graph_local": (0.5, 0.15), "graph_global": (0.0, 1.0)}
+MAX_REPORTS = 100
 
 
 def context(
@@ -47,24 +51,45 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
     relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
     entities = [_entity(row) for row in entity_rows(asked, found.entities)]
-    # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
-    share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
-    entities, used = _fit(entities, _entity_line, int(share * asked.options.max_entity_tokens), ranks.count)
-    relationships, more = _fit(
-        relationships, _relationship_line, int(share * asked.options.max_relation_tokens), ranks.count
-    )
-    chunks = _chunks(asked, mode_name, total - used - more) if asked.options.include_chunks else []
-    prompt = _prompt(entities, relationships, chunks)
+    for_text, for_reports, for_entities, for_relationships = _budgets(asked, str(mode_name), total)
+    entities, used = _fit(entities, _entity_line, for_entities, ranks.count)
+    relationships, more = _fit(relationships, _relationship_line, for_relationships, ranks.count)
+    reports, told = _fit(_reports(asked, str(mode_name)), _report_text, for_reports, ranks.count)
+    left = total - used - more - told if for_text is None else for_text
+    chunks = _chunks(asked, mode_name, left) if asked.options.include_chunks and left else []
+    prompt = _prompt(entities, relationships, reports, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := ranks.count(prompt)) > total and prompt:
-        (chunks or relationships or entities).pop()
-        prompt = _prompt(entities, relationships, chunks)
+        (chunks or reports or relationships or entities).pop()
+        prompt = _prompt(entities, relationships, reports, chunks)
     references = _references(chunks)
     for chunk in chunks:
         del chunk["source"]
-    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": [], "chunks": chunks}
+    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": reports, "chunks": chunks}
     whole |= {"references": references, "prompt": prompt, "tokens": tokens}
     return whole
+
+
+def _budgets(asked: Query, mode_name: str, total: int) -> tuple[int | None, int, int, int]:
+    """Return the tokens for text (None: what the others leave), reports, entities and relationships."""
+    if mode_name in _SHARES:
+        text, reports = (int(total * share) for share in _SHARES[mode_name])
+        rest = total - text - reports
+        return text, reports, rest // 2, rest - rest // 2
+    # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
+    share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
+    return None, 0, int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens)
+
+
+def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
+    """Return the reports that the mode reads, the most important first."""
+    rows: list[Row] = []
+    if asked.text and mode_name == "graph_local":
+        rows = themes.local_reports(asked, MAX_REPORTS)
+    elif asked.text and mode_name == "graph_global":
+        rows = themes.global_reports(asked, MAX_REPORTS)
+    names = ("community_id", "level", "title", "summary", "content", "rating")
+    return [{name: row[name] for name in names} for row in rows]
 
 
 def budget(asked: Query, max_tokens: int | None) -> int:
@@ -102,6 +127,10 @@ def _entity_line(entity: dict[str, Any]) -> str:
 def _relationship_line(relationship: dict[str, Any]) -> str:
     keywords = f" [{', '.join(relationship['keywords'])}]" if relationship["keywords"] else ""
     return f"- {relationship['source']} -- {relationship['target']}{keywords}: {relationship['description']}"
+
+
+def _report_text(report: dict[str, Any]) -> str:
+    return str(report["content"])
 
 
 def _fit(
@@ -142,8 +171,15 @@ def _references(chunks: list[Row]) -> list[dict[str, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _prompt(entities: list[dict[str, Any]], relationships: list[dict[str, Any]], chunks: list[Row]) -> str:
+def _prompt(
+    entities: list[dict[str, Any]],
+    relationships: list[dict[str, Any]],
+    reports: list[dict[str, Any]],
+    chunks: list[Row],
+) -> str:
     parts = []
+    if reports:
+        parts.append("Reports:\n" + "\n\n".join(map(_report_text, reports)))
     if entities:
         parts.append("Entities:\n" + "\n".join(map(_entity_line, entities)))
     if relationships:

@@ -8,6 +8,7 @@ from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
+from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.modes import MODES, mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused
@@ -88,17 +89,19 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
     """Return at most `top_k` rows, each with its chunk, document, score and explanation."""
     if not query.text or top_k == 0:
         return []
-    depth = max(DEPTH, 2 * top_k)
-    fused = MODES[str(mode_name)](query, depth)
-    rows = _rows(query, fused, top_k)
-    if len(rows) < top_k and len(rows) < len(fused.ids) and query.visible is None:
+    wanted = rerank.depth(query, top_k)
+    depth = max(DEPTH, 2 * wanted)
+    retrieve = transforms.transformed(MODES[str(mode_name)], MODES["hybrid"], query)
+    fused = retrieve(query, depth)
+    rows = _rows(query, fused, wanted)
+    if len(rows) < wanted and len(rows) < len(fused.ids) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query.existing_only = True
         del query.visible
         query.__dict__.pop("visible_ids", None)
         query.memo.clear()
-        rows = _rows(query, MODES[str(mode_name)](query, depth), top_k)
-    return rows
+        rows = _rows(query, retrieve(query, depth), wanted)
+    return rerank.rescored(query, rows)[:top_k]
 
 
 _FETCH = """

@@ -1,0 +1,130 @@
+"""A report: its parts, its text, and how one is put together without a model."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field
+
+from pg_graphrag.community.inputs import Input
+from pg_graphrag.server import Row
+
+# A title names so many entities; a summary has so many telling sentences, and so many findings follow.
+TITLE_NAMES = 3
+SUMMARY_SENTENCES = 3
+FINDINGS = 5
+SENTENCES_PER_FINDING = 3
+
+
+@dataclass(slots=True)
+class Finding:
+    """One insight, and what it rests on."""
+
+    summary: str
+    explanation: str
+    entity_ids: list[int] = field(default_factory=list)
+    relationship_ids: list[int] = field(default_factory=list)
+    chunk_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """What is stored of a report; `model` is None where it was put together without one."""
+
+    title: str
+    summary: str
+    findings: list[Finding]
+    rating: float
+    rating_explanation: str
+    model: str | None = None
+
+    @property
+    def content(self) -> str:
+        """The whole report as text."""
+        parts = [f"# {self.title}", self.summary]
+        for finding in self.findings:
+            parts += [f"## {finding.summary}", finding.explanation]
+        return "\n\n".join(part for part in parts if part)
+
+    def findings_json(self) -> str:
+        """The findings as they are stored."""
+        return json.dumps([asdict(finding) for finding in self.findings], ensure_ascii=False)
+
+
+def rating(source: Input) -> float:
+    """Return an importance of 0 to 10 that grows with the logarithm of how much is said: 1,000 relationships are 10."""
+    return round(min(10.0, math.log2(1 + source.relationship_count)), 1)
+
+
+def extract(source: Input) -> Report:
+    """Put a report together: central entities, the strongest relationships, and the sentences that say them."""
+    names = [row["name"] for row in source.entities]
+    findings, said = [], set[str]()
+    telling = _telling(source.relationships, said, SUMMARY_SENTENCES)
+    summary = "\n".join(_sentence(row) for row in telling) or "\n".join(
+        f"{row['name']} ({row['type']}): {_line(row['description'])}".rstrip(": ")
+        for row in source.entities[:TITLE_NAMES]
+    )
+    for entity in source.entities[:FINDINGS]:
+        of_it = [row for row in source.relationships if entity["id"] in (row["source_id"], row["target_id"])]
+        told = _telling(of_it, said, SENTENCES_PER_FINDING)
+        if not told:
+            continue
+        others = dict.fromkeys(row["target"] if row["source_id"] == entity["id"] else row["source"] for row in told)
+        findings.append(
+            Finding(
+                f"{entity['name']}: {', '.join(others)}",
+                "\n".join(_sentence(row) for row in told),
+                list(
+                    dict.fromkeys(
+                        [entity["id"], *(end for row in told for end in (row["source_id"], row["target_id"]))]
+                    )
+                ),
+                [row["id"] for row in told],
+                list(dict.fromkeys(row["chunk_id"] for row in told if row["chunk_id"] is not None)),
+            )
+        )
+    if telling:
+        ends = (end for row in telling for end in (row["source_id"], row["target_id"]))
+        findings.insert(
+            0,
+            Finding(
+                ", ".join(names[:TITLE_NAMES]),
+                summary,
+                list(dict.fromkeys(ends)),
+                [row["id"] for row in telling],
+                list(dict.fromkeys(row["chunk_id"] for row in telling if row["chunk_id"] is not None)),
+            ),
+        )
+    why = "by the number of relationships among its members"
+    return Report(", ".join(names[:TITLE_NAMES]), summary, findings, rating(source), why)
+
+
+def content_hash(report: Report) -> str:
+    """Return the hash of a report put together without a model: it is what it was made from."""
+    return digest("extract", report.title, report.content, report.findings_json())
+
+
+def digest(*parts: str) -> str:
+    """Return the hash of texts, as ``community_reports.input_hash`` keeps it."""
+    return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _telling(rows: list[Row], said: set[str], most: int) -> list[Row]:
+    """Return the first rows that say something that was not said yet."""
+    found = []
+    for row in rows:
+        line = _line(row["description"])
+        if line and line not in said:
+            said.add(line)
+            found.append(row)
+            if len(found) == most:
+                break
+    return found
+
+
+def _sentence(row: Row) -> str:
+    return f"{row['source']} – {row['target']}: {_line(row['description'])}"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,232 @@
+"""Reports of communities, written after the communities are known: by a model where the corpus has one for it.
+
+Bottom-up, level by level; a report is touched only where what it is made from has changed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pg_graphrag.community.inputs import Input, read_inputs
+from pg_graphrag.community.report import Report, content_hash, extract
+from pg_graphrag.community.writing import input_hash, write, writes
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.spaces import Space, of_state, spaces
+from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.summaries import gravest
+from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.providers import load
+from pg_graphrag.queue.extracting import weight
+from pg_graphrag.queue.vectors import embed
+from pg_graphrag.server import Database, Row, columns
+from pg_graphrag.text.languages import REGCONFIG
+from pg_graphrag.text.lexical import lexical, query_languages
+from pg_graphrag.text.tokenizers import tokenizer
+
+# Reports put together in one step, and rows of a kind that each looks at.
+BATCH = 200
+ROWS = 60
+# Likewise where a model writes, and where its answers come hours later.
+WRITTEN = 32
+BY_BATCH = 2000
+WRITTEN_ROWS = 400
+
+
+def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind reports: one batch of what is due, or of vectors that are missing; True: nothing is left. Commits.
+
+    Raises
+    ------
+    ProviderFault, BudgetReached, Waiting
+        After the reports that came have been written; the rest stays due.
+    """
+    model = writes(corpus.options)
+    due = _due(db, corpus.id, _batch(db, corpus) if model else BATCH)
+    if not due:
+        return _embed_rest(db, corpus)
+    sources = read_inputs(db, due, WRITTEN_ROWS if model else ROWS, children=model)
+    known = _hashes(db, [source.community_id for source in sources])
+    db.rollback()
+    made: list[tuple[Input, Report | None, str]]
+    faults: list[GraphRAGError] = []
+    if model:
+        made, faults = _written(db, corpus, sources, known)
+    else:
+        made = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
+    _store(db, corpus, made, known)
+    if faults:
+        raise gravest(faults)
+    return False
+
+
+def _batch(db: Database, corpus: Corpus) -> int:
+    return BY_BATCH if load(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
+
+
+def _written(
+    db: Database, corpus: Corpus, sources: Sequence[Input], known: dict[int, str]
+) -> tuple[list[tuple[Input, Report | None, str]], list[GraphRAGError]]:
+    """Have a model write the reports whose input has changed; return them (None: nothing to write), and what kept the rest.
+
+    Where the model gives nothing usable the report is put together without it, until its input changes.
+    """
+    count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
+    made: list[tuple[Input, Report | None, str]] = []
+    asked: list[tuple[Input, str]] = []
+    for source in sources:
+        hash_ = input_hash(corpus.options, source, count)
+        if known.get(source.community_id) == hash_:
+            made.append((source, None, hash_))
+        else:
+            asked.append((source, hash_))
+    tasks = [write(corpus.options, source, count) for source, _ in asked]
+    faults: list[GraphRAGError] = []
+    for (source, hash_), result in zip(
+        asked, Gateway(db, corpus, worker=True, writes=True).run(tasks) if tasks else [], strict=True
+    ):
+        if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault):
+            faults.append(result)
+        else:
+            made.append((source, extract(source) if isinstance(result, ItemFault) else result, hash_))
+    return made, faults
+
+
+def _due(db: Database, corpus_id: int, limit: int) -> list[Row]:
+    """Return the next communities of the deepest level that has some: what they are made into is what the next level reads."""
+    return db.query(
+        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
+        " WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
+        "       (SELECT pg_catalog.max(x.level) FROM graphrag.communities x WHERE x.corpus_id = $1 AND x.report_due)"
+        " ORDER BY c.id LIMIT $2",
+        ["int4", "int4"],
+        [corpus_id, limit],
+    )
+
+
+def _hashes(db: Database, ids: list[int]) -> dict[int, str]:
+    rows = db.query(
+        "SELECT r.community_id, r.input_hash FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)",
+        ["int8[]"],
+        [ids],
+    )
+    return {row["community_id"]: row["input_hash"] for row in rows}
+
+
+def _store(
+    db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report | None, str]], known: dict[int, str]
+) -> None:
+    """Write the reports that differ from what is `known`, with their vectors, and note that all are looked through. Commits."""
+    others = [
+        (source, report, hash_)
+        for source, report, hash_ in made
+        if report is not None and known.get(source.community_id) != hash_
+    ]
+    space = of_state(spaces(db, corpus.id), "active")
+    db.rollback()
+    vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in others])
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    if others:
+        _write(db, corpus, others)
+        _write_vectors(
+            db, space, [(source.community_id, _vector_text(report)) for source, report, _ in others], vectors
+        )
+        db.query(
+            "SELECT graphrag._project_communities($1, $2)",
+            ["int4", "int8[]"],
+            [corpus.id, [source.community_id for source, _, _ in others]],
+        )
+        if writes(corpus.options):  # what the reports one level up are made from
+            db.query(
+                "UPDATE graphrag.communities p SET report_due = true FROM graphrag.communities c"
+                " WHERE c.id = ANY ($1) AND p.id = c.parent_id AND NOT p.report_due",
+                ["int8[]"],
+                [[source.community_id for source, _, _ in others]],
+            )
+    # Unless the community has changed meanwhile: then it stays due.
+    db.query(
+        "UPDATE graphrag.communities c SET report_due = false FROM unnest($1, $2) AS u (id, version)"
+        " WHERE c.id = u.id AND c.xmin::text = u.version",
+        ["int8[]", "text[]"],
+        columns([(source.community_id, source.version) for source, _, _ in made]),
+    )
+    db.commit()
+
+
+def _write(db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report, str]]) -> None:
+    count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
+    rows = []
+    for source, report, hash_ in made:
+        content = report.content
+        language = corpus.options.language
+        language = query_languages(content)[0] if language == "auto" else language
+        texts = (report.title, report.summary, report.findings_json(), report.rating, report.rating_explanation)
+        stored = (content, count(content), report.model, hash_, "pg_catalog." + REGCONFIG[language])
+        rows.append((source.community_id, *texts, *stored, lexical(content, language)))
+    db.query(
+        "INSERT INTO graphrag.community_reports AS r (corpus_id, community_id, title, summary, findings, rating,"
+        " rating_explanation, content, token_count, model, input_hash, tsv)"
+        " SELECT $1, u.id, u.title, u.summary, u.findings, u.rating, u.why, u.content, u.tokens, u.model, u.hash,"
+        "        pg_catalog.to_tsvector(u.config::regconfig, u.lexical)"
+        "   FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+        "        AS u (id, title, summary, findings, rating, why, content, tokens, model, hash, config, lexical)"
+        "  WHERE EXISTS (SELECT FROM graphrag.communities c WHERE c.id = u.id)"
+        " ON CONFLICT (community_id) DO UPDATE SET (title, summary, findings, rating, rating_explanation, content,"
+        " token_count, model, input_hash, tsv, written_at) = (EXCLUDED.title, EXCLUDED.summary, EXCLUDED.findings,"
+        " EXCLUDED.rating, EXCLUDED.rating_explanation, EXCLUDED.content, EXCLUDED.token_count, EXCLUDED.model,"
+        " EXCLUDED.input_hash, EXCLUDED.tsv, EXCLUDED.written_at)",
+        ["int4", "int8[]", "text[]", "text[]", "jsonb[]", "float8[]", "text[]", "text[]", "int4[]", *["text[]"] * 4],
+        [corpus.id, *columns(rows)],
+    )
+
+
+def _vector_text(report: Report) -> str:
+    return f"{report.title}\n{report.summary}"
+
+
+def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Any]:
+    """Return {text: vector}; what has none now gets it later. Commits."""
+    return {} if space is None else embed(db, corpus, space.embedding, texts)[0]
+
+
+def _write_vectors(
+    db: Database, space: Space | None, items: Sequence[tuple[int, str]], vectors: dict[str, Any]
+) -> None:
+    """Store vectors of reports that are there; the corpus is locked."""
+    ids = [number for number, _ in items]
+    db.query("DELETE FROM graphrag.report_vectors v WHERE v.community_id = ANY ($1)", ["int8[]"], [ids])
+    rows = [(number, vector_text(vectors[text])) for number, text in items if text in vectors]
+    if space is None or not rows:
+        return
+    db.query(
+        f"INSERT INTO graphrag.report_vectors (space_id, community_id, embedding)"
+        f" SELECT $1, u.id, u.vector::{db.vector_type} FROM unnest($2, $3) AS u (id, vector)"
+        "  WHERE EXISTS (SELECT FROM graphrag.community_reports r WHERE r.community_id = u.id)"
+        "    AND EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.id = $1)",
+        ["int4", "int8[]", "text[]"],
+        [space.id, *columns(rows)],
+    )
+
+
+def _embed_rest(db: Database, corpus: Corpus) -> bool:
+    """Embed reports that have no vector in the space that is searched: after another model was swapped in, or a fault."""
+    space = of_state(spaces(db, corpus.id), "active")
+    if space is None:
+        return True
+    rows = db.query(
+        "SELECT r.community_id, r.title || E'\\n' || r.summary AS text FROM graphrag.community_reports r"
+        " WHERE r.corpus_id = $1 AND NOT EXISTS (SELECT FROM graphrag.report_vectors v"
+        "   WHERE v.space_id = $2 AND v.community_id = r.community_id) ORDER BY r.community_id LIMIT $3",
+        ["int4", "int4", "int4"],
+        [corpus.id, space.id, BATCH],
+    )
+    db.rollback()
+    if not rows:
+        return True
+    vectors, faults = embed(db, corpus, space.embedding, [row["text"] for row in rows])
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    _write_vectors(db, space, [(row["community_id"], row["text"]) for row in rows if row["text"] in vectors], vectors)
+    db.commit()
+    if faults:
+        raise min(faults.values(), key=weight)
+    return False

@@ -1,0 +1,223 @@
+"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: what does not fit is told by the reports one level down.
+
+GraphRAG's own roll-up is dead code, and it keeps one relationship per entity; here both are as the paper has them.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.answer.replies import objects, without_reasoning
+from pg_graphrag.community.inputs import Input
+from pg_graphrag.community.report import Finding, Report, digest
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.extraction.extract import TEMPERATURES
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault
+from pg_graphrag.llm.prompts import render
+from pg_graphrag.llm.requests import ChatRequest, Reply
+from pg_graphrag.llm.transport import clean
+from pg_graphrag.server import Row
+
+# Tokens of data that one request holds (GraphRAG: max_input_length).
+INPUT_TOKENS = 8000
+# Of these, where not all fits: relationships first, they say how things hang together.
+RELATIONSHIP_SHARE = 0.6
+# A prompt that the model still finds too long is tried with half as much, so often.
+HALVINGS = 3
+# What a looping model adds is not read.
+MAX_FINDINGS = 20
+MAX_CHARACTERS = 20_000
+
+Writing = Generator[ChatRequest, Reply, Report]
+Count = Callable[[str], int]
+_STRING = {"type": "string"}
+_STRINGS = {"type": "array", "items": _STRING}
+
+
+@dataclass(slots=True)
+class Data:
+    """What a prompt says, and what its numbers stand for: {E1: entity id}, {R1: relationship id}, {R1: chunk id}."""
+
+    text: str
+    entities: dict[str, int] = field(default_factory=dict)
+    relationships: dict[str, int] = field(default_factory=dict)
+    chunks: dict[str, int] = field(default_factory=dict)
+
+
+def writes(options: Options) -> bool:
+    """Whether a model writes the corpus' reports: where one is set for the role by name. Thousands of calls are not a default."""
+    return "report" in options.llm.roles and options.llm.has("report")
+
+
+def input_hash(options: Options, source: Input, count: Count) -> str:
+    """Return the hash of what a report is asked for with, and of what its references stand for."""
+    data = gather(source, INPUT_TOKENS, count)
+    numbers = (data.entities, data.relationships, data.chunks)
+    return digest("model", render(options, "report", data=data.text), *(json.dumps(one) for one in numbers))
+
+
+def write(options: Options, source: Input, count: Count) -> Writing:
+    """Ask for a report.
+
+    Raises
+    ------
+    ItemFault, ProviderFault, BudgetReached
+        As the gateway has it.
+    """
+    model = options.llm.of("report")[1]
+    tokens, fault = INPUT_TOKENS, None
+    for _ in range(HALVINGS):
+        data = gather(source, tokens, count)
+        prompt = render(options, "report", data=data.text)
+        try:
+            for temperature in TEMPERATURES:
+                try:
+                    message = ({"role": "user", "content": prompt},)
+                    reply = yield ChatRequest("report", message, _parse, _schema(), temperature)
+                    return _report(reply.value, data, model)
+                except ContextTooLong:
+                    raise
+                except ItemFault as error:
+                    fault = error
+            break
+        except ContextTooLong as error:
+            fault, tokens = error, tokens // 2
+    assert fault is not None
+    raise fault
+
+
+def gather(source: Input, tokens: int, count: Count) -> Data:
+    """Return the data of a community within so many tokens.
+
+    Where not all fits, sub-communities are told by their reports, the largest first, until the rest does; relationships
+    between them stay. What still does not fit is left out, the least important first.
+    """
+    told: list[Row] = []
+    hidden: dict[int, int] = {}
+    spent = 0
+    while True:
+        entities = [row for row in source.entities if row["id"] not in hidden]
+        relationships = [
+            row for row in source.relationships if hidden.get(row["source_id"], -1) != hidden.get(row["target_id"], -2)
+        ]
+        complete = source.relationship_count <= len(source.relationships) and source.size <= len(source.entities)
+        size = sum(count(_entity(row)) + 4 for row in entities)
+        size += sum(count(_relationship(row)) + 4 for row in relationships)
+        left = source.children[len(told) :]
+        if not left or (size + spent <= tokens and (complete or told)):
+            break
+        child = left[0]
+        told.append(child)
+        hidden |= dict.fromkeys(child["members"], child["id"])
+        spent += _told_tokens(child, tokens // len(source.children), count)
+    groups = [f"G{n} {_told(row, tokens // len(source.children), count)}" for n, row in enumerate(told, 1)]
+    return _numbered(entities, relationships, groups, max(tokens - spent, tokens // 4), count)
+
+
+def _told(row: Row, tokens: int, count: Count) -> str:
+    return str(row["content"] if count(row["content"]) <= tokens else f"{row['title']}\n{row['summary']}")
+
+
+def _told_tokens(row: Row, tokens: int, count: Count) -> int:
+    return count(_told(row, tokens, count)) + 4
+
+
+def _numbered(entities: list[Row], relationships: list[Row], groups: list[str], tokens: int, count: Count) -> Data:
+    kept = _fitting(relationships, _relationship, int(tokens * RELATIONSHIP_SHARE), count)
+    used = sum(count(_relationship(row)) + 4 for row in kept)
+    ends = {end for row in kept for end in (row["source_id"], row["target_id"])}
+    # Those that the relationships speak of come first.
+    order = sorted(entities, key=lambda row: row["id"] not in ends)
+    known = {row["id"] for row in _fitting(order, _entity, tokens - used, count)}
+    data = Data("")
+    number: dict[int, str] = {}
+    lines = []
+    for row in entities:
+        if row["id"] in known:
+            number[row["id"]] = f"E{len(number) + 1}"
+            data.entities[number[row["id"]]] = row["id"]
+            lines.append(f"{number[row['id']]} {_entity(row)}")
+    parts = ["Entities:\n" + "\n".join(lines)] if lines else []
+    lines = []
+    for at, row in enumerate(kept, 1):
+        data.relationships[f"R{at}"] = row["id"]
+        if row["chunk_id"] is not None:
+            data.chunks[f"R{at}"] = row["chunk_id"]
+        lines.append(f"R{at} {_relationship(row)}")
+    parts += ["Relationships:\n" + "\n".join(lines)] if lines else []
+    parts += ["Reports on parts of the group:\n" + "\n\n".join(groups)] if groups else []
+    data.text = "\n\n".join(parts)
+    return data
+
+
+def _fitting(rows: Iterable[Row], line: Callable[[Row], str], tokens: int, count: Count) -> list[Row]:
+    kept = []
+    for row in rows:
+        tokens -= count(line(row)) + 4
+        if tokens < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def _entity(row: Row) -> str:
+    return f"{row['name']} ({row['type']}): {' '.join(row['description'].split())}"
+
+
+def _relationship(row: Row) -> str:
+    return f"{row['source']} – {row['target']}: {' '.join(row['description'].split())}"
+
+
+def _schema() -> dict[str, Any]:
+    finding = _object(summary=_STRING, explanation=_STRING, entities=_STRINGS, relationships=_STRINGS)
+    findings = {"type": "array", "items": finding}
+    body = _object(
+        title=_STRING, summary=_STRING, rating={"type": "number"}, rating_explanation=_STRING, findings=findings
+    )
+    return {"name": "report", "schema": body}
+
+
+def _object(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def _parse(text: str, cut_off: bool) -> dict[str, Any]:
+    """Return the first object that is a report: with a title, a summary and findings."""
+    if not cut_off:
+        for found in objects(without_reasoning(text)):
+            if _said(found.get("title")) and _said(found.get("summary")) and isinstance(found.get("findings"), list):
+                return found
+    raise ItemFault("the model's report is cut off" if cut_off else "the model gave no report", raw=text)
+
+
+def _said(value: Any) -> str:
+    return clean(value).strip()[:MAX_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _report(found: dict[str, Any], data: Data, model: str) -> Report:
+    findings = []
+    for item in found["findings"][:MAX_FINDINGS]:
+        one = {"summary": item} if isinstance(item, str) else item if isinstance(item, dict) else {}
+        summary, explanation = _said(one.get("summary")), _said(one.get("explanation"))
+        if summary or explanation:
+            relationships = [name for name in _numbers(one.get("relationships")) if name in data.relationships]
+            findings.append(
+                Finding(
+                    summary or explanation,
+                    explanation if summary else "",
+                    [data.entities[name] for name in _numbers(one.get("entities")) if name in data.entities],
+                    [data.relationships[name] for name in relationships],
+                    list(dict.fromkeys(data.chunks[name] for name in relationships if name in data.chunks)),
+                )
+            )
+    given = found.get("rating")
+    number = float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else 0.0
+    number = min(10.0, max(0.0, number)) if number == number else 0.0
+    why = _said(found.get("rating_explanation"))
+    return Report(_said(found["title"]), _said(found["summary"]), findings, number, why, model)
+
+
+def _numbers(value: Any) -> list[str]:
+    given = value if isinstance(value, list) else []
+    return list(dict.fromkeys(str(item).strip().upper() for item in given if isinstance(item, (str, int))))

@@ -1,0 +1,127 @@
+"""Reports on communities by relevance, and which of them a caller may see."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.server import Database, Row
+
+# Scores that differ by less are equal, as in search.
+DIGITS = 9
+# Reports looked at at once for whether the caller may see them.
+LOOK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A report with its score in 0 … 1, and what that is made of."""
+
+    community_id: int
+    score: float
+    cosine: float | None
+    lexical: float
+
+
+def match_reports(query: Query, limit: int, level: int | None = None, within: list[int] | None = None) -> list[Matched]:
+    """Return the reports that a query is about, best first, at most `limit`, those that the caller may see.
+
+    `level`: of that level only; `within`: of these communities only.
+    """
+    ids, cosines, words = _scored(query, level)
+    if within is not None:
+        kept = np.isin(ids, within)
+        ids, words = ids[kept], words[kept]
+        cosines = None if cosines is None else cosines[kept]
+    if not len(ids):
+        return []
+    words = words / (words.max(initial=0.0) or 1.0)
+    scores = np.round(words if cosines is None else (cosines + words) / 2, DIGITS)
+    found: list[Matched] = []
+    order = np.argsort(-scores, kind="stable")
+    for at in range(0, len(order), LOOK):
+        part = order[at : at + LOOK]
+        seen = visible_communities(query, ids[part].tolist())
+        for place in part.tolist():
+            if scores[place] > 0 and int(ids[place]) in seen:
+                cosine = None if cosines is None else float(cosines[place])
+                found.append(Matched(int(ids[place]), float(scores[place]), cosine, float(words[place])))
+                if len(found) == limit:
+                    return found
+    return found
+
+
+def _scored(query: Query, level: int | None) -> tuple[Any, Any, Any]:
+    """Return (community ids, ordered by title; cosines or None; ranks of their words) of all reports."""
+    db = query.db
+    cosine, vectors = "0", ""
+    if query.dense_works:
+        cosine = f"coalesce(1 - {dense.distance(query, query.vector_text)}, 0)"
+        vectors = (
+            "LEFT JOIN graphrag.report_vectors v ON v.community_id = r.community_id"
+            f" AND v.space_id = {query.corpus.space}"
+        )
+    terms = db.query(
+        "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '') AS any"
+        " FROM pg_catalog.unnest($1) AS t (lexeme)",
+        ["text[]"],
+        [list(query.terms)],
+    )[0]["any"]
+    literal = db.query("SELECT pg_catalog.quote_literal($1) AS text", ["text"], [terms])[0]["text"]
+    row = db.literal_query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea ORDER BY s.title, s.id) AS ids,"
+        "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea ORDER BY s.title, s.id) AS cosines,"
+        "       pg_catalog.string_agg(pg_catalog.float8send(s.words), ''::bytea ORDER BY s.title, s.id) AS words"
+        f'  FROM (SELECT r.community_id AS id, r.title COLLATE "C" AS title, ({cosine})::float8 AS cosine,'
+        f"               pg_catalog.ts_rank_cd(r.tsv, {literal}::tsquery, 1)::float8 AS words"
+        f"          FROM graphrag.community_reports r {vectors}"
+        f"          JOIN graphrag.communities c ON c.id = r.community_id"
+        f"         WHERE r.corpus_id = {query.corpus.id}{'' if level is None else f' AND c.level = {int(level)}'}) s"
+    )[0]
+    cosines = np.maximum(float64s(row["cosines"]), 0.0) if query.dense_works else None
+    return int64s(row["ids"]), cosines, float64s(row["words"])
+
+
+def visible_communities(query: Query, ids: list[int]) -> set[int]:
+    """Return those communities that the caller may read of.
+
+    Under row-level security: all documents that mention a member must be visible, for a report tells of them together. With
+    a filter alone: some of the documents it leaves.
+    """
+    if query.visible is None:
+        return set(ids)
+    mentioned = (
+        "EXISTS (SELECT FROM graphrag.community_members m JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id"
+        "         WHERE m.community_id = u.id AND {which})"
+    )
+    shown = mentioned.format(which="x.document_id = ANY ($2)")
+    if query.secured:
+        shown += " AND NOT " + mentioned.format(which="x.document_id <> ALL ($3)")
+    rows = query.db.query(
+        f"SELECT u.id FROM pg_catalog.unnest($1) AS u (id) WHERE {shown}",
+        ["int8[]", "int8[]", "int8[]"],
+        [ids, query.visible_ids, _readable(query) if query.secured else []],
+    )
+    return {row["id"] for row in rows}
+
+
+def _readable(query: Query) -> list[int]:
+    """The documents that row-level security lets the caller see, whatever the filter."""
+    if query.filter is None:
+        return query.visible_ids or []
+    rows = query.db.query("SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = $1", ["int4"], [query.corpus.id])
+    return [row["id"] for row in rows]
+
+
+def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:
+    """Return {community id: its report with its level}."""
+    rows = db.query(
+        "SELECT r.community_id, c.level, r.title, r.summary, r.content, r.rating, r.token_count, r.findings"
+        "  FROM graphrag.community_reports r JOIN graphrag.communities c ON c.id = r.community_id"
+        " WHERE r.community_id = ANY ($1)",
+        ["int8[]"],
+        [ids],
+    )
+    return {row["community_id"]: row | {"findings": json.loads(row["findings"])} for row in rows}

@@ -1,0 +1,44 @@
+-- For BI tools. What several documents say together is shown to who may see them all.
+CREATE VIEW graphrag.community_overview WITH (security_invoker = true) AS
+SELECT c.name AS corpus,
+       o.id   AS community_id,
+       o.level,
+       o.parent_id,
+       o.size,
+       (SELECT pg_catalog.count(*)
+          FROM graphrag.community_members l
+          JOIN graphrag.relationships r ON r.low_id = l.entity_id
+          JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
+         WHERE l.community_id = o.id) AS relationships,
+       (SELECT pg_catalog.count(DISTINCT x.document_id)
+          FROM graphrag.community_members l
+          JOIN graphrag.entity_mentions x ON x.entity_id = l.entity_id
+         WHERE l.community_id = o.id) AS documents,
+       r.title,
+       r.summary,
+       r.rating,
+       r.model,
+       r.written_at
+  FROM graphrag.communities o
+  JOIN graphrag.corpora c ON c.id = o.corpus_id
+  LEFT JOIN graphrag.community_reports r ON r.community_id = o.id
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+    OR NOT EXISTS (SELECT
+                     FROM graphrag.community_members l
+                     JOIN graphrag.entity_mentions x ON x.entity_id = l.entity_id
+                     LEFT JOIN graphrag.documents d ON d.id = x.document_id
+                    WHERE l.community_id = o.id AND d.id IS NULL);
+
+COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; under row-level security on documents those whose documents are all visible';
+COMMENT ON COLUMN graphrag.community_overview.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.community_overview.community_id IS 'Number of the community';
+COMMENT ON COLUMN graphrag.community_overview.level IS '0 is the coarsest';
+COMMENT ON COLUMN graphrag.community_overview.parent_id IS 'The community one level up';
+COMMENT ON COLUMN graphrag.community_overview.size IS 'Number of member entities';
+COMMENT ON COLUMN graphrag.community_overview.relationships IS 'Relationships among its members';
+COMMENT ON COLUMN graphrag.community_overview.documents IS 'Documents that mention a member';
+COMMENT ON COLUMN graphrag.community_overview.title IS 'Title of its report; null: none is written yet';
+COMMENT ON COLUMN graphrag.community_overview.summary IS 'Summary of its report';
+COMMENT ON COLUMN graphrag.community_overview.rating IS 'Importance, 0 to 10';
+COMMENT ON COLUMN graphrag.community_overview.model IS 'Model that wrote the report; null: put together without one';
+COMMENT ON COLUMN graphrag.community_overview.written_at IS 'Time the report was written';

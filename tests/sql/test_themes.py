@@ -1,0 +1,169 @@
+"""GraphRAG's modes: from entities out, and from the reports down; asked, mapped and reduced."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.endpoint.server import Messages
+from tests.runtime.cluster import Database
+from tests.sql.asking import as_reader, ask, calls, warnings
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, rows, search, value, work
+from tests.sql.llm import provider
+
+SEA = {
+    "nemo": "Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken. The Nautilus sank a frigate.",
+    "land": "Ned Land harpooned the Kraken. Ned Land met Captain Nemo on the Nautilus.",
+}
+THEME = "What do the documents say about computing machines?"
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> str:
+    name = new_corpus(module_db, communities=True)
+    put_all(module_db, name, STORIES | SEA)
+    work(module_db)
+    return name
+
+
+def reply(messages: Messages) -> str:
+    """Points of the reports on what is asked, nothing of the others; an answer that cites what it is given."""
+    system, last = str(messages[0]["content"]), str(messages[-1]["content"])
+    if "note what in them helps" in system:
+        heading = re.search(r"^## .*Enigma.*?(\[\d+\])", last, re.M)
+        points: list[Any] = [{"description": f"Enigma was broken {heading[1]}.", "score": 80}] if heading else []
+        return json.dumps({"points": [*points, {"description": "Nothing.", "score": 0}, {"score": 5}, "junk"]})
+    number = re.search(r"\[(\d+)\]", last.partition("<documents-")[2])
+    return f"Machines were broken [{number[1] if number else 9}]."
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Any:
+    with Endpoint() as one:
+        one.reply(reply)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def asking(module_db: Database, endpoint: Endpoint) -> str:
+    model = {"provider": provider(module_db, endpoint, timeout=5, price_input=1, price_output=2), "model": "m"}
+    roles = {"roles": {"answer": model}}
+    name = new_corpus(module_db, communities={"max_cluster_size": 5}, llm=roles)
+    put_all(module_db, name, STORIES | SEA)
+    work(module_db)
+    return name
+
+
+def test_graph_local_finds_the_chunks_of_the_entities_and_says_through_which(module_db: Database, corpus: str) -> None:
+    found = search(module_db, "Who harpooned the Kraken?", corpus, "graph_local")
+    assert found[0]["source_key"] == "land"
+    why = found[0]["explain"]["graph_local"]
+    assert {"entity", "relationship", "rank", "score"} <= set(why)
+    names = rows(module_db, "SELECT key FROM graphrag.entities WHERE id = %s", why["entity"]["id"])
+    assert names[0][0] in SEA["land"].lower()
+
+
+def test_graph_local_context_has_reports_relationships_and_text_within_their_shares(
+    module_db: Database, corpus: str
+) -> None:
+    statement = "SELECT graphrag.context(%s, %s, 'graph_local', %s)"
+    whole = value(module_db, statement, "What did Captain Nemo fight?", corpus, 2000)
+    assert all(whole[part] for part in ("reports", "entities", "relationships", "chunks", "references"))
+    assert whole["prompt"].startswith("Reports:\n# ")
+    assert whole["reports"][0]["content"] in whole["prompt"]
+    small = value(module_db, statement, "What did Captain Nemo fight?", corpus, 200)
+    assert small["tokens"] <= 200
+    assert sum(len(report["content"]) for report in small["reports"]) < len(small["prompt"]) / 2 or not small["reports"]
+
+
+def test_graph_global_takes_turns_among_the_themes_and_names_the_report(module_db: Database, corpus: str) -> None:
+    found = search(module_db, "Nautilus and Enigma", corpus, "graph_global")
+    first = [row["explain"]["graph_global"] for row in found[:2]]
+    assert first[0]["community"] != first[1]["community"]
+    assert {"nemo", "land"} & set(keys(found[:2])) and {"turing", "enigma"} & set(keys(found[:2]))
+    titles = dict(rows(module_db, "SELECT community_id, title FROM graphrag.community_reports"))
+    assert all(one["report"] == titles[one["community"]] for one in first)
+    assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
+
+
+def test_a_level_is_a_cut_that_covers_everything(module_db: Database, asking: str) -> None:
+    every = "SELECT count(DISTINCT m.entity_id) FROM graphrag.community_members m JOIN graphrag.corpora c ON c.id = m.corpus_id"
+    clustered = value(module_db, every + " WHERE c.name = %s", asking)
+    for level in range(3):
+        _, _, _, context = ask(module_db, THEME, asking, mode="graph_global", options={"level": level})
+        assert context["map"]["level"] == level
+        cut = (
+            " AND (o.level = %s OR o.level < %s AND NOT EXISTS"
+            " (SELECT FROM graphrag.communities x WHERE x.parent_id = o.id))"
+        )
+        join = " JOIN graphrag.communities o ON o.id = m.community_id WHERE c.name = %s"
+        assert value(module_db, every + join + cut, asking, level, level) == clustered
+        number = "SELECT count(DISTINCT o.id) FROM graphrag.community_members m JOIN graphrag.corpora c ON c.id = m.corpus_id"
+        assert context["map"]["reports"] == value(module_db, number + join + cut, asking, level, level)
+
+
+def test_graph_global_answers_from_the_points_and_cites_documents(
+    module_db: Database, asking: str, endpoint: Endpoint
+) -> None:
+    endpoint.forget()
+    answer, citations, usage, context = ask(module_db, "Which machines were broken?", asking, mode="graph_global")
+    assert [point["score"] for point in context["points"]] == [80] * len(context["points"]) and context["points"]
+    assert "(80) Enigma was broken [" in context["prompt"]
+    assert context["map"]["failed"] == 0 and context["map"]["batches"] >= 1
+    assert usage["calls"] == context["map"]["batches"] + 1 == len(endpoint.requests)
+    assert usage["tokens_in"] > 0 and usage["cost"] > 0
+    (cited,) = citations
+    assert cited["source_key"] in {"turing", "enigma"} and f"[{cited['number']}]" in answer
+    # The same again is known.
+    again = ask(module_db, "Which machines were broken?", asking, mode="graph_global")
+    assert (again[0], again[2]["calls"]) == (answer, 0)
+
+
+def test_a_batch_that_fails_is_said_and_the_others_answer(
+    module_db: Database, asking: str, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Reports as long as a batch make several of them.
+    module_db.execute(
+        "UPDATE graphrag.community_reports SET summary = repeat('long words ', 5500)"
+        " WHERE corpus_id = (SELECT id FROM graphrag.corpora WHERE name = %s)",
+        [asking],
+    )
+    endpoint.misbehave("bad_request", times=1)
+    with warnings(module_db) as said:
+        _, _, _, context = ask(module_db, "Were they really broken?", asking, mode="graph_global", options={"level": 0})
+    assert context["map"]["failed"] == 1 < context["map"]["batches"]
+    assert any(f"1 of {context['map']['batches']} batches" in text for text in said)
+    endpoint.misbehave("bad_request", times=1000)
+    with pytest.raises(psycopg.Error):
+        ask(module_db, "Were they never broken?", asking, mode="graph_global", options={"level": 0})
+    endpoint.behave()
+
+
+def test_readers_ask_and_search_themes(module_db: Database, asking: str, corpus: str) -> None:
+    with as_reader(module_db):
+        assert search(module_db, "Kraken", corpus, "graph_global")
+        assert search(module_db, "Kraken", corpus, "graph_local")
+        assert ask(module_db, "Which machines?", asking, mode="graph_global")[0]
+    assert ("answer", False) in calls(module_db, asking)
+
+
+def test_a_corpus_without_reports_says_so(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    with warnings(module_db) as said:
+        assert search(module_db, "Enigma", name, "graph_global") == []
+    assert "no reports on communities yet" in str(said)
+    # From the entities out it works without them.
+    assert search(module_db, "Enigma", name, "graph_local")
+
+
+def test_the_other_global_is_named_in_a_hint(module_db: Database, corpus: str) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as refused:
+        search(module_db, "Enigma", corpus, "global", options={"level": 1})
+    assert "GraphRAG's global search is graph_global" in str(refused.value.diag.message_hint)

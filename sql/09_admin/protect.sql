@@ -97,8 +97,8 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION graphrag._readable_relations() FROM PUBLIC;
 
--- Rows of a table are as visible as the document, entity or relationship they belong to; rows of a protected corpus that belong to
--- none (communities and their reports tell of all) are closed. What people added belongs to no document: all see it.
+-- Rows of a table are as visible as the document, entity or relationship they belong to (what people said, as what they said it
+-- of); rows of a protected corpus that belong to none (communities and their reports tell of all) are closed.
 CREATE FUNCTION graphrag._secure(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
@@ -108,15 +108,17 @@ DECLARE
 BEGIN
     EXECUTE format('DROP POLICY IF EXISTS graphrag_protection ON %s', relation);
     EXECUTE format('CREATE POLICY graphrag_protection ON %s FOR SELECT USING (' || CASE
-        WHEN name = 'entities'              THEN 'curated OR EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = %2$I.id)'
-        WHEN name = 'relationships'         THEN 'curated OR EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = %2$I.id)'
-        WHEN name = 'aliases'               THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = aliases.corpus_id AND e.key = aliases.entity_key)'
-        WHEN name = 'curated'               THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = curated.corpus_id AND e.key = curated.entity_key)'
-            ' AND (other_entity_key IS NULL OR EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = curated.corpus_id AND e.key = curated.other_entity_key))'
+        WHEN name = 'entities'             THEN 'EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = %2$I.id)'
+        WHEN name = 'relationships'        THEN 'EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = %2$I.id)'
+        WHEN name = 'aliases'              THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = %2$I.corpus_id AND e.key = %2$I.entity_key)'
+        WHEN name = 'curated'              THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = %2$I.corpus_id AND e.key = %2$I.entity_key)'
+            ' AND (%2$I.other_entity_key IS NULL OR EXISTS (SELECT FROM graphrag.entities s JOIN graphrag.entities t ON t.corpus_id = s.corpus_id'
+            ' JOIN graphrag.relationships r ON r.low_id = least(s.id, t.id) AND r.high_id = greatest(s.id, t.id)'
+            ' WHERE s.corpus_id = %2$I.corpus_id AND s.key = %2$I.entity_key AND t.key = %2$I.other_entity_key))'
         WHEN 'community_id' = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.communities c WHERE c.id = %2$I.community_id)'
-        WHEN 'document_id' = ANY (columns)  THEN 'EXISTS (SELECT FROM graphrag.documents d WHERE d.id = %2$I.document_id)'
-        WHEN 'entity_id' = ANY (columns)    THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.id = %2$I.entity_id)'
-        WHEN 'corpus_id' = ANY (columns)    THEN 'EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
+        WHEN 'document_id' = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.documents d WHERE d.id = %2$I.document_id)'
+        WHEN 'entity_id'   = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.id = %2$I.entity_id)'
+        WHEN 'corpus_id'   = ANY (columns) THEN 'EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
         ELSE 'false' END || ')', relation, name);
     EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation);
 END

@@ -310,9 +310,9 @@ def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Dat
     assert search(module_db, "Lady Lovelace", corpus, "hybrid")
 
 
-@pytest.fixture(params=["filter", "row-level security"])
+@pytest.fixture(params=["filter", "row-level security", "protect"])
 def partly(module_db: Database, corpus: str, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """A curated corpus of which only documents marked open are seen: by a filter, or by a policy."""
+    """A curated corpus of which only documents marked open are seen: by a filter, a policy of the application's, or protect()."""
     for key, text in MORE.items():
         put(module_db, corpus, key, text, metadata={"open": key == "lady"})
     work(module_db)
@@ -324,19 +324,25 @@ def partly(module_db: Database, corpus: str, request: pytest.FixtureRequest) -> 
         yield given
         return
     module_db.execute("CREATE ROLE partial IN ROLE graphrag_reader")
-    module_db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
-    module_db.execute("CREATE POLICY open ON graphrag.documents FOR SELECT USING ((metadata ->> 'open')::boolean)")
+    if request.param == "protect":
+        module_db.execute("SELECT graphrag.protect(%s, '(metadata ->> ''open'')::boolean')", [corpus])
+    else:
+        module_db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+        module_db.execute("CREATE POLICY open ON graphrag.documents FOR SELECT USING ((metadata ->> 'open')::boolean)")
     try:
         yield given
     finally:
         module_db.execute("RESET ROLE")
-        module_db.execute("DROP POLICY open ON graphrag.documents")
-        module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
+        if request.param == "protect":
+            module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+        else:
+            module_db.execute("DROP POLICY open ON graphrag.documents")
+            module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
         module_db.execute("DROP ROLE partial")
 
 
 def test_who_sees_some_documents_sees_what_people_say_of_what_these_mention(
-    module_db: Database, partly: dict[str, Any]
+    module_db: Database, partly: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     corpus = partly["corpus"]
     graph = {
@@ -391,6 +397,10 @@ def test_who_sees_some_documents_sees_what_people_say_of_what_these_mention(
             " AND 'Augusta King' IN (source, target)",
             corpus,
         ) == [("travel", True)]
+        said = "SELECT count(*) FROM graphrag.curated WHERE value ->> 'description' = %s"
+        assert value(module_db, said, "Wife of William King.") == 1
+        if "protect" in request.node.name:
+            assert value(module_db, said, "A house nobody mentions.") == value(module_db, said, "A lecture.") == 0
         assert ("Augusta King",) not in rows(
             module_db, "SELECT name FROM graphrag.neighbors('Analytical Engine', %s)", corpus
         )

@@ -1,135 +1,198 @@
-"""Recall and nDCG of every mode on the dev questions, with no language model or with recorded output of one.
+"""Recall and nDCG on the dev questions of the public data, by graphrag.evaluate.
 
-    PYTHONPATH=. python bench/retrieval.py --url "$(bin/graphrag-server url)" --load
-    PYTHONPATH=. python bench/retrieval.py --url "$(bin/graphrag-server url)" --load --extractor llm
+    PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load
+    PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load --extractor llm
+    PYTHONPATH=python:. python bench/retrieval.py table1 --url "$(bin/graphrag-server url)" [--reranker URL --reranker-model NAME]
+    PYTHONPATH=python:. python bench/retrieval.py ablations --url "$(bin/graphrag-server url)"
+
+``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them; those
+with a reranker need one. ``ablations``: LightRAG's, low level only, high level only, without original text. The last two
+need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into bench/RESULTS.md.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
 answers as in use; the others their noun phrases. Embeddings are the local embedder's either way.
-
-Protocol (../shared/data/README.md): a document is judged, chunk rankings collapse to documents (best chunk wins);
-Recall@k is the share of evidence documents in the top k, nDCG@10 is binary; macro means; Null questions left out.
 """
 
 import argparse
 import contextlib
-import json
-import math
+import re
 import statistics
-import time
-from collections.abc import Iterator
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import psycopg
+from corpora import SETS, corpus_of, load, questions, recorded_models, set_provider
+from pg_graphrag import GraphRAG
+from pg_graphrag.client import Evaluation
 
-from tests.endpoint import Endpoint, Recorded
+RESULTS = Path(__file__).with_name("RESULTS.md")
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
 
-MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
-SETS = {"nlp": ("musique", "lihua-jan-jun", "lihua-other"), "llm": ("musique", "lihua-jan-jun")}
-# Roles that a model has, by set: what was recorded of it.
-ROLES = {"musique": ("extract",), "lihua-jan-jun": ("extract", "keywords")}
-DEPTH = 40
+# Table 1 of Takami et al.: name, search, and its published Recall@10 and nDCG@10 (151 questions, Qwen3-1.7B's extraction).
+TABLE_1: dict[str, tuple[dict[str, Any], str, str]] = {
+    "NaiveRAG": ({"mode": "naive"}, ".636", ".532"),
+    "MiniRAG": ({"mode": "path", "path_weighting": "vector", "fuse": "none"}, ".675", ".479"),
+    "bm25_edges": ({"mode": "path", "path_weighting": "bm25_edges", "fuse": "none"}, ".755", ".575"),
+    "bm25_edges + RRF": ({"mode": "path", "path_weighting": "bm25_edges", "fuse": "rrf"}, ".808", ".695"),
+    "bm25_edges + rerank": ({"mode": "path", "path_weighting": "bm25_edges", "fuse": "rerank"}, ".861", ".814"),
+    "bm25_chunks": ({"mode": "path", "path_weighting": "bm25_chunks", "fuse": "none"}, ".748", ".651"),
+    "bm25_chunks + RRF": ({"mode": "path", "path_weighting": "bm25_chunks", "fuse": "rrf"}, ".795", ".713"),
+    "bm25_chunks + rerank": ({"mode": "path", "path_weighting": "bm25_chunks", "fuse": "rerank"}, ".834", ".798"),
+    "MiniRAG as its code": (
+        {"mode": "path", "path_weighting": "vector", "fuse": "none", "compat": "minirag"},
+        "",
+        "",
+    ),
+    "BM25 alone": ({"mode": "bm25"}, "", ""),
+    "hybrid (ours)": ({"mode": "hybrid"}, "", ""),
+}
 
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def documents(data: Path, name: str) -> list[tuple[str, str | None, str]]:
-    if name == "musique":
-        return [(d["id"], d["title"], d["text"]) for d in lines(data / "musique/docs.jsonl")]
-    chats = lines(data / "lihua-world/docs.jsonl")
-    return [(d["id"], None, d["text"]) for d in chats if name == "lihua-other" or d["id"][:6] <= "202606"]
-
-
-def questions(data: Path, name: str) -> list[dict[str, Any]]:
-    if name == "musique":
-        return lines(data / "musique/queries_dev.jsonl")
-    asked = [q for q in lines(data / "lihua-world/queries_dev.jsonl") if q["type"] != "Null"]
-    return [q for q in asked if q["jan_jun"] == (name == "lihua-jan-jun")]
-
-
-def corpus_of(name: str, extractor: str) -> str:
-    return name if extractor == "nlp" else f"{name}-{extractor}"
-
-
-@contextlib.contextmanager
-def models(connection: psycopg.Connection, data: Path) -> Iterator[None]:
-    """Serve what models said, for as long as it lasts."""
-    with Endpoint(keep=False) as endpoint:
-        endpoint.reply(Recorded(data))
-        connection.execute("SELECT graphrag.set_provider('recorded', 'openai', %s)", [endpoint.url])
-        yield
+# LightRAG's ablations: with which mode, and whether chunks come along.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "both levels": {"mode": "hybrid", "profile": "paper"},
+    "low level only": {"mode": "local", "profile": "paper"},
+    "high level only": {"mode": "global", "profile": "paper"},
+    "both, without original text": {"mode": "hybrid", "profile": "paper", "include_chunks": False},
+    "low, without original text": {"mode": "local", "profile": "paper", "include_chunks": False},
+    "high, without original text": {"mode": "global", "profile": "paper", "include_chunks": False},
+}
 
 
-def load(connection: psycopg.Connection, data: Path, name: str, extractor: str) -> float:
-    """Make the corpus anew; return the seconds that indexing took."""
-    corpus = corpus_of(name, extractor)
-    if connection.execute("SELECT 1 FROM graphrag.corpora WHERE name = %s", [corpus]).fetchone():
-        connection.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
-    options: dict[str, Any] = {}
-    if extractor == "llm":
-        model = {"provider": "recorded", "model": "recorded"}
-        options = {"extractor": "llm", "llm": {"roles": dict.fromkeys(ROLES[name], model)}}
-    connection.execute("SELECT graphrag.create_corpus(%s, %s)", [corpus, json.dumps(options)])
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES (%s, %s, %s, %s)",
-            [(corpus, *document) for document in documents(data, name)],
-        )
-    start = time.perf_counter()
-    connection.execute("CALL graphrag.process_jobs()")
-    connection.execute("SELECT graphrag.optimize(%s)", [corpus])
-    return time.perf_counter() - start
+def measured(rag: GraphRAG, data: Path, name: str, modes: Sequence[str], k: Sequence[int], **options: Any) -> Any:
+    """Rows of graphrag.evaluate by (mode, k)."""
+    found = rag.evaluate(questions(data, name), modes=modes, k=k, **options)
+    return {(row.mode, row.k): row for row in found}
 
 
-def understand(connection: psycopg.Connection, data: Path, name: str, extractor: str) -> None:
-    """Have the questions understood, so that searches find their keywords in the cache."""
-    for question in questions(data, name):
-        connection.execute("SELECT graphrag.understand(%s, %s)", [question["question"], corpus_of(name, extractor)])
+def modes_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
+    """Every mode on every set; nDCG against the baseline."""
+    base = given.baseline
+    yield f"| set | mode | R@2 | R@5 | R@10 | nDCG@10 | MRR@10 | nDCG@10 − {base} [95 %] | p50 / p95, ms |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for name in names:
+        with GraphRAG(given.url, corpus_of(name, given.extractor)) as rag:
+            found = measured(rag, given.data, name, given.modes, (2, 5, 10), baseline=base)
+        for mode in given.modes:
+            at = {k: found[mode, k] for k in (2, 5, 10)}
+            last: Evaluation = at[10]
+            cells = [f"{at[k].recall:.3f}" for k in at] + [
+                f"{last.ndcg:.3f}",
+                f"{last.mrr:.3f}",
+                difference(last, "ndcg"),
+            ]
+            yield f"| {name} | {mode} | {' | '.join(cells)} | {last.p50_ms:.0f} / {last.p95_ms:.0f} |"
 
 
-def measure(connection: psycopg.Connection, data: Path, name: str, corpus: str, mode: str) -> tuple[list[float], float]:
-    """Return means of (R@2, R@5, R@10, nDCG@10), and the median milliseconds of a search."""
-    scores, times = [], []
-    for question in questions(data, name):
-        start = time.perf_counter()
-        rows = connection.execute(
-            "SELECT source_key FROM graphrag.search(%s, %s, %s, %s)", [question["question"], corpus, mode, DEPTH]
-        ).fetchall()
-        times.append((time.perf_counter() - start) * 1e3)
-        found = list(dict.fromkeys(key for (key,) in rows))
-        evidence = set(question["evidence"])
-        gain = sum(1 / math.log2(place + 2) for place, key in enumerate(found[:10]) if key in evidence)
-        ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(evidence))))
-        scores.append([len(evidence.intersection(found[:k])) / len(evidence) for k in (2, 5, 10)] + [gain / ideal])
-    return [statistics.mean(column) for column in zip(*scores, strict=True)], statistics.median(times)
+def difference(row: Evaluation, metric: str) -> str:
+    if row.differences is None:
+        return ""
+    found = row.differences[metric]
+    return f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
+
+
+def table_1(given: argparse.Namespace) -> Iterator[str]:
+    """Documents judged, and the first ten chunks as they are, beside the published figures."""
+    name = "lihua-jan-jun"
+    with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
+        if given.reranker:
+            set_provider(rag, "reranker", "rerank", given.reranker)
+            rag.alter_corpus(rerank={"provider": "reranker", "model": given.reranker_model})
+        variants = {
+            row: search for row, (search, *_) in TABLE_1.items() if given.reranker or search.get("fuse") != "rerank"
+        }
+        found = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline="BM25 alone")
+    yield "| row | published R@10 | R@10 | any@10 chunks | all@10 chunks | published nDCG@10 | nDCG@10 | nDCG@10 − BM25 [95 %] |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row, (_, published_recall, published_ndcg) in TABLE_1.items():
+        if row not in variants:
+            yield f"| {row} | {published_recall} | not measured: needs --reranker URL | | | {published_ndcg} | | |"
+            continue
+        one = found[row, 10]
+        cells = [published_recall, *(f"{value:.3f}" for value in (one.recall, one.any_hit, one.all_hit))]
+        cells += [published_ndcg, f"{one.ndcg:.3f}", difference(one, "ndcg")]
+        yield f"| {row} | {' | '.join(cells)} |"
+
+
+def ablations_table(given: argparse.Namespace) -> Iterator[str]:
+    """What the context holds: its tokens, and the share of questions whose short answer stands in it."""
+    yield "| set | context | tokens, mean | answer in the context | R@10 | nDCG@10 |"
+    yield "|---|---|---|---|---|---|"
+    for name in SETS["llm"]:
+        asked = [one for one in questions(given.data, name) if one["evidence"]]
+        told = [one for one in asked if normal(one["answer"]) not in ("yes", "no")]
+        with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
+            for label, search in ABLATIONS.items():
+                settings = dict(search)
+                mode, with_chunks = settings.pop("mode"), settings.pop("include_chunks", True)
+                contexts = [
+                    rag.context(one["question"], mode=mode, include_chunks=with_chunks, **settings) for one in told
+                ]
+                tokens = statistics.mean(context["tokens"] for context in contexts)
+                holds = statistics.mean(
+                    any(normal(answer) in normal(context["prompt"]) for answer in answers(one))
+                    for one, context in zip(told, contexts, strict=True)
+                )
+                cells = ["", ""]
+                if with_chunks:
+                    (row,) = rag.evaluate(asked, modes=[label], k=[10], variants={label: search})
+                    cells = [f"{row.recall:.3f}", f"{row.ndcg:.3f}"]
+                yield f"| {name} ({len(told)}) | {label} | {tokens:.0f} | {holds:.3f} | {' | '.join(cells)} |"
+
+
+def answers(question: dict[str, Any]) -> list[str]:
+    return [question["answer"], *question.get("answer_aliases", ())]
+
+
+def normal(text: str) -> str:
+    """Letters and digits, one space between words."""
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def write(label: str, table: str) -> None:
+    """Put a table between its marks in RESULTS.md."""
+    begin, end = f"<!-- {label} -->\n", f"<!-- /{label} -->"
+    text = RESULTS.read_text(encoding="utf-8")
+    if begin not in text:
+        sys.exit(f"{RESULTS.name} has no place for this table: {begin.strip()} … {end}")
+    before, rest = text.split(begin, 1)
+    after = rest.split(end, 1)[1]
+    RESULTS.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("table", choices=("modes", "table1", "ablations"))
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
-    arguments.add_argument("--extractor", choices=tuple(SETS), default="nlp")
-    arguments.add_argument("--sets", nargs="+", help="some of the sets (default: all)")
+    arguments.add_argument("--extractor", choices=tuple(SETS), default="nlp", help="of modes (default: nlp)")
+    arguments.add_argument("--sets", nargs="+", help="some of the sets of modes (default: all)")
     arguments.add_argument("--modes", nargs="+", default=MODES)
-    arguments.add_argument("--load", action="store_true", help="make the corpora anew first")
+    arguments.add_argument("--baseline", default="bm25")
+    arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
+    arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, for table1")
+    arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
+    arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
     given = arguments.parse_args()
-    sets = [name for name in SETS[given.extractor] if not given.sets or name in given.sets]
-    with psycopg.connect(given.url, autocommit=True) as connection, contextlib.ExitStack() as stack:
-        if given.extractor == "llm":
-            stack.enter_context(models(connection, given.data))
-        for name in sets if given.load else ():
-            print(f"{name}: indexed in {load(connection, given.data, name, given.extractor):.0f} s", flush=True)
-            if given.extractor == "llm":
-                understand(connection, given.data, name, given.extractor)
-        print("\n| set | mode | R@2 | R@5 | R@10 | nDCG@10 | p50, ms |\n|---|---|---|---|---|---|---|")
-        for name in sets:
-            for mode in given.modes:
-                means, median = measure(connection, given.data, name, corpus_of(name, given.extractor), mode)
-                row = " | ".join(f"{mean:.3f}" for mean in means)
-                print(f"| {name} | {mode} | {row} | {median:.0f} |", flush=True)
+    extractor = given.extractor if given.table == "modes" else "llm"
+    names = [name for name in SETS[extractor] if not given.sets or name in given.sets]
+    label = f"modes {extractor}" if given.table == "modes" else given.table
+    with contextlib.ExitStack() as stack:
+        if extractor == "llm":
+            stack.enter_context(recorded_models(stack.enter_context(GraphRAG(given.url)), given.data))
+        for name in names if given.load else ():
+            with GraphRAG(given.url, corpus_of(name, extractor)) as rag:
+                seconds = load(rag, given.data, name, extractor)
+            print(f"{name}: indexed in {seconds:.0f} s", file=sys.stderr, flush=True)
+        tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
+        rows = []
+        for row in {**tables, "ablations": lambda: ablations_table(given)}[given.table]():
+            print(row, flush=True)
+            rows.append(row)
+    if given.write:
+        write(label, "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -39,10 +39,22 @@ released { next }
 is_replaced() { sub(/^CREATE /, "CREATE OR REPLACE ") }
 { print }
 
-function finish() {
-    if (released)
-        known[identity(statement)] = 1
-    else if (!(identity(statement) in known))
-        print statement
+# A grant on a list, an object a line, is as many statements: what is new on the list is granted, and nothing again.
+function finish(    lines, last, i) {
+    last = split(statement, lines, "\n")
+    if (statement ~ /^GRANT / && last > 2) {
+        for (i = 2; i < last; i++) {
+            sub(/,$/, "", lines[i])
+            settle(lines[1] lines[i] " " lines[last])
+        }
+    } else
+        settle(statement)
     statement = ""
+}
+
+function settle(one) {
+    if (released)
+        known[identity(one)] = 1
+    else if (!(identity(one) in known))
+        print one
 }

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
+import pg_graphrag.numeric  # noqa: F401
 import pytest
 
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale
@@ -19,12 +21,6 @@ def runtime() -> Runtime:
     runtime = Runtime()
     remove_stale(runtime)
     return runtime
-
-
-@pytest.fixture(scope="session")
-def server_root(runtime: Runtime) -> Path:
-    """The root file system of the server, for what Debian packages put there (manuals, man pages)."""
-    return runtime.root
 
 
 @pytest.fixture(scope="session")
@@ -67,8 +63,9 @@ def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
         settings: dict[str, str] | None = None,
         primary: Cluster | None = None,
         environment: dict[str, str] | None = None,
+        backup_of: Cluster | None = None,
     ) -> Cluster:
-        made.append(Cluster(runtime, settings, primary, environment))
+        made.append(Cluster(runtime, settings, primary, environment, backup_of))
         return made[-1]
 
     yield make

@@ -80,6 +80,7 @@ class Corpus(Base):
     tokenizer: Mapped[str]
     tokenizer_fingerprint: Mapped[str]
     created_at: Mapped[datetime] = _set_by_server()
+    protection: Mapped[str | None]
 
 
 class Document(Base):
@@ -173,6 +174,7 @@ class Entity(Base):
     evidence_rank: Mapped[BigInt | None]
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
+    curated: Mapped[bool]
 
     mentions: Mapped[list["EntityMention"]] = orm.relationship(
         primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
@@ -190,7 +192,7 @@ class EntityMention(Base):
     corpus_id: Mapped[int]
     document_id: Mapped[BigInt]
     chunk_id: Mapped[BigInt]
-    entity_id: Mapped[BigInt]
+    entity_id: Mapped[BigInt | None]
     raw_key: Mapped[Key]
     name: Mapped[str]
     type: Mapped[str]
@@ -202,7 +204,7 @@ class EntityMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    entity: Mapped[Entity] = orm.relationship(
+    entity: Mapped[Entity | None] = orm.relationship(
         primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),
         back_populates="mentions",
         viewonly=True,
@@ -231,6 +233,7 @@ class Relationship(Base):
     evidence_rank: Mapped[BigInt | None]
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
+    curated: Mapped[bool]
 
     source: Mapped[Entity] = orm.relationship(
         primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
@@ -254,7 +257,7 @@ class RelationshipMention(Base):
     corpus_id: Mapped[int]
     document_id: Mapped[BigInt]
     chunk_id: Mapped[BigInt]
-    relationship_id: Mapped[BigInt]
+    relationship_id: Mapped[BigInt | None]
     source_key: Mapped[Key]
     target_key: Mapped[Key]
     keywords: Mapped[list[str]]
@@ -267,7 +270,7 @@ class RelationshipMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    relationship: Mapped[Relationship] = orm.relationship(
+    relationship: Mapped[Relationship | None] = orm.relationship(
         primaryjoin=lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id),
         back_populates="mentions",
         viewonly=True,
@@ -275,6 +278,32 @@ class RelationshipMention(Base):
     chunk: Mapped[Chunk] = orm.relationship(
         primaryjoin=lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id), viewonly=True
     )
+
+
+class Alias(Base):
+    """A name that stands for another entity, since entities were merged or renamed."""
+
+    __tablename__ = "aliases"
+
+    corpus_id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[Key] = mapped_column(primary_key=True)
+    entity_key: Mapped[Key]
+    renamed: Mapped[bool]
+
+
+class Curation(Base):
+    """What somebody changed of the knowledge graph; for its owner."""
+
+    __tablename__ = "curations"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    kind: Mapped[str]
+    arguments: Mapped[dict[str, Any]]
+    made_by: Mapped[str]
+    made_at: Mapped[datetime]
+    undone_by: Mapped[str | None]
+    undone_at: Mapped[datetime | None]
 
 
 class Claim(Base):
@@ -464,6 +493,27 @@ class GraphEdge(Base):
     pmi: Mapped[float | None]
 
 
+class GraphClaim(Base):
+    """View: a claim with the entities it is about, aliases resolved."""
+
+    __tablename__ = "graph_claims"
+
+    corpus: Mapped[str]
+    claim_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    document_id: Mapped[BigInt]
+    chunk_id: Mapped[BigInt]
+    subject_id: Mapped[BigInt | None]
+    subject: Mapped[str]
+    object_id: Mapped[BigInt | None]
+    object: Mapped[str | None]
+    type: Mapped[str]
+    status: Mapped[str]
+    start_date: Mapped[str | None]
+    end_date: Mapped[str | None]
+    description: Mapped[str]
+    source_text: Mapped[str | None]
+
+
 class DocumentCoverage(Base):
     """View: what has been made of a document."""
 
@@ -484,6 +534,21 @@ class DocumentCoverage(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     indexed_at: Mapped[datetime | None]
+
+
+class EntityTimeline(Base):
+    """View: how often documents of a day mention an entity."""
+
+    __tablename__ = "entity_timeline"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    type: Mapped[str]
+    day: Mapped[date] = mapped_column(primary_key=True)
+    month: Mapped[date]
+    documents: Mapped[BigInt]
+    mentions: Mapped[BigInt]
 
 
 class GraphGrowth(Base):

@@ -1,9 +1,14 @@
-"""numpy for code inside the server: imported with one BLAS thread and signals blocked (embedding/threads.py)."""
+"""numpy with one BLAS thread. The number is read once, when it is loaded: the package imports numpy here and nowhere else."""
 
-from pg_graphrag.embedding.threads import load_numpy
+import os
 
-load_numpy()
+from pg_graphrag.signals import signals_blocked
 
-import numpy as np  # noqa: E402  (only after load_numpy)
+# Whatever the postmaster's environment says: sessions are the unit of parallelism.
+os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
-__all__ = ["np"]
+with signals_blocked():
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["NDArray", "np"]

@@ -61,6 +61,10 @@ class Database:
         """pgvector's operator ``<=>``, qualified."""
         return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
 
+    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
+        """Open a cursor: rows are made as they are fetched. It lives as long as the object, at most the transaction."""
+        return self.plpy.cursor(self.plpy.prepare(sql, list(types)), list(values))
+
     def commit(self) -> None:
         """Commit; only under a top-level CALL."""
         self.plpy.commit()

@@ -7,6 +7,7 @@ CREATE TABLE graphrag.corpora (
     tokenizer             text        NOT NULL,
     tokenizer_fingerprint text        NOT NULL,
     created_at            timestamptz NOT NULL DEFAULT now(),
+    protection            text,
     CONSTRAINT corpora_pkey PRIMARY KEY (name),
     CONSTRAINT corpora_id_key UNIQUE (id),
     CONSTRAINT corpora_name_check CHECK (name <> '' AND pg_catalog.octet_length(name) <= 200),
@@ -23,3 +24,4 @@ COMMENT ON COLUMN graphrag.corpora.graph_name IS 'Name of the Apache AGE graph t
 COMMENT ON COLUMN graphrag.corpora.tokenizer IS 'Tokenizer that cuts chunks; pinned at creation';
 COMMENT ON COLUMN graphrag.corpora.tokenizer_fingerprint IS 'SHA-256 of the tokenizer''s ranks; chunks never depend on the machine';
 COMMENT ON COLUMN graphrag.corpora.created_at IS 'Time of creation';
+COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, as given to protect(); null: they see all';

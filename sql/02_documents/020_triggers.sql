@@ -119,14 +119,18 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._documents_deleted() IS 'Trigger of documents: queues the removal of what was derived';
 
--- TRUNCATE has no transition table: whatever has chunks is to be removed, whatever waits is void.
+-- TRUNCATE has no transition table, and in a transaction with an old snapshot it takes more documents than this sees: a worker
+-- looks at what is left of them. Whatever waits is void.
 CREATE FUNCTION graphrag._documents_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
-    INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
-    SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c;
+    DELETE FROM graphrag.imported_extractions;
+    INSERT INTO graphrag.jobs AS j (corpus_id, kind)
+    SELECT c.id, 'sweep' FROM graphrag.corpora c ORDER BY c.id
+        ON CONFLICT (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch')
+        DO UPDATE SET state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
     PERFORM graphrag._hint_workers();
     RETURN NULL;
 END

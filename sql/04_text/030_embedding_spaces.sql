@@ -103,6 +103,9 @@ BEGIN
         IF stem LIKE '%mention%' THEN
             EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_mention_idx ON graphrag.%1$s_%2$s (mention_id)', stem, space);
         END IF;
+        IF EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL) THEN
+            PERFORM graphrag._secure(format('graphrag.%s_%s', stem, space)::regclass);
+        END IF;
     END LOOP;
     RETURN space;
 END

@@ -103,14 +103,15 @@ BEGIN
      USING pg_catalog.unnest(chunk_ids) AS i (id)
      WHERE v.end_id = ag_catalog._graphid(chunk, i.id)
        AND NOT EXISTS (SELECT FROM graphrag.entity_mentions AS m
-                        WHERE m.id = v.id::ag_catalog.agtype::bigint & 281474976710655 AND m.chunk_id = i.id);
+                        WHERE m.id = v.id::ag_catalog.agtype::bigint & 281474976710655 AND m.chunk_id = i.id
+                          AND m.entity_id IS NOT NULL);
 
     MERGE INTO "MENTIONED_IN" AS v
     USING (SELECT ag_catalog._graphid(mentioned_in, m.id) AS id,
                   ag_catalog._graphid(entity, m.entity_id) AS start_id, ag_catalog._graphid(chunk, m.chunk_id) AS end_id,
                   ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
              FROM pg_catalog.unnest(chunk_ids) AS i (id)
-             JOIN graphrag.entity_mentions AS m ON m.chunk_id = i.id) AS s
+             JOIN graphrag.entity_mentions AS m ON m.chunk_id = i.id AND m.entity_id IS NOT NULL) AS s
        ON v.id = s.id
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
           THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties
@@ -118,3 +119,35 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]) FROM PUBLIC;
+
+-- The same for mentions that were there before and belong to another entity now, or to none. SECURITY DEFINER: likewise.
+CREATE FUNCTION graphrag._project_mentions(corpus_id int, mention_ids bigint[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, ag_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+#variable_conflict use_column
+DECLARE
+    -- As in _project.
+    entity       CONSTANT int := 3;
+    chunk        CONSTANT int := 4;
+    mentioned_in CONSTANT int := 7;
+BEGIN
+    PERFORM graphrag._ensure_graph(corpus_id);
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('graphrag_%s, pg_catalog, ag_catalog, pg_temp', corpus_id), true);
+    MERGE INTO "MENTIONED_IN" AS v
+    USING (SELECT ag_catalog._graphid(mentioned_in, i.id) AS id, m.id AS mention_id,
+                  ag_catalog._graphid(entity, m.entity_id) AS start_id, ag_catalog._graphid(chunk, m.chunk_id) AS end_id,
+                  ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
+             FROM (SELECT DISTINCT pg_catalog.unnest(mention_ids) AS id) AS i
+             LEFT JOIN graphrag.entity_mentions AS m ON m.id = i.id AND m.entity_id IS NOT NULL) AS s
+       ON v.id = s.id
+     WHEN MATCHED AND s.mention_id IS NULL THEN DELETE
+     WHEN MATCHED AND v.start_id <> s.start_id THEN UPDATE SET start_id = s.start_id
+     WHEN NOT MATCHED AND s.mention_id IS NOT NULL THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._project_mentions(int, bigint[]) FROM PUBLIC;

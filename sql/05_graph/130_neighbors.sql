@@ -13,6 +13,7 @@ DECLARE
     this_corpus   int;
     start_id      bigint;
     start_name    text;
+    start_key     text := graphrag._key(entity);
     visited       bigint[];
     -- What the last hop found, strongest first: entities, the relationships that led to them, and their paths as array literals.
     frontier      bigint[];
@@ -34,7 +35,8 @@ BEGIN
     END IF;
     SELECT e.id, e.name INTO start_id, start_name
       FROM graphrag.entities AS e
-     WHERE e.corpus_id = this_corpus AND e.key = graphrag._key(entity);
+     WHERE e.corpus_id = this_corpus
+       AND e.key = coalesce((SELECT a.entity_key FROM graphrag.aliases AS a WHERE a.corpus_id = this_corpus AND a.key = start_key), start_key);
     IF secured THEN
         SELECT n.name INTO start_name FROM graphrag.graph_nodes AS n WHERE n.entity_id = start_id;
     END IF;

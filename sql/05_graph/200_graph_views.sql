@@ -1,5 +1,6 @@
 -- Views for BI tools: one row per thing, plain column types, names instead of numbers. They show what the caller may see:
--- under row-level security on documents, what was merged from all of them is made anew from those that are visible.
+-- under row-level security on documents, what was merged from all of them is made anew from those that are visible, and from
+-- what people say: that belongs to no document, and is shown with every entity and relationship that is visible.
 CREATE VIEW graphrag.graph_nodes WITH (security_invoker = true) AS
 SELECT c.name AS corpus,
        e.id   AS entity_id,
@@ -13,8 +14,10 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = e.corpus_id
  WHERE NOT pg_catalog.row_security_active('graphrag.documents')
  UNION ALL
-SELECT c.name, e.id, e.key::text COLLATE "default", v.name, v.type, v.description, g.degree, n.mention_count
+SELECT c.name, e.id, e.key::text COLLATE "default", coalesce(p.value ->> 'name', v.name), coalesce(p.value ->> 'type', v.type),
+       coalesce(p.value ->> 'description', v.description), g.degree, n.mention_count
   FROM graphrag.entities e
+ CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) p
   JOIN graphrag.corpora c ON c.id = e.corpus_id
  CROSS JOIN LATERAL (
        SELECT m.name, m.type,
@@ -45,7 +48,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.key IS 'Normalised name, unique in the corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.name IS 'Most frequent spelling';
 COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type';
-COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents say of the entity';
+COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents, or people (edit_entity), say of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
 
@@ -73,8 +76,15 @@ SELECT c.name AS corpus,
           FROM graphrag.relationships r
          WHERE NOT pg_catalog.row_security_active('graphrag.documents')
          UNION ALL
-        SELECT r.id, r.corpus_id, r.source_id, r.target_id, w.keywords, v.description, a.weight, a.mention_count
+        SELECT r.id, r.corpus_id, r.source_id, r.target_id,
+               CASE WHEN p.value ->> 'keywords' IS NULL THEN w.keywords
+                    ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END,
+               coalesce(p.value ->> 'description', v.description),
+               coalesce((p.value ->> 'weight')::numeric, a.weight), a.mention_count
           FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id
+          JOIN graphrag.entities h ON h.id = r.high_id
+         CROSS JOIN LATERAL (SELECT graphrag._edits(r.corpus_id, l.key, h.key) AS value) p
          CROSS JOIN LATERAL (
                SELECT coalesce(m.description, pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset)) AS description
                  FROM graphrag.relationship_mentions m
@@ -84,16 +94,27 @@ SELECT c.name AS corpus,
                 ORDER BY m.evidence_rank, m.description COLLATE "C"
                 LIMIT 1) v
          CROSS JOIN LATERAL (
-               SELECT pg_catalog.sum(m.weight) AS weight, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+               SELECT pg_catalog.sum(m.weight)
+                      + (SELECT coalesce(pg_catalog.sum((x.value ->> 'weight')::numeric), 0)
+                           FROM graphrag.curated x
+                          WHERE x.corpus_id = r.corpus_id AND x.effect = 'fragment'
+                            AND x.entity_key = least(l.key, h.key) AND x.other_entity_key = greatest(l.key, h.key)) AS weight,
+                      pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
                  FROM graphrag.relationship_mentions m
                  JOIN graphrag.documents d ON d.id = m.document_id
-                WHERE m.relationship_id = r.id) a
+                WHERE m.relationship_id = r.id
+               HAVING pg_catalog.count(*) > 0) a
          CROSS JOIN LATERAL (
                SELECT coalesce(pg_catalog.array_agg(DISTINCT u.keyword COLLATE "C"), '{}') COLLATE "default" AS keywords
-                 FROM graphrag.relationship_mentions m
-                 JOIN graphrag.documents d ON d.id = m.document_id
-                CROSS JOIN LATERAL pg_catalog.unnest(m.keywords) AS u (keyword)
-                WHERE m.relationship_id = r.id) w
+                 FROM (SELECT pg_catalog.unnest(m.keywords)
+                         FROM graphrag.relationship_mentions m
+                         JOIN graphrag.documents d ON d.id = m.document_id
+                        WHERE m.relationship_id = r.id
+                       UNION ALL
+                       SELECT pg_catalog.jsonb_array_elements_text(x.value -> 'keywords')
+                         FROM graphrag.curated x
+                        WHERE x.corpus_id = r.corpus_id AND x.effect = 'fragment'
+                          AND x.entity_key = least(l.key, h.key) AND x.other_entity_key = greatest(l.key, h.key)) AS u (keyword)) w
          WHERE pg_catalog.row_security_active('graphrag.documents')) r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
   JOIN graphrag.graph_nodes s ON s.entity_id = r.source_id
@@ -113,10 +134,49 @@ COMMENT ON COLUMN graphrag.graph_edges.target IS 'Name of the target entity';
 COMMENT ON COLUMN graphrag.graph_edges.target_type IS 'Type of the target entity';
 COMMENT ON COLUMN graphrag.graph_edges.keywords IS 'Keywords, separated by comma and space';
 COMMENT ON COLUMN graphrag.graph_edges.keyword_list IS 'Keywords as an array';
-COMMENT ON COLUMN graphrag.graph_edges.description IS 'What the documents say of the relationship';
+COMMENT ON COLUMN graphrag.graph_edges.description IS 'What the documents, or people (edit_relationship), say of the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that say both';
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
+
+-- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
+CREATE VIEW graphrag.graph_claims WITH (security_invoker = true) AS
+SELECT d.corpus,
+       x.id AS claim_id,
+       x.document_id,
+       x.chunk_id,
+       s.id AS subject_id,
+       x.subject,
+       o.id AS object_id,
+       x.object,
+       x.type,
+       x.status,
+       x.start_date,
+       x.end_date,
+       x.description,
+       x.source_text
+  FROM graphrag.claims x
+  JOIN graphrag.documents d ON d.id = x.document_id
+  LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
+  LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
+  LEFT JOIN graphrag.entities s ON s.corpus_id = x.corpus_id AND s.key = coalesce(a.entity_key, x.subject_key)
+  LEFT JOIN graphrag.entities o ON o.corpus_id = x.corpus_id AND o.key = coalesce(b.entity_key, x.object_key);
+
+COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';
+COMMENT ON COLUMN graphrag.graph_claims.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_claims.claim_id IS 'Number of the claim';
+COMMENT ON COLUMN graphrag.graph_claims.document_id IS 'Document that makes the claim';
+COMMENT ON COLUMN graphrag.graph_claims.chunk_id IS 'Chunk that makes it';
+COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: there is no such entity, or somebody deleted it';
+COMMENT ON COLUMN graphrag.graph_claims.subject IS 'Its name, as the chunk gave it';
+COMMENT ON COLUMN graphrag.graph_claims.object_id IS 'Entity that is concerned besides, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.object IS 'Its name, as the chunk gave it; null: nobody';
+COMMENT ON COLUMN graphrag.graph_claims.type IS 'Kind of claim';
+COMMENT ON COLUMN graphrag.graph_claims.status IS 'TRUE, FALSE or SUSPECTED, according to the chunk';
+COMMENT ON COLUMN graphrag.graph_claims.start_date IS 'From when it holds, as the model wrote it; null: not said';
+COMMENT ON COLUMN graphrag.graph_claims.end_date IS 'Until when it holds, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.description IS 'The claim';
+COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that make it';
 
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it.
 CREATE VIEW graphrag.document_coverage WITH (security_invoker = true) AS

@@ -7,7 +7,7 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.door:model", corpus_id, task, arguments, record)
 $$;
 REVOKE ALL ON FUNCTION graphrag._model(int, text, jsonb, boolean) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, answer): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
+COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, hyde, decompose, rewrite, relevance, answer): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
 
 -- As _model, and SECURITY DEFINER for the same reason: one task for each of several arguments, side by side.
 CREATE FUNCTION graphrag._models(corpus_id int, task text, arguments jsonb, record boolean) RETURNS jsonb
@@ -49,3 +49,13 @@ return call(plpy, "@extversion@", "answer.door:embed", corpus_id, texts)
 $$;
 REVOKE ALL ON FUNCTION graphrag._embed(int, text[]) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._embed(int, text[]) IS 'Vectors of up to 32 texts by the embedding model of a corpus whose model is at an endpoint: float32, little-endian, row by row; and what they cost';
+
+-- As _embed, and SECURITY DEFINER for the same reason: how relevant texts are to a query, by the corpus' cross-encoder.
+CREATE FUNCTION graphrag._rerank(corpus_id int, query text, texts text[], OUT scores double precision[], OUT usage jsonb)
+LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.door:rerank", corpus_id, query, texts)
+$$;
+REVOKE ALL ON FUNCTION graphrag._rerank(int, text, text[]) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._rerank(int, text, text[]) IS 'Relevance of up to 200 texts to a query by the corpus'' cross-encoder, in their order; and what it cost';

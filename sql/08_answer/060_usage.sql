@@ -79,10 +79,12 @@ WITH indexed AS (
     UNION ALL
     SELECT m.corpus_id, pg_catalog.min(i.day), 0, 0, 1, 0
       FROM graphrag.entity_mentions m JOIN indexed i ON i.id = m.document_id
+     WHERE m.entity_id IS NOT NULL
      GROUP BY m.corpus_id, m.entity_id
     UNION ALL
     SELECT m.corpus_id, pg_catalog.min(i.day), 0, 0, 0, 1
       FROM graphrag.relationship_mentions m JOIN indexed i ON i.id = m.document_id
+     WHERE m.relationship_id IS NOT NULL
      GROUP BY m.corpus_id, m.relationship_id
 )
 SELECT c.name AS corpus,

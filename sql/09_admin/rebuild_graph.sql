@@ -29,10 +29,11 @@ BEGIN
     LOOP
         PERFORM graphrag._project(this_corpus, '{}', '{}', ids);
     END LOOP;
-    -- Also documents that are deleted while what was made of them waits to be removed.
+    -- Those that were indexed; also documents that are deleted while what was made of them waits to be removed.
     FOR ids IN
         SELECT array_agg(d.id) FROM (SELECT d.id, row_number() OVER () / 1000 AS portion
-                                       FROM (SELECT x.id FROM graphrag.documents AS x WHERE x.corpus_id = this_corpus
+                                       FROM (SELECT x.id FROM graphrag.documents AS x
+                                               WHERE x.corpus_id = this_corpus AND x.indexed_hash IS NOT NULL
                                               UNION
                                              SELECT c.document_id FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus) AS d) AS d
          GROUP BY d.portion

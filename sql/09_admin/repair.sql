@@ -1,4 +1,4 @@
--- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes. Safe at any time.
+-- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
 CREATE FUNCTION graphrag.repair() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -15,23 +15,27 @@ BEGIN
        AND (d.indexed_hash <> d.content_hash
             OR d.content_hash <> encode(sha256(convert_to(coalesce(d.title, '') || E'\n' || d.content, 'UTF8')), 'hex')
             OR d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id));
+    -- A dump has no dead letters: what had failed is tried again.
+    UPDATE graphrag.documents d
+       SET status = 'pending', error = NULL
+     WHERE d.status = 'failed' AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id);
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
-    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.indexed_at IS NULL AND d.status <> 'failed'
-    UNION ALL
-    SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c
-     WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
+    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.indexed_at IS NULL
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
     GET DIAGNOSTICS queued = ROW_COUNT;
+    SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
         ON CONFLICT DO NOTHING;
-    PERFORM graphrag._queue_attached();
+    PERFORM graphrag._queue_attached(compare => true);
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
         INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
         graphs := graphs + 1;
     END LOOP;
+    -- Last: a protected corpus is closed to readers until everything else is there.
+    PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, rebuilds the AGE graphs, and queues the vector indexes and unfinished re-embedding. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes and unfinished re-embedding, and puts the protection of corpora (protect()) in force. Returns {jobs_queued, graphs_rebuilt}.';

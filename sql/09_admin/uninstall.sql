@@ -6,10 +6,18 @@ AS $function$
 DECLARE
     corpus_id int;
     item      record;
+    batches   text[];
 BEGIN
     IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag') THEN
         RAISE EXCEPTION 'role "%" may not uninstall pg_graphrag', current_user
             USING ERRCODE = 'insufficient_privilege', HINT = 'Call it as the owner of the extension or as a superuser.';
+    END IF;
+    SELECT array_agg(format('%s at %s', coalesce(b.remote_id, 'one being made'), b.provider) ORDER BY b.id) INTO batches
+      FROM graphrag.llm_batches AS b WHERE b.state IN ('creating', 'open');
+    IF batches IS NOT NULL THEN
+        RAISE WARNING '% batch(es) of requests go on, and cost, at their endpoints', cardinality(batches)
+            USING DETAIL = array_to_string(batches, ', '),
+                  HINT = 'Cancel them there; or, before uninstall(), call graphrag.drop_corpus() for their corpora and then CALL graphrag.process_jobs().';
     END IF;
     PERFORM graphrag._unschedule_workers();
     FOR corpus_id IN SELECT c.id FROM graphrag.corpora AS c ORDER BY c.id LOOP

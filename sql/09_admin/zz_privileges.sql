@@ -43,8 +43,13 @@ GRANT SELECT ON
     graphrag.document_coverage,
     graphrag.graph_growth
 TO graphrag_reader;
--- New in 0.2.0: a statement of its own (extension/upgrade.awk).
+-- Of 0.2.0. By itself: an upgrade leaves out statements that the old version has word for word, and a GRANT that names an old
+-- object again would take the application's grants on it out of its dumps (extension/upgrade.awk).
 GRANT SELECT ON
+    graphrag.aliases,
+    graphrag.curated,
+    graphrag.graph_claims,
+    graphrag.entity_timeline,
     graphrag.communities,
     graphrag.community_members,
     graphrag.community_reports,
@@ -57,6 +62,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._model_stream(int, text, jsonb, boolean),
     graphrag._model_next(text),
     graphrag._embed(int, text[]),
+    graphrag._rerank(int, text, text[]),
     graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
 TO graphrag_reader;
 GRANT EXECUTE ON FUNCTION graphrag._models(int, text, jsonb, boolean) TO graphrag_reader;

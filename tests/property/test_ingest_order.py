@@ -1,60 +1,97 @@
-"""The graph is what the documents say: no order, batch, edit, deletion or number of workers shows in it."""
+"""Order, batches and number of workers leave no trace: in the graph, in the scores, in what is found."""
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+import pytest
 
+from tests.endpoint import Endpoint, Recorded
+from tests.property.graphs import broken, sections, settle
 from tests.runtime.cluster import Database
-from tests.sql.ingest import canonical, delete, expected, jobs, new_corpus, put, wait_for, work, worker
+from tests.sql.ingest import new_corpus, put, search, work, worker
+from tests.sql.llm import provider
 
-NAMES = (
-    "Ada Lovelace",
-    "Charles Babbage",
-    "ADA LOVELACE",
-    "London",
-    "Analytical Engine",
-    "“London”",
-    "Ａｄａ Lovelace",
-)
-VERBS = ("met", "wrote to", "left")
-
-sentences = st.builds("{} {} {}.".format, st.sampled_from(NAMES), st.sampled_from(VERBS), st.sampled_from(NAMES))
-texts = st.lists(sentences, min_size=1, max_size=4).map(" ".join)
-# (key, new content or None for a deletion, whether a worker runs then, and how many)
-steps = st.lists(
-    st.tuples(st.sampled_from("abcde"), st.one_of(st.none(), texts), st.sampled_from([0, 0, 1, 2])),
-    min_size=3,
-    max_size=10,
-)
+SIZE = 24
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+QUESTIONS = {
+    "nlp": ("When was the author of the novel born?", "university founded in the capital"),
+    "llm": ("What did Li Hua arrange for lunch?", "guitar lesson with Wolfgang"),
+}
+SOURCES = {"nlp": "musique", "llm": "lihua-world"}
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps)
-def test_any_history_gives_what_its_last_documents_give(module_db: Database, history: list[Any]) -> None:
-    corpus = new_corpus(module_db)
-    documents: dict[str, str] = {}
-    for key, content, workers in history:
-        if content is None:
-            delete(module_db, corpus, key)
-            documents.pop(key, None)
+@pytest.fixture(scope="module")
+def endpoint(shared_data: Path) -> Iterator[Endpoint]:
+    with Endpoint() as one:
+        one.reply(Recorded(shared_data))
+        yield one
+
+
+def documents(data: Path, extractor: str) -> dict[str, str]:
+    with (data / SOURCES[extractor] / "docs.jsonl").open(encoding="utf-8") as file:
+        return {
+            one["id"]: one["text"] for one in (json.loads(line) for _, line in zip(range(SIZE), file, strict=False))
+        }
+
+
+def corpus_of(db: Database, endpoint: Endpoint, extractor: str) -> str:
+    name = provider(db, endpoint)
+    options: dict[str, Any] = {"embedding": {"provider": name, "model": "hash", "dimensions": 64}}
+    if extractor == "llm":
+        options |= {"extractor": "llm", "llm": {"roles": {"extract": {"provider": name, "model": "model-1"}}}}
+    return new_corpus(db, **options)
+
+
+def found(db: Database, corpus: str, extractor: str) -> list[Any]:
+    """What searches find; scores apart, in whose last digits single precision shows."""
+    return [
+        (mode, question, row["rank"], row["source_key"], row["content"], row["score"])
+        for mode in MODES
+        for question in QUESTIONS[extractor]
+        for row in search(
+            db, question, corpus, mode, low_level_keywords=question.split(), high_level_keywords=[question]
+        )
+    ]
+
+
+@pytest.mark.parametrize("extractor", ["nlp", "llm"])
+def test_order_batches_and_workers_leave_no_trace(
+    module_db: Database, endpoint: Endpoint, shared_data: Path, extractor: str
+) -> None:
+    texts = documents(shared_data, extractor)
+    wanted: tuple[Any, Any] | None = None
+    for number, workers in enumerate((1, 1, 8)):
+        keys = sorted(texts)
+        random.Random(number).shuffle(keys)
+        corpus = corpus_of(module_db, endpoint, extractor)
+        if number == 0:  # one batch
+            with module_db.transaction():
+                for key in keys:
+                    put(module_db, corpus, key, texts[key])
+        elif number == 1:  # a batch for every few documents, packed in between
+            for place, key in enumerate(keys):
+                put(module_db, corpus, key, texts[key])
+                if place % 5 == 0:
+                    work(module_db)
+                if place % 10 == 0:
+                    module_db.execute("SELECT graphrag.optimize(%s)", [corpus])
         else:
-            put(module_db, corpus, key, content)
-            documents[key] = content
-        if workers == 1:
-            work(module_db, 1)
-        elif workers == 2:
-            both = [worker(module_db.url), worker(module_db.url)]
-            assert [one.finish() for one in both] == [None, None]
-    # A document that two workers met at was put off for a second.
-    wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
-    got = canonical(module_db, corpus)
-    module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
-    wanted = expected(module_db, documents)
-    for part in got:
-        if part in wanted:  # no graph is made for a corpus that never had a document
-            assert got[part] == wanted[part], part
-        else:
-            assert got[part] == [], part
+            running = [worker(module_db.url) for _ in range(workers)]
+            for key in keys:
+                put(module_db, corpus, key, texts[key])
+            running += [worker(module_db.url) for _ in range(workers)]
+            assert [one.finish() for one in running] == [None] * len(running)
+        settle(module_db, corpus)
+        assert broken(module_db, corpus) == []
+        got = sections(module_db, corpus), found(module_db, corpus, extractor)
+        if wanted is None:
+            wanted = got
+        assert got[0] == wanted[0]
+        for one, other in zip(got[1], wanted[1], strict=True):
+            assert one[:-1] == other[:-1]
+            assert one[-1] == pytest.approx(other[-1], abs=1e-6)

@@ -129,6 +129,8 @@ class Cluster:
         Server settings over `SETTINGS`, for example ``{"wal_level": "logical"}``.
     primary : Cluster, optional
         The cluster of which this is a streaming hot standby.
+    backup_of : Cluster, optional
+        The cluster whose base backup this starts from, on its own.
     environment : Mapping of str to str, optional
         Variables of the server's environment.
     """
@@ -139,6 +141,7 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         primary: Cluster | None = None,
         environment: Mapping[str, str] | None = None,
+        backup_of: Cluster | None = None,
     ) -> None:
         self.runtime = runtime
         self.port = _free_port()
@@ -149,11 +152,12 @@ class Cluster:
         self._environment = environment or {}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
         runtime.run("mkdir", self._inside)
-        if primary is None:
-            runtime.run("cp", "-r", "/srv/pg_graphrag/template/data", f"{self._inside}/data")
+        data = f"{self._inside}/data"
+        if source := primary or backup_of:
+            follow = ["-R"] if primary else []
+            runtime.run("pg_basebackup", "-d", source.url(), "-D", data, "-c", "fast", "--no-sync", *follow)
         else:
-            data = f"{self._inside}/data"
-            runtime.run("pg_basebackup", "-d", primary.url(), "-D", data, "-R", "-c", "fast", "--no-sync")
+            runtime.run("cp", "-r", "/srv/pg_graphrag/template/data", data)
         self.start()
 
     def url(self, database: str = "postgres") -> str:

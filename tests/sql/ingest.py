@@ -163,7 +163,9 @@ _PARTS = {
         SELECT d.source_key, c.ordinal, m.source_key, m.target_key, m.weight, m.evidence_rank,
                m.keywords, m.description, m.tsv::text,
                m.start_offset, m.end_offset, m.windows, m.document_id = c.document_id,
-               m.forward = (m.source_key = (SELECT e.key FROM graphrag.entities e WHERE e.id = r.low_id))
+               m.forward = (coalesce((SELECT a.entity_key FROM graphrag.aliases a
+                                       WHERE a.corpus_id = m.corpus_id AND a.key = m.source_key), m.source_key)
+                            = (SELECT e.key FROM graphrag.entities e WHERE e.id = r.low_id))
           FROM graphrag.relationship_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id
           JOIN graphrag.relationships r ON r.id = m.relationship_id
           LEFT JOIN graphrag.documents d ON d.id = c.document_id WHERE m.corpus_id = %s""",

@@ -147,6 +147,7 @@ def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_
         "search_entities('x')": filled.search_entities("Charles Babbage", top_k=1),
         "search_relationships('x')": filled.search_relationships("engine", top_k=1),
         "neighbors('x')": filled.neighbors("Charles Babbage"),
+        "evaluate('x', '[]'::jsonb)": filled.evaluate([{"question": "The engine?", "evidence": ["letter"]}], k=[1]),
     }
     for call, results in calls.items():
         columns = [
@@ -279,7 +280,10 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert edges
             assert near
             assert context["prompt"]
+            (figures,) = await client.evaluate([{"question": "Loom?", "evidence": ["loom"]}], modes=["bm25"], k=[1])
+            assert (figures.mode, figures.recall) == ("bm25", 1)
             assert await client.cypher("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 3}]
+            assert len(await client.to_networkx()) > 3
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
             assert await client.delete("loom") == 1

@@ -1,82 +1,178 @@
-"""pg_dump and restore: what comes back, and what repair() makes again."""
+"""pg_dump and restore into a new cluster: what comes back, and what repair() makes again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
-from tests.runtime.cluster import Cluster, Database
+from tests.runtime.cluster import Cluster, Database, Runtime
+from tests.sql.ingest import canonical, new_corpus, put, refused, rows, value, work
 
 QUESTION = "Who designed the Kestrel engine?"
-DOCUMENTS = [
-    ("ann", "Ann Lee", "Ann Lee founded Acme Rockets in Osaka. Acme Rockets builds small launchers."),
-    ("bob", "Bob Stone", "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine."),
-    ("kes", "Kestrel", "The Kestrel engine burns methane. It first flew on the Heron launcher."),
-]
-GRAPH = """
-SELECT s.key, t.key, r.weight::text, r.description
-  FROM graphrag.relationships r
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
- ORDER BY 1, 2
-"""
+DOCUMENTS = {
+    "ann": "Ann Lee founded Acme Rockets in Osaka. Acme Rockets builds small launchers.",
+    "bob": "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine.",
+    "kes": "The Kestrel engine burns methane. It first flew on the Heron launcher.",
+}
+LATE = "Kim Park studies the Kestrel engine."
 SEARCH = "SELECT source_key, round(score::numeric, 6) FROM graphrag.search(%s, mode => %s)"
 CYPHER = """
 SELECT row ->> 'name'
   FROM graphrag.cypher('default', 'MATCH (e:Entity)-[:MENTIONED_IN]->(:Chunk) RETURN DISTINCT e.name AS name') row
  ORDER BY 1
 """
+# What one installation never has, so that it shows whose rows they are.
+STRANGER = "Nobody Here owns Nothing Much."
 
 
-def fill(connection: psycopg.Connection) -> None:
-    with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO graphrag.documents (source_key, title, content) VALUES (%s, %s, %s)", DOCUMENTS)
-    connection.execute("CALL graphrag.process_jobs()")
-    connection.execute("SELECT graphrag.optimize()")
-    connection.execute(
-        "INSERT INTO graphrag.documents (source_key, content) VALUES ('late', 'Kim Park studies the Kestrel engine.')"
+def contents(connection: psycopg.Connection) -> Any:
+    searches = [rows(connection, SEARCH, QUESTION, mode) for mode in ("naive", "bm25", "hybrid", "local")]
+    whole = canonical(connection, "default", (QUESTION,))
+    return {name: part for name, part in whole.items() if not name.startswith("graph ")}, searches
+
+
+@pytest.fixture(scope="module")
+def source(module_db: Database) -> Database:
+    """A database with documents, packed and not; one that waits; and a corpus protected by a function of the application."""
+    module_db.execute(
+        "DO $$ BEGIN CREATE ROLE team_a IN ROLE graphrag_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
     )
+    for key, content in DOCUMENTS.items():
+        put(module_db, "default", key, content, title=key.title())
+    work(module_db)
+    module_db.execute("SELECT graphrag.optimize()")
+    module_db.execute("SELECT graphrag.create_corpus('guarded')")
+    module_db.execute("CREATE FUNCTION public.team() RETURNS text LANGUAGE sql RETURN current_user")
+    for team in ("team_a", "team_b"):
+        put(module_db, "guarded", team, f"Ann Lee leads {team}. Only {team} knows Ann Lee.", metadata={"team": team})
+    work(module_db)
+    module_db.execute("SELECT graphrag.protect('guarded', 'metadata ->> ''team'' = public.team()')")
+    put(module_db, "default", "late", LATE)
+    return module_db
 
 
-def contents(connection: psycopg.Connection) -> tuple[list[tuple[object, ...]], ...]:
-    searches = [
-        connection.execute(SEARCH, (QUESTION, mode)).fetchall() for mode in ("naive", "bm25", "hybrid", "local")
-    ]
-    return (connection.execute(GRAPH).fetchall(), *searches)
+@pytest.fixture(scope="module")
+def new_cluster(runtime: Runtime) -> Iterator[Cluster]:
+    cluster = Cluster(runtime)
+    try:
+        with cluster.connect() as connection:
+            connection.execute("CREATE ROLE graphrag_reader NOLOGIN")
+            connection.execute("CREATE ROLE team_a IN ROLE graphrag_reader")
+        yield cluster
+    finally:
+        cluster.close()
 
 
-@pytest.mark.parametrize("form", ["plain", "custom"])
-def test_a_restored_database_answers_as_before_once_repaired(shared_cluster: Cluster, db: Database, form: str) -> None:
-    fill(db)
-    before = contents(db)
-    vertices = db.execute(CYPHER).fetchall()
-    target = f"restored_{form}"
-    shared_cluster.create_database(target, "template0")
-    if form == "plain":
-        shared_cluster.restore(target, shared_cluster.dump(db.info.dbname))
-    else:
-        run, file = shared_cluster.runtime.run, f"/tmp/{db.info.dbname}.dump"
-        run("pg_dump", "--format=custom", f"--file={file}", "-d", shared_cluster.url(db.info.dbname))
-        run("pg_restore", "--exit-on-error", "-d", shared_cluster.url(target), file)
-        run("rm", file)
-    with psycopg.connect(shared_cluster.url(target), autocommit=True) as restored:
+def plain(source: Database, old: Cluster, new: Cluster) -> str:
+    new.create_database("plain", "template0")
+    new.restore("plain", old.dump(source.info.dbname))
+    return "plain"
+
+
+def custom(source: Database, old: Cluster, new: Cluster) -> str:
+    new.create_database("custom", "template0")
+    _pg_restore(source, old, new, "custom")
+    return "custom"
+
+
+def create(source: Database, old: Cluster, new: Cluster) -> str:
+    """The whole database: it is made by the restore, with its own name."""
+    _pg_restore(source, old, new, "postgres", "--create")
+    return source.info.dbname
+
+
+def clean(source: Database, old: Cluster, new: Cluster) -> str:
+    """Over other corpora, with more tables and graphs, which uninstall() removes first; then over its own later state."""
+    url = new.create_database("clean", "template0")
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        for _ in range(3):
+            put(other, new_corpus(other), "stranger", STRANGER)
+        work(other)
+        other.execute("SELECT graphrag.uninstall()")
+    _pg_restore(source, old, new, "clean", "--clean", "--if-exists")
+    with psycopg.connect(url, autocommit=True) as later:
+        later.execute("DELETE FROM graphrag.documents")
+        put(later, "default", "stranger", STRANGER)
+        work(later)
+    _pg_restore(source, old, new, "clean", "--clean", "--if-exists")
+    return "clean"
+
+
+def _pg_restore(source: Database, old: Cluster, new: Cluster, target: str, *arguments: str) -> None:
+    run, file = old.runtime.run, f"/tmp/{source.info.dbname}.dump"
+    run("pg_dump", "--format=custom", f"--file={file}", "-d", old.url(source.info.dbname))
+    run("pg_restore", "--exit-on-error", *arguments, "-d", new.url(target), file)
+    run("rm", file)
+
+
+FORMS = (plain, custom, create, clean)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_restored_database_is_as_before_once_repaired(
+    source: Database, shared_cluster: Cluster, new_cluster: Cluster, form: Callable[..., str]
+) -> None:
+    before, vertices = contents(source), rows(source, CYPHER)
+    target = form(source, shared_cluster, new_cluster)
+    with psycopg.connect(new_cluster.url(target), autocommit=True) as restored:
         assert contents(restored) == before, "tables, vectors and BM25 come with the dump"
-        repaired = restored.execute("SELECT graphrag.repair()").fetchone()
-        assert repaired == ({"jobs_queued": 0, "graphs_rebuilt": 1},), "the restore itself queued what is due"
-        assert restored.execute(CYPHER).fetchall() == vertices
-        restored.execute("CALL graphrag.process_jobs()")
-        db.execute("CALL graphrag.process_jobs()")
-        assert contents(restored) == contents(db), "also after new documents: every sequence was restored"
-        assert restored.execute(CYPHER).fetchall() == db.execute(CYPHER).fetchall()
+        check_that_readers_are_kept_out(new_cluster.url(target))
+
+        repaired = value(restored, "SELECT graphrag.repair()")
+        assert repaired == {"jobs_queued": 0, "graphs_rebuilt": 2}, "the restore itself queued what is due"
+        assert rows(restored, CYPHER) == vertices
+        check_that_readers_see_what_is_theirs(new_cluster.url(target))
+
+        work(restored)
+        with restored.transaction():
+            # The same in a copy that was never dumped.
+            expected = new_corpus(restored)
+        for key, content in DOCUMENTS.items():
+            put(restored, expected, key, content, title=key.title())
+        put(restored, expected, "late", LATE)
+        work(restored)
+        assert canonical(restored, "default") == canonical(restored, expected), "also new documents"
+        assert set(rows(restored, CYPHER)) > set(vertices)
+    new_cluster.drop_database(target)
 
 
-def test_a_restore_queues_nothing_that_is_indexed(shared_cluster: Cluster, db: Database) -> None:
-    fill(db)
-    db.execute("CALL graphrag.process_jobs()")
-    script = shared_cluster.dump(db.info.dbname)
-    shared_cluster.create_database("restored_idle", "template0")
+def check_that_readers_are_kept_out(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as reader:
+        reader.execute("SET ROLE team_a")
+        for read in ("documents", "chunks", "entities", "graph_nodes", "document_coverage"):
+            diag = refused(reader, f"SELECT * FROM graphrag.{read}")
+            assert diag.sqlstate == "55000", read
+            assert 'corpus "guarded" is closed' in str(diag.message_primary)
+            assert "graphrag.repair()" in str(diag.message_hint)
+        assert refused(reader, "SELECT * FROM graphrag.search('Ann Lee', 'guarded')").sqlstate == "55000"
+        assert refused(reader, "SELECT graphrag.context('Ann Lee', 'guarded')").sqlstate == "55000"
+
+
+def check_that_readers_see_what_is_theirs(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as reader:
+        reader.execute("SET ROLE team_a")
+        assert rows(reader, "SELECT source_key FROM graphrag.documents WHERE corpus = 'guarded'") == [("team_a",)]
+        assert rows(reader, "SELECT source_key FROM graphrag.search('Who knows Ann Lee?', 'guarded')") == [("team_a",)]
+        secured = "SELECT count(*) FROM pg_policy WHERE polname = 'graphrag_protection'"
+        assert value(reader, secured) > 15
+
+
+def test_a_restore_queues_nothing_that_is_indexed(shared_cluster: Cluster, source: Database) -> None:
+    script = shared_cluster.dump(source.info.dbname)
+    url = shared_cluster.create_database("restored_idle", "template0")
     shared_cluster.restore("restored_idle", script)
-    with psycopg.connect(shared_cluster.url("restored_idle"), autocommit=True) as restored:
-        assert restored.execute("SELECT count(*) FROM graphrag.jobs").fetchone() == (0,)
-        assert restored.execute("SELECT DISTINCT status FROM graphrag.documents").fetchall() == [("indexed",)]
+    with psycopg.connect(url, autocommit=True) as restored:
+        due = "SELECT d.source_key FROM graphrag.jobs j JOIN graphrag.documents d ON d.id = j.document_id"
+        assert rows(restored, due) == [("late",)]
+        assert value(restored, "SELECT count(*) FROM graphrag.jobs") == 1
+        assert rows(restored, "SELECT DISTINCT status FROM graphrag.documents WHERE source_key <> 'late'") == [
+            ("indexed",)
+        ]
+    shared_cluster.drop_database("restored_idle")
 
 
 def test_every_identity_sequence_and_table_with_rows_is_dumped(db: Database) -> None:

@@ -218,6 +218,25 @@ def test_a_text_that_no_model_embeds_holds_up_no_other_document(module_db: Datab
     assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"bad": "pending"}
 
 
+def test_a_name_that_no_model_embeds_holds_up_only_those_whose_alias_leads_to_it(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, {"first": "Bob Jones met Poison Smith in London."})
+    work(module_db)
+    module_db.execute("SELECT graphrag.merge_entities('{Bob Jones}', 'Poison Smith', %s)", [corpus])
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+    work(module_db)
+    endpoint.misbehave("nan", None, when=lambda request: "poison smith" in request.body["input"])
+    put_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"alias": "pending"}
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert set(statuses(module_db, corpus).values()) == {"indexed"}
+
+
 def test_a_budget_that_is_spent_keeps_documents_waiting(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=1_000_000)
     corpus = embedded(module_db, name, llm={"monthly_budget": 1})

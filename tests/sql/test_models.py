@@ -24,9 +24,12 @@ SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
 """
 # Tables that no application maps: counters of merges, revisions, the queue, what feeds it; and, by their names,
 # packed postings.
-_PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "corpus_revisions", "community_states"}
+_PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "corpus_revisions", "curated"}
+_PRIVATE |= {"community_states"}
 # Nor the owner's own: models, what they said and cost, what was asked.
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
+# Nor what is kept of an import.
+_PRIVATE |= {"imported_extractions"}
 
 
 def _type(text: str) -> str:

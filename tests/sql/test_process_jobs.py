@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -154,6 +155,14 @@ def test_a_lease_of_a_living_worker_is_respected_and_a_dead_ones_is_void(module_
     )
     work(module_db)
     assert statuses(module_db, corpus) == {"ada": "indexed"}
+
+
+def test_a_session_that_works_and_searches_has_one_thread(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    with Database.open(module_db.url) as session:
+        work(session)
+        assert search(session, "Ada Lovelace", corpus)
+        assert len(list(Path(f"/proc/{session.info.backend_pid}/task").iterdir())) == 1
 
 
 def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:
@@ -353,6 +362,23 @@ def test_truncate_removes_everything_derived(module_db: Database, db: Database) 
     assert all(not part for name, part in canonical(db, "default").items() if "vectors" not in name and name != "bm25")
     assert value(db, "SELECT count(*) FROM graphrag.window_vectors") == 0
     assert value(db, "SELECT count(*) FROM graphrag.entity_vectors") == 0
+
+
+def test_truncate_from_an_old_snapshot_removes_what_was_indexed_after_it(db: Database) -> None:
+    put(db, "default", "a", STORIES["ada"])
+    work(db)
+    with psycopg.connect(db.url) as old:
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        old.execute("SELECT 1 FROM graphrag.corpora")
+        put(db, "default", "b", STORIES["enigma"])
+        work(db)
+        put(db, "default", "c", STORIES["hopper"])
+        old.execute("TRUNCATE graphrag.documents")
+    assert rows(db, "SELECT * FROM graphrag.check('default')") == []
+    work(db)
+    assert jobs(db, "default") == []
+    assert value(db, "SELECT count(*) FROM graphrag.chunks") == 0
+    assert rows(db, "SELECT * FROM graphrag.check('default')") == []
 
 
 def test_an_upsert_of_unchanged_content_queues_nothing_and_writes_no_derived_row(

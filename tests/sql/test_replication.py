@@ -97,7 +97,20 @@ def test_repair_finds_rows_that_came_to_or_left_an_attached_table_past_its_trigg
         silent.execute("SET session_replication_role = replica")
         silent.execute("INSERT INTO public.notes VALUES (4, 'Konrad built.')")
         silent.execute("DELETE FROM public.notes WHERE id = 3")
+        silent.execute("UPDATE public.notes SET body = 'Alan wrote.' WHERE id = 2")
     db.execute("SELECT graphrag.repair()")
     work(db)
     documents = rows(db, "SELECT content, status FROM graphrag.documents WHERE corpus = %s ORDER BY 1", corpus)
-    assert documents == [("Ada wrote.", "indexed"), ("Alan read.", "indexed"), ("Konrad built.", "indexed")]
+    assert documents == [("Ada wrote.", "indexed"), ("Alan wrote.", "indexed"), ("Konrad built.", "indexed")]
+
+
+def test_repair_tries_again_what_had_failed_and_lost_its_dead_letter(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    put(db, corpus, "bad", "Ada Lovelace failed.")
+    db.execute("DELETE FROM graphrag.jobs")
+    db.execute("UPDATE graphrag.documents SET status = 'failed', error = 'x' WHERE source_key = 'bad'")
+    assert value(db, "SELECT graphrag.repair()")["jobs_queued"] == 1
+    work(db)
+    assert canonical(db, corpus) == expected(db, STORIES | {"bad": "Ada Lovelace failed."})

@@ -45,3 +45,6 @@ def test_pg_cron_indexes_what_is_inserted_until_it_is_told_to_stop(cluster: Call
         wait_for(lambda: set(statuses(db, "default").values()) == {"indexed"}, "the scheduled workers")
         assert value(db, "SELECT graphrag.schedule_worker('1 second', 0)") == 0
         assert rows(db, jobs) == []
+        db.execute("SELECT graphrag.schedule_worker('1 hour', 2)")
+        db.execute("SELECT graphrag.uninstall()")
+        assert rows(db, jobs) == [], "uninstall() tells it too"

@@ -1,16 +1,23 @@
-"""A streaming hot standby reads everything as its primary does, writes nothing, and says so."""
+"""A streaming hot standby reads and answers as its primary does, writes nothing, and says so; a base backup goes on by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag.retrieval.modes import MODES
+from psycopg.types.json import Jsonb
 
-from tests.runtime.cluster import Cluster
-from tests.sql.ingest import STORIES, put_all, refused, rows, search, value, wait_for, work
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Cluster, Database, Runtime
+from tests.sql.asking import ANSWER, ask, asked_for, lines, stream
+from tests.sql.ingest import STORIES, canonical, keys, put, put_all, refused, rows, search, value, wait_for, work
+from tests.sql.llm import provider
 
-MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 QUESTION = "Who admired Ada Lovelace at Harvard?"
 READS = (
     "SELECT graphrag.context(%s)",
@@ -26,46 +33,125 @@ OTHER_READS = (
 )
 
 
-def test_a_standby_answers_as_its_primary_and_refuses_what_writes(cluster: Callable[..., Cluster]) -> None:
-    primary = cluster()
-    url = primary.create_database("app")
-    with psycopg.connect(url, autocommit=True) as source:
-        source.execute("CREATE EXTENSION pg_graphrag CASCADE")
-        put_all(source, "default", STORIES)
-        work(source)
-        source.execute("SELECT graphrag.optimize()")
-        put_all(source, "default", {"late": "Grace Hopper met Charles Babbage in a dream."})
-        standby = cluster(primary=primary)
-        # What comes after the base backup arrives through the stream.
-        work(source)
-        with psycopg.connect(standby.url("app"), autocommit=True) as replica:
-            last = value(source, "SELECT pg_current_wal_lsn()::text")
-            caught_up = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
-            wait_for(lambda: value(replica, caught_up, last), "the standby to catch up")
-            assert value(replica, "SELECT pg_is_in_recovery()")
-            for mode in MODES:
-                found = search(replica, QUESTION, "default", mode)
-                assert found == search(source, QUESTION, "default", mode), mode
-                assert found, mode
-                # Again, from the session's caches.
-                assert search(replica, QUESTION, "default", mode) == found
-            for read in READS:
-                assert rows(replica, read, QUESTION) == rows(source, read, QUESTION)
-                assert rows(replica, read, QUESTION)
-            for read in OTHER_READS:
-                assert sorted(map(repr, rows(replica, read))) == sorted(map(repr, rows(source, read)))
-            assert search(replica, "Charles Babbage dream", "default", "bm25")[0]["source_key"] == "late"
+@dataclass
+class Pair:
+    source: Database
+    replica: Database
+    primary: Cluster
+    endpoint: Endpoint
 
-            diag = refused(replica, "SELECT graphrag.cypher('default', 'MATCH (a)-[*1..2]->(b) RETURN b.key AS k')")
-            assert diag.sqlstate == "0A000"
-            assert "standby" in str(diag.message_primary)
-            assert diag.message_hint
-            diag = refused(replica, "CALL graphrag.process_jobs()")
-            assert diag.sqlstate == "25006"
-            assert "standby" in str(diag.message_primary)
-            assert "primary" in str(diag.message_hint)
-            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-                replica.execute("INSERT INTO graphrag.documents (content) VALUES ('x')")
-            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-                replica.execute("SELECT graphrag.create_corpus('x')")
-            assert refused(replica, "SELECT graphrag.optimize()").sqlstate == "25006"
+    def catch_up(self) -> None:
+        last = value(self.source, "SELECT pg_current_wal_lsn()::text")
+        caught_up = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        wait_for(lambda: value(self.replica, caught_up, last), "the standby to catch up")
+
+
+@pytest.fixture(scope="module")
+def pair(runtime: Runtime) -> Iterator[Pair]:
+    """A primary with documents and a model, and its standby."""
+    primary = Cluster(runtime)
+    try:
+        with Endpoint() as endpoint, Database.open(primary.create_database("app")) as source:
+            endpoint.reply(lines)
+            source.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            put_all(source, "default", STORIES)
+            work(source)
+            source.execute("SELECT graphrag.optimize()")
+            standby = Cluster(runtime, primary=primary)
+            try:
+                # What comes after the base backup arrives through the stream.
+                put(source, "default", "late", "Grace Hopper met Charles Babbage in a dream.")
+                work(source)
+                model = {"provider": provider(source, endpoint, timeout=20), "model": "model-1"}
+                source.execute("SELECT graphrag.create_corpus('asked', %s)", [Jsonb({"llm": model, "query_log": True})])
+                put_all(source, "asked", STORIES)
+                work(source)
+                with Database.open(standby.url("app")) as replica:
+                    pair = Pair(source, replica, primary, endpoint)
+                    pair.catch_up()
+                    yield pair
+            finally:
+                standby.close()
+    finally:
+        primary.close()
+
+
+def test_every_read_on_a_standby_is_as_on_its_primary(pair: Pair) -> None:
+    source, replica = pair.source, pair.replica
+    assert value(replica, "SELECT pg_is_in_recovery()")
+    for mode in MODES:
+        found = search(replica, QUESTION, "default", mode)
+        assert found == search(source, QUESTION, "default", mode), mode
+        assert found, mode
+        # Again, from the session's caches.
+        assert search(replica, QUESTION, "default", mode) == found
+    for read in READS:
+        assert rows(replica, read, QUESTION) == rows(source, read, QUESTION)
+        assert rows(replica, read, QUESTION)
+    for read in OTHER_READS:
+        assert sorted(map(repr, rows(replica, read))) == sorted(map(repr, rows(source, read)))
+    assert search(replica, "Charles Babbage dream", "default", "bm25")[0]["source_key"] == "late"
+
+
+def test_ask_answers_on_a_standby_and_writes_nothing(pair: Pair) -> None:
+    question = "What did Ada Lovelace write notes on?"
+    pair.endpoint.requests.clear()
+    answer, citations, usage, _ = ask(pair.replica, question, "asked")
+    assert answer == ANSWER
+    assert [one["number"] for one in citations] == [1]
+    assert usage["calls"] == 2
+    assert asked_for(pair.endpoint) == ["keywords", "answer"]
+    # Without the tables, the session remembers.
+    assert ask(pair.replica, question, "asked")[0] == answer
+    assert "".join(stream(pair.replica, question, "asked")) == answer
+    assert asked_for(pair.endpoint) == ["keywords", "answer"]
+    assert value(pair.replica, "SELECT graphrag.understand(%s, 'asked') ->> 'by'", question) in ("cache", "model")
+    pair.catch_up()
+    for table in ("llm_calls", "llm_cache", "query_log"):
+        assert value(pair.source, f"SELECT count(*) FROM graphrag.{table}") == 0, table
+
+
+def test_what_writes_is_refused_on_a_standby(pair: Pair) -> None:
+    replica = pair.replica
+    diag = refused(replica, "SELECT graphrag.cypher('default', 'MATCH (a)-[*1..2]->(b) RETURN b.key AS k')")
+    assert diag.sqlstate == "0A000"
+    assert "standby" in str(diag.message_primary)
+    assert diag.message_hint
+    diag = refused(replica, "CALL graphrag.process_jobs()")
+    assert diag.sqlstate == "25006"
+    assert "standby" in str(diag.message_primary)
+    assert "primary" in str(diag.message_hint)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        replica.execute("INSERT INTO graphrag.documents (content) VALUES ('x')")
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        replica.execute("SELECT graphrag.create_corpus('x')")
+    assert refused(replica, "SELECT graphrag.optimize()").sqlstate == "25006"
+
+
+def test_progress_shows_how_far_a_standby_lags(pair: Pair) -> None:
+    lag = "SELECT replication_lag FROM graphrag.progress WHERE corpus = 'default'"
+    assert value(pair.source, lag) is None
+    assert value(pair.replica, lag) >= timedelta(0)
+    pair.replica.execute("SELECT pg_wal_replay_pause()")
+    pair.source.execute("CREATE TABLE public.later ()")
+    paused = value(pair.replica, lag)
+    wait_for(lambda: value(pair.replica, lag) > paused, "the lag to grow")
+    pair.replica.execute("SELECT pg_wal_replay_resume()")
+    pair.catch_up()
+
+
+# Last: the documents are changed.
+def test_a_base_backup_goes_on_by_itself(pair: Pair, cluster: Callable[..., Cluster]) -> None:
+    put(pair.source, "default", "waits", "Mary Somerville taught Ada Lovelace.")
+    backup = cluster(backup_of=pair.primary)
+    with Database.open(backup.url("app")) as copy:
+        assert not value(copy, "SELECT pg_is_in_recovery()")
+        before: Any = canonical(pair.source, "default")
+        assert canonical(copy, "default") == before
+        for mode in MODES:
+            assert search(copy, QUESTION, "default", mode) == search(pair.source, QUESTION, "default", mode)
+        # Nothing needs repair: the queue, the graph and the indexes are there.
+        for one in (pair.source, copy):
+            work(one)
+        assert canonical(copy, "default") == canonical(pair.source, "default") != before
+        assert keys(search(copy, "Mary Somerville", "default", "bm25")) == ["waits"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 
-VIEWS = ("graph_nodes", "graph_edges", "document_coverage")
+VIEWS = ("graph_nodes", "graph_edges", "graph_claims", "document_coverage", "entity_timeline")
 
 
 @pytest.fixture
@@ -24,6 +24,11 @@ def rows(db: Any) -> Any:
     mention(db, c, d, chunks[1], a)
     mention(db, c, d, chunks[0], b)
     relationship(db, c, a, b, "2.5", ["friends", "work"])
+    db.execute(
+        "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, type, status, description)"
+        " VALUES (%s, %s, %s, 'alice', 'ALICE', 'debt', 'TRUE', 'Owes.')",
+        [c, d, chunks[0]],
+    )
     return db
 
 
@@ -37,6 +42,17 @@ def test_nodes_edges_and_coverage_say_what_the_tables_hold(rows: Any) -> None:
     assert rows.execute(
         "SELECT source_key, chunks, entities, relationships FROM graphrag.document_coverage ORDER BY 1"
     ).fetchall() == [("a/1", 4, 2, 0), ("a/2", 0, 0, 0)]
+
+
+def test_the_timeline_counts_by_the_day_a_document_is_of(rows: Any) -> None:
+    rows.execute("UPDATE graphrag.documents SET valid_from = '2026-03-31 23:30-02' WHERE source_key = 'a/1'")
+    assert rows.execute(
+        "SELECT corpus, name, day::text, month::text, documents, mentions FROM graphrag.entity_timeline ORDER BY name"
+    ).fetchall() == [("c", "Alice", "2026-04-01", "2026-04-01", 1, 2), ("c", "Bob", "2026-04-01", "2026-04-01", 1, 1)]
+    rows.execute("UPDATE graphrag.documents SET valid_from = NULL, created_at = '2026-02-14 12:00Z'")
+    assert rows.execute("SELECT DISTINCT day::text, month::text FROM graphrag.entity_timeline").fetchall() == [
+        ("2026-02-14", "2026-02-01")
+    ]
 
 
 def test_pmi_is_that_of_the_chunks(rows: Any) -> None:
@@ -55,7 +71,7 @@ def test_column_types_are_plain(rows: Any) -> None:
             [list(VIEWS)],
         )
     }
-    assert types <= {"text", "_text", "int4", "int8", "float8", "timestamptz"}
+    assert types <= {"text", "_text", "int4", "int8", "float8", "timestamptz", "date"}
 
 
 def test_every_column_has_a_comment(rows: Any) -> None:
@@ -139,10 +155,12 @@ def test_pandas_and_sqlalchemy_read_them(rows: Any) -> None:
                 "graph_nodes", sqlalchemy.MetaData(), schema="graphrag", autoload_with=connection
             )
             names = connection.execute(sqlalchemy.select(reflected.c.name).order_by(reflected.c.name)).scalars().all()
+            timeline = pandas.read_sql_table("entity_timeline", connection, schema="graphrag", parse_dates=["day"])
             views = sqlalchemy.inspect(connection).get_view_names(schema="graphrag")
     finally:
         engine.dispose()
     assert frame["weight"].dtype == "float64" and frame["pmi"].dtype == "float64"
     assert frame.loc[0, "source"] == "Alice"
     assert names == ["Alice", "Bob"]
+    assert timeline.groupby("name")["mentions"].sum().to_dict() == {"Alice": 2, "Bob": 1}
     assert set(VIEWS) <= set(views)

@@ -80,9 +80,7 @@ COMPLETE = {
     "strength as text": TEXT.replace(": 8}", ': "8"}'),
     "wrapped in one key": json.dumps({"result": GOOD}),
     "a list of items": json.dumps(GOOD["entities"] + GOOD["relationships"]),
-    "one object a line": "\n".join(map(json.dumps, GOOD["entities"] + GOOD["relationships"]))
-    if False
-    else "\n".join(json.dumps({key: GOOD[key]}) for key in GOOD),
+    "one list a line": "\n".join(json.dumps({key: GOOD[key]}) for key in GOOD),
     "unknown keys": json.dumps({**GOOD, "notes": {"confidence": 0.9}}),
     "LightRAG": LIGHTRAG,
     "LightRAG before 1.4": OLD_LIGHTRAG,

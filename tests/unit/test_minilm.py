@@ -9,18 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pg_graphrag.embedding import Embedder, local_embedder
-from pg_graphrag.embedding.threads import load_numpy, signals_blocked
+from pg_graphrag.embedding.head import TextHead
+from pg_graphrag.embedding.minilm import MiniLM
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.paths import MODELS
-
-pytest.importorskip("tokenizers")
-load_numpy()
-import numpy as np  # noqa: E402
-from pg_graphrag.embedding.head import TextHead  # noqa: E402
-from pg_graphrag.embedding.minilm import MiniLM  # noqa: E402
-from tokenizers import Tokenizer  # noqa: E402
+from pg_graphrag.signals import signals_blocked
+from tokenizers import Tokenizer
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
 MODEL = MODELS / "all-MiniLM-L6-v2"

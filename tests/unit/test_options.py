@@ -9,6 +9,7 @@ import pytest
 from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import options as search_options
+from pg_graphrag.retrieval.modes import MODES
 
 
 def test_nothing_given_is_all_defaults() -> None:
@@ -58,8 +59,7 @@ def test_changed_names_what_differs() -> None:
 @pytest.mark.parametrize("name", search_options.SearchOptions.__dataclass_fields__)
 def test_every_search_option_takes_its_default_in_some_mode_of_context(name: str) -> None:
     default = getattr(search_options.SearchOptions(), name)
-    known = ("naive", "bm25", "local", "global", "hybrid", "mix", "graph_local", "graph_global", "lazy")
-    modes = [mode for mode in known if _accepts(name, default, mode)]
+    modes = [mode for mode in MODES if _accepts(name, default, mode)]
     assert modes
 
 
@@ -88,6 +88,16 @@ def _accepts(name: str, value: Any, mode: str) -> bool:
         ('{"profile": "worst"}', "hybrid"),
         ('{"profile": null}', "hybrid"),
         ('{"bm25_idf": {}}', "bm25"),
+        ('{"rerank": 1}', "naive"),
+        ('{"transform": "guess"}', "naive"),
+        ('{"transform": "hyde", "rrf_k": 5}', "naive"),
+        ('{"path_weighting": "vector"}', "hybrid"),
+        ('{"fuse": "rrf"}', "mix"),
+        ('{"compat": "minirag"}', "ppr"),
+        ('{"query_entities": ["a"]}', "local"),
+        ('{"answer_types": ["a"]}', "bm25"),
+        ('{"graph_top_k": 5}', "ppr"),
+        ('{"damping": 0.5}', "path"),
         ("[]", "hybrid"),
         ("1", "hybrid"),
         ("null", "hybrid"),
@@ -98,3 +108,16 @@ def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(option
         search_options.parse(options, mode)
     assert error.value.sqlstate == "22023"
     assert error.value.hint
+
+
+def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
+    made = search_options.parse('{"profile": "paper", "max_entity_tokens": 10}', "mix", context=True)
+    assert (made.graph_top_k, made.max_entity_tokens, made.max_relation_tokens) == (60, 10, 4096)
+    assert search_options.parse('{"compat": "minirag"}', "path").graph_top_k == 60
+    assert search_options.parse('{"graph_top_k": 7}', "path").graph_top_k == 7
+
+
+def test_rrf_k_is_of_every_mode_whose_transform_fuses() -> None:
+    for transform in ("decompose", "corrective"):
+        options = json.dumps({"rrf_k": 7, "transform": transform})
+        assert all(search_options.parse(options, mode).rrf_k == 7 for mode in MODES)

@@ -1,12 +1,13 @@
-"""The random walk over entities and chunks equals the solution of its linear equations."""
+"""The random walk over entities, chunks and synonyms equals networkx' PageRank, and the solution of its linear equations."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.pagerank import walk
+from pg_graphrag.retrieval.pagerank import Graph, walk
 
 
 def solved(
@@ -34,7 +35,7 @@ def run(
     edges: list[tuple[int, int, float]], entities: dict[int, float], chunks: dict[int, float], damping: float
 ) -> Any:
     columns = [np.array(column) for column in zip(*edges, strict=True)]
-    ids, mass, _ = walk(*columns, entities, chunks, damping)
+    ids, mass, _ = walk(Graph.of(*columns), entities, chunks, damping)
     return dict(zip(ids.tolist(), mass.tolist(), strict=True))
 
 
@@ -71,8 +72,42 @@ def test_the_flow_of_an_edge_is_what_it_brought_its_chunk() -> None:
     columns = [
         np.array(column) for column in zip(*[(1, 10, 1.0), (2, 10, 1.0), (2, 11, 1.0), (3, 11, 9.0)], strict=True)
     ]
-    ids, mass, flow = walk(*columns, {3: 1.0, 1: 0.1}, {}, 0.5)
+    ids, mass, flow = walk(Graph.of(*columns), {3: 1.0, 1: 0.1}, {}, 0.5)
     assert flow[0] > flow[1] and flow[3] > flow[2]
     assert dict(zip(ids.tolist(), mass.tolist(), strict=True)) == pytest.approx(
         {10: flow[0] + flow[1], 11: flow[2] + flow[3]}
     )
+
+
+@pytest.mark.parametrize("damping", [0.3, 0.5, 0.85])
+@pytest.mark.parametrize("seed", range(3))
+def test_masses_are_those_of_networkx_on_the_same_graph(damping: float, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    entities, chunks = generator.integers(1, 40, 200), generator.integers(100, 160, 200)
+    weights = generator.uniform(0.1, 3, 200)
+    one, other = generator.integers(1, 20, 30), generator.integers(20, 60, 30)
+    near = generator.uniform(0.8, 1, 30)
+    graph = Graph.of(entities, chunks, weights, (one, other, near))
+    entity_seeds = {int(entities[0]): 2.0, int(entities[1]): 0.5}
+    chunk_seeds = {int(chunks[2]): 1.0, int(chunks[3]): 0.1}
+    whole: nx.Graph[tuple[str, int]] = nx.Graph()
+    edges = [(("e", int(e)), ("c", int(c)), float(w)) for e, c, w in zip(entities, chunks, weights, strict=True)]
+    edges += [(("e", int(a)), ("e", int(b)), float(w)) for a, b, w in zip(*graph.links, strict=True)]
+    for tail, head, weight in edges:
+        before = whole.get_edge_data(tail, head, {"weight": 0.0})["weight"]
+        whole.add_edge(tail, head, weight=before + weight)
+    reset = {("e", item): weight for item, weight in entity_seeds.items()}
+    reset |= {("c", item): weight for item, weight in chunk_seeds.items()}
+    wanted = nx.pagerank(whole, alpha=damping, personalization=reset, tol=1e-12, max_iter=1000)
+    ids, mass, _ = walk(graph, entity_seeds, chunk_seeds, damping)
+    assert len(graph.links[0]) > 5
+    assert dict(zip(ids.tolist(), mass.tolist(), strict=True)) == pytest.approx(
+        {item: share for (kind, item), share in wanted.items() if kind == "c"}, abs=1e-6
+    )
+
+
+def test_a_synonym_is_a_way_to_another_chunk() -> None:
+    columns = [np.array(column) for column in zip(*[(1, 10, 1.0), (2, 11, 1.0)], strict=True)]
+    for links, reached in ((None, False), ((np.array([1]), np.array([2]), np.array([0.9])), True)):
+        _, mass, _ = walk(Graph.of(*columns, links), {1: 1.0}, {}, 0.5)
+        assert bool(mass[1] > 0) is reached

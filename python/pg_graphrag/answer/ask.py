@@ -20,7 +20,7 @@ from pg_graphrag.server import Database, Rows
 MAX_RESPONSE_TYPE = 200
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 # Modes that use a question's keywords; the others look at its words alone.
-_UNDERSTOOD = ("local", "global", "hybrid", "mix", "graph_local")
+_UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
 
 
 @dataclass
@@ -139,6 +139,7 @@ def _prepare(
         # What a question means may lie in what went before: as the model restated it, else with the question before.
         before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
         asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
+    asked.record = True
     used: list[dict[str, Any]] = []
     if mode_name == "graph_global":
         context, cost = global_answers.mapped(asked, asked.text, budget(asked, max_tokens))

@@ -69,6 +69,19 @@ def embed_texts(db: Database, corpus: Corpus, texts: list[str]) -> tuple[bytes, 
     return row["vectors"], json.loads(row["usage"])
 
 
+def rerank_texts(db: Database, corpus: Corpus, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+    """Have texts scored against a query by the corpus' cross-encoder; return (relevance of each, usage)."""
+    try:
+        row = db.query(
+            "SELECT r.scores, r.usage FROM graphrag._rerank($1, $2, $3) r",
+            ["int4", "text", "text[]"],
+            [corpus.id, query, texts],
+        )[0]
+    except Exception as error:
+        raise _as_told(error) from None
+    return row["scores"], json.loads(row["usage"])
+
+
 def _as_told(error: Exception) -> Exception:
     """The door's own error out of what SPI made of it; any other, query cancel among them, as it is.
 

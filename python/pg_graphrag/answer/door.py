@@ -1,4 +1,4 @@
-"""The one way of readers to a corpus' models, with the owner's rights: graphrag._model, _model_stream, _model_next, _embed.
+"""The one way of readers to a corpus' models, with the owner's rights: graphrag._model…, _embed, _rerank.
 
 A reader may neither see providers nor write caches and accounts, and yet search and ask. What passes is a task of
 `pg_graphrag.answer.tasks` with its arguments, and its outcome. Of a fault, only who belongs to the owner is told what the
@@ -15,11 +15,11 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.requests import ChatRequest, Reply, Task
+from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.server import Database
 
-# Keywords are worth a moment; noun phrases cost none.
-PATIENCE_SECONDS = {"keywords": 2.0}
+# Keywords and transforms of a query are worth a moment; the query as it is costs none.
+PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
 
 
 def model(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
@@ -103,6 +103,35 @@ def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes,
     except GraphRAGError as fault:
         raise _told(_shown(db, corpus, "embedding", fault)) from None
     return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
+
+
+# Texts of one rerank: what cross-encoders are served in one request.
+MAX_RERANKED = 200
+
+
+def rerank(db: Database, corpus_id: int, query: str | None, texts: list[str] | None) -> tuple[list[float], str]:
+    """Return (relevance of each text to the query by the corpus' cross-encoder; usage as JSON); of long texts their beginning."""
+    corpus = by_id(db, corpus_id)
+    if corpus is None:
+        raise GraphRAGError(f"corpus number {corpus_id} does not exist", sqlstate="42704", hint="It has been dropped.")
+    if not query or not texts or len(texts) > MAX_RERANKED or not all(texts):
+        raise GraphRAGError(
+            f"1 to {MAX_RERANKED} texts are re-ranked at once, none of them empty", hint="Give fewer texts."
+        )
+    gateway = Gateway(db, corpus, worker=False, writes=False)
+    cut = tuple(text[:MAX_CHARACTERS] for text in texts)
+    try:
+        scores: list[float] = gateway.one(
+            _scores(RerankRequest(*corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
+        )
+    except GraphRAGError as fault:
+        raise _told(_shown(db, corpus, "rerank", fault)) from None
+    return scores, json.dumps(gateway.usage.as_dict())
+
+
+def _scores(request: RerankRequest) -> Task:
+    reply: Reply = yield request
+    return reply.value
 
 
 def _told(shown: dict[str, str | None]) -> GraphRAGError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, find
-from pg_graphrag.corpus.options import Options
+from pg_graphrag.corpus.options import EXTRACTORS, Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.ledger import Ledger, cache_key, cost
@@ -49,8 +49,10 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
     """
     found = find(db, corpus)
     options = found.options if extractor is None else replace(found.options, extractor=extractor)
-    if options.extractor not in ("nlp", "llm"):
-        raise GraphRAGError(f"extractor cannot be {extractor!r}", hint="Give nlp or llm, or null: the corpus' own.")
+    if options.extractor not in EXTRACTORS:
+        raise GraphRAGError(
+            f"extractor cannot be {extractor!r}", hint=f"Give {', '.join(EXTRACTORS)}, or null: the corpus' own."
+        )
     if sample is None or sample < 1:
         raise GraphRAGError(f"sample cannot be {sample}", hint="Give the number of documents to count, 1 or more.")
     waiting = db.query(_WAITING, ["int4", "int4"], [found.id, sample])

@@ -161,3 +161,56 @@ def answer(text: str, cut_off: bool) -> dict[str, Any]:
     if not said.strip() or (said is text and said.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
     return {"text": clean(said), "cut_off": cut_off}
+
+
+# What a transform may make of a query: passages of one window or two, a few queries.
+MAX_PASSAGE_CHARACTERS = 2000
+MAX_QUERIES = 4
+
+# How a text helps to answer a question (CRAG, arXiv 2401.15884, section 4.3).
+GRADES = ("correct", "ambiguous", "incorrect")
+
+
+def passage(text: str, cut_off: bool) -> str:
+    """Return the passage that a model wrote; of a cut-off one what there is."""
+    said = clean(without_reasoning(text)).strip()
+    if not said or said.startswith("<think"):
+        raise ItemFault("the model wrote no passage", raw=text)
+    return " ".join(said.split())[:MAX_PASSAGE_CHARACTERS]
+
+
+def queries(text: str, cut_off: bool) -> list[str]:
+    """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
+    for found in objects(without_reasoning(text)):
+        listed = found.get("queries")
+        if isinstance(listed, list) and (made := _phrases([one for one in listed if isinstance(one, str)])):
+            return made[:MAX_QUERIES]
+    raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+
+
+def query(text: str, cut_off: bool) -> str:
+    """Return the query of {"query": …}; ItemFault when there is none."""
+    for found in objects(without_reasoning(text)):
+        if isinstance(found.get("query"), str) and (made := " ".join(clean(found["query"]).split())):
+            return made[:MAX_QUESTION_CHARACTERS]
+    raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
+
+
+def grades(text: str, cut_off: bool, count: int) -> list[str]:
+    """Return the grade of each of `count` texts, in their order; what the model left out is ambiguous.
+
+    Raises
+    ------
+    ItemFault
+        When no text has a grade.
+    """
+    for found in objects(without_reasoning(text)):
+        listed = found.get("grades")
+        graded: dict[int, str] = {}
+        for one in listed if isinstance(listed, list) else []:
+            number, grade = (one.get("number"), one.get("grade")) if isinstance(one, dict) else (None, None)
+            if isinstance(number, int) and isinstance(grade, str) and grade.strip().lower() in GRADES:
+                graded[number] = grade.strip().lower()
+        if any(1 <= number <= count for number in graded):
+            return [graded.get(number, "ambiguous") for number in range(1, count + 1)]
+    raise ItemFault("the model's grades are cut off" if cut_off else "the model gave no grades", raw=text)

@@ -5,6 +5,7 @@ Callers of the door (`pg_graphrag.answer.door`) choose a task and give its argum
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pg_graphrag.answer import replies
@@ -28,9 +29,12 @@ def not_found(question: str) -> str:
     return _NOT_FOUND.get(detect(question), NOT_FOUND)
 
 
-def _schema(names: dict[str, Any]) -> dict[str, Any]:
-    body = {"type": "object", "properties": names, "required": list(names), "additionalProperties": False}
-    return {"name": "keywords", "schema": body}
+def _schema(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "schema": _object(fields)}
+
+
+def _object(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -47,7 +51,7 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         "keywords",
         ({"role": "system", "content": prompts.render(options, "keywords")}, {"role": "user", "content": message}),
         replies.keywords,
-        _schema(fields),
+        _schema("keywords", fields),
     )
 
 
@@ -69,6 +73,57 @@ def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.answer)
 
 
+def _hyde(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    return _about_question(options, arguments, "hyde", replies.passage, None)
+
+
+def _decompose(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    return _about_question(options, arguments, "decompose", replies.queries, _schema("queries", {"queries": _PHRASES}))
+
+
+def _rewrite(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    return _about_question(
+        options, arguments, "rewrite", replies.query, _schema("query", {"query": {"type": "string"}})
+    )
+
+
+def _about_question(
+    options: Options, arguments: dict[str, Any], prompt: str, parse: Callable[[str, bool], Any], schema: Any
+) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = ({"role": "system", "content": prompts.render(options, prompt)}, {"role": "user", "content": question})
+    return ChatRequest("keywords", messages, parse, schema)
+
+
+# Texts that are graded at once, and characters of each that are looked at.
+MAX_GRADED = 8
+MAX_GRADED_CHARACTERS = 2000
+
+_GRADES = _schema(
+    "grades",
+    {
+        "grades": {
+            "type": "array",
+            "items": _object(
+                {"number": {"type": "integer"}, "grade": {"type": "string", "enum": list(replies.GRADES)}}
+            ),
+        }
+    },
+)
+
+
+def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
+    if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
+        raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
+    numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
+    boundary = hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest()[:16]
+    asked = f"Question: {question}\n\n<texts-{boundary}>\n{numbered}\n</texts-{boundary}>"
+    system = prompts.render(options, "relevance", boundary=boundary)
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
+    return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
+
+
 def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, reports = _text(arguments, "question"), _text(arguments, "reports")
     boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
@@ -76,10 +131,9 @@ def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
         {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
     )
-    fields = {"description": {"type": "string"}, "score": {"type": "number"}}
-    point: dict[str, Any] = {"type": "object", "properties": fields, "required": list(fields)}
-    point["additionalProperties"] = False
-    return ChatRequest("answer", messages, replies.points, _schema({"points": {"type": "array", "items": point}}))
+    point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
+    schema = _schema("points", {"points": {"type": "array", "items": point}})
+    return ChatRequest("answer", messages, replies.points, schema)
 
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -89,26 +143,30 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         {"role": "user", "content": question},
     )
     return ChatRequest(
-        "answer", messages, replies.refined, _schema({"queries": _PHRASES, "expanded": {"type": "string"}})
+        "answer", messages, replies.refined, _schema("refine", {"queries": _PHRASES, "expanded": {"type": "string"}})
     )
 
 
-def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, text = _text(arguments, "question"), _text(arguments, "text")
     boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
     messages = (
-        {"role": "system", "content": prompts.render(options, "relevance", boundary=boundary)},
+        {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
         {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
     )
-    return ChatRequest("relevance", messages, replies.relevant, _schema({"relevant": {"type": "boolean"}}))
+    return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
 
 
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "keywords": _keywords,
+    "hyde": _hyde,
+    "decompose": _decompose,
+    "rewrite": _rewrite,
+    "relevance": _relevance,
     "answer": _answer,
     "map": _map,
     "refine": _refine,
-    "relevance": _relevance,
+    "relevant": _relevant,
 }
 
 

@@ -72,10 +72,10 @@ def understand(
         Ask the model even if it failed the session lately.
     """
     if given or not question or not corpus.options.llm.has("keywords"):
-        return _noun_phrases(corpus, question, "caller" if given else "noun phrases")
+        return noun_phrases(corpus, question, "caller" if given else "noun phrases")
     patience = _patience.setdefault(corpus.id, _Patience())
     if patience.until > time.monotonic() and not insist:
-        return _noun_phrases(corpus, question, reason=patience.reason)
+        return noun_phrases(corpus, question, reason=patience.reason)
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
     started = time.monotonic()
     outcome = ask_model(db, corpus, "keywords", arguments, record)
@@ -108,16 +108,17 @@ def _failed(
         patience.lost, patience.until = 0.0, time.monotonic() + PAUSE_SECONDS
     fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
     db.warning(f"the question was read by noun phrases, not by the model: {fault['message']}", **fields)
-    return _noun_phrases(corpus, question, reason=fault["message"], usage=outcome["usage"])
+    return noun_phrases(corpus, question, reason=fault["message"], usage=outcome["usage"])
 
 
-def _noun_phrases(
+def noun_phrases(
     corpus: Corpus,
     question: str,
     by: str = "noun phrases",
     reason: str | None = None,
     usage: dict[str, Any] | None = None,
 ) -> Understanding:
+    """Read a question without a model."""
     low, high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
     return Understanding(low=low, high=high, entities=low, by=by, reason=reason, usage=usage or {})
 

@@ -1,16 +1,17 @@
 """The command ``pg-graphrag``: documents in, worker, search and status, on any libpq URL."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import psycopg
 
 from pg_graphrag import __version__
+from pg_graphrag.cli.arguments import json_array, json_object, positive
 from pg_graphrag.cli.database import explain
+from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.errors import GraphRAGError
 
 _URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
@@ -80,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         jobs back and exits; a second one exits at once.""",
     )
     worker.add_argument(
-        "--concurrency", type=_positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
+        "--concurrency", type=positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
     )
     worker.add_argument("--once", action="store_true", help="exit when nothing is due, showing the progress meanwhile")
     worker.set_defaults(run=_worker)
@@ -90,10 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
     search.add_argument(
-        "--filter", type=_json_object, metavar="JSON", help="only documents whose metadata contains this object"
+        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
     )
     search.add_argument(
-        "--options", type=_json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
+        "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
     )
     search.add_argument("--explain", action="store_true", help="also show why each result is there")
     search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
@@ -110,15 +111,15 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
     ask.add_argument(
-        "--filter", type=_json_object, metavar="JSON", help="only documents whose metadata contains this object"
+        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
     )
-    ask.add_argument("--history", type=_json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
+    ask.add_argument("--history", type=json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
     ask.add_argument(
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
     )
     ask.add_argument(
         "--options",
-        type=_json_object,
+        type=json_object,
         default={},
         metavar="JSON",
         help="search options, such as '{\"chunk_top_k\": 5}'",
@@ -126,11 +127,48 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.set_defaults(run=_ask)
 
+    export = commands.add_parser(
+        "export",
+        parents=[corpus],
+        help="write the graph to a file",
+        description="""Write entities and relationships, with all their columns, as GraphML or GEXF: for Gephi, yEd,
+        Cytoscape, networkx. Characters that XML has no place for become U+FFFD; lists are joined by commas.""",
+    )
+    export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
+    export.set_defaults(run=_export)
+
+    tables = commands.add_parser(
+        "export-graphrag",
+        parents=[corpus],
+        help="write GraphRAG's parquet files",
+        description="""Write the corpus as the tables that graphrag index writes (version 3), for programs that read
+        those: documents, text_units, entities, relationships, covariates.""",
+    )
+    tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
+    tables.set_defaults(run=_export_graphrag)
+
+    for name, system, folder in (
+        ("import-graphrag", "GraphRAG", "the output folder of graphrag index (parquet files)"),
+        ("import-lightrag", "LightRAG", "LightRAG's working directory, or that of a workspace in it"),
+    ):
+        imports = commands.add_parser(
+            name,
+            parents=[corpus],
+            help=f"take over an index made by {system}",
+            description=f"""Take over the documents, chunks, entities and relationships that {system} made, and index
+            them without asking a model. They stay as they are as long as a document's content does. A corpus that
+            there is not yet is made, with the option extractor "given".""",
+        )
+        imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
+        imports.set_defaults(run=_import, system=system)
+
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
     status.add_argument("--json", action="store_true", help="one JSON object per corpus")
     status.set_defaults(run=_status)
+
+    add_commands(commands, corpus)
     return parser
 
 
@@ -186,34 +224,25 @@ def _ask(given: argparse.Namespace) -> int:
     )
 
 
+def _export(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.export import export
+
+    return export(given.url, given.corpus, given.file)
+
+
+def _export_graphrag(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.export import export_graphrag
+
+    return export_graphrag(given.url, given.corpus, given.folder)
+
+
+def _import(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.imports import import_index
+
+    return import_index(given.url, given.corpus, given.system, given.folder)
+
+
 def _status(given: argparse.Namespace) -> int:
     from pg_graphrag.cli.status import status
 
     return status(given.url, given.corpus, given.watch, given.json)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return number
-
-
-def _json_array(text: str) -> list[Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
-    if not isinstance(value, list):
-        raise argparse.ArgumentTypeError(f"not a JSON array: {text}")
-    return value
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
-    return value

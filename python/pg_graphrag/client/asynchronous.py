@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 
@@ -14,6 +14,7 @@ from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -23,6 +24,9 @@ from pg_graphrag.client.results import (
 )
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Question, Statement
+
+if TYPE_CHECKING:
+    import networkx
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
@@ -237,6 +241,18 @@ class AsyncGraphRAG:
             while row := await cursor.fetchone():
                 yield row[0]
 
+    async def evaluate(
+        self,
+        questions: Iterable[Mapping[str, Any]],
+        *,
+        modes: Sequence[str] = ("naive", "bm25", "hybrid"),
+        k: Sequence[int] = (5, 10),
+        baseline: str | None = None,
+        **options: Any,
+    ) -> list[Evaluation]:
+        """As `GraphRAG.evaluate`."""
+        return await self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+
     async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """As `GraphRAG.neighbors`."""
         return await self._run(statements.neighbors(self.corpus, entity, hops))
@@ -244,6 +260,10 @@ class AsyncGraphRAG:
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """As `GraphRAG.cypher`."""
         return await self._run(statements.cypher(self.corpus, query, params))
+
+    async def to_networkx(self) -> "networkx.Graph[str]":
+        """As `GraphRAG.to_networkx`."""
+        return await self._run(statements.graph(self.corpus))
 
     async def progress(self) -> Progress:
         """As `GraphRAG.progress`."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 
@@ -14,6 +14,7 @@ from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -23,6 +24,9 @@ from pg_graphrag.client.results import (
 )
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Question, Statement
+
+if TYPE_CHECKING:
+    import networkx
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -284,6 +288,30 @@ class GraphRAG:
             while row := cursor.fetchone():
                 yield row[0]
 
+    def evaluate(
+        self,
+        questions: Iterable[Mapping[str, Any]],
+        *,
+        modes: Sequence[str] = ("naive", "bm25", "hybrid"),
+        k: Sequence[int] = (5, 10),
+        baseline: str | None = None,
+        **options: Any,
+    ) -> list[Evaluation]:
+        """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
+
+        Parameters
+        ----------
+        questions : iterable of mapping
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``.
+        k : sequence of int
+            Depths.
+        baseline : str, optional
+            The mode that others are compared to; the first of `modes` when None.
+        **options
+            ``seed``, ``per_question``, ``variants``.
+        """
+        return self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+
     def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
         return self._run(statements.neighbors(self.corpus, entity, hops))
@@ -291,6 +319,14 @@ class GraphRAG:
     def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
         return self._run(statements.cypher(self.corpus, query, params))
+
+    def to_networkx(self) -> "networkx.Graph[str]":
+        """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
+
+        Nodes are keys of entities; edges are undirected, `source` and `target` keep the direction that most mentions have.
+        The columns of ``graphrag.graph_nodes`` and ``graph_edges`` are attributes.
+        """
+        return self._run(statements.graph(self.corpus))
 
     def progress(self) -> Progress:
         """Return how far indexing is.

@@ -135,3 +135,28 @@ class FailedJob:
     attempts: int
     last_error: str | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One row of ``graphrag.evaluate``: a mode at one depth `k`.
+
+    `intervals` are {metric: [low, high]} at 95 %; `differences` to the baseline {metric: {difference, low, high, p}}, None
+    for the baseline itself; `per_question` is None unless asked for.
+    """
+
+    mode: str
+    k: int
+    questions: int
+    without_evidence: int
+    recall: float
+    ndcg: float
+    mrr: float
+    any_hit: float
+    all_hit: float
+    p50_ms: float
+    p95_ms: float
+    baseline: str
+    intervals: dict[str, list[float]]
+    differences: dict[str, dict[str, float]] | None
+    per_question: list[dict[str, Any]] | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
 
@@ -11,6 +11,7 @@ from pg_graphrag.client.results import (
     Answer,
     Citation,
     EntityResult,
+    Evaluation,
     FailedJob,
     InsertSummary,
     Neighbor,
@@ -19,6 +20,10 @@ from pg_graphrag.client.results import (
     SearchResult,
 )
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.exchange.graph import GRAPH, items, to_networkx
+
+if TYPE_CHECKING:
+    import networkx
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -308,6 +313,34 @@ def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, 
     )
 
 
+def evaluate(
+    corpus: str,
+    questions: Sequence[Mapping[str, Any]],
+    modes: Sequence[str],
+    k: Sequence[int],
+    baseline: str | None,
+    options: Mapping[str, Any],
+) -> Statement[list[Evaluation]]:
+    return Statement(
+        """
+        SELECT mode, k, questions, without_evidence, recall, ndcg, mrr, any_hit, all_hit, p50_ms, p95_ms, baseline,
+               intervals, differences, per_question
+          FROM graphrag.evaluate(
+               corpus => %(corpus)s::text, questions => %(questions)s::jsonb, modes => %(modes)s::text[],
+               k => %(k)s::int[], baseline => %(baseline)s::text, options => %(options)s::jsonb)
+        """,
+        {
+            "corpus": corpus,
+            "questions": Jsonb(list(questions)),
+            "modes": list(modes),
+            "k": list(k),
+            "baseline": baseline,
+            "options": _json(options),
+        },
+        _many(Evaluation),
+    )
+
+
 def neighbors(corpus: str, entity: str, hops: int) -> Statement[list[Neighbor]]:
     return Statement(
         """
@@ -325,6 +358,10 @@ def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Stateme
         {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))},
         lambda rows: [row[0] for row in rows],
     )
+
+
+def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
+    return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
 _PROGRESS = """

@@ -161,6 +161,7 @@ def drop(db: Database, name: str | None) -> None:
 
 _DROP = (
     "SELECT graphrag._detach_all($1)",
+    "SELECT graphrag._enforce(c.id, NULL) FROM graphrag.corpora c WHERE c.id = $1 AND c.protection IS NOT NULL",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
@@ -169,6 +170,7 @@ _DROP = (
     "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
     "DELETE FROM graphrag.entities WHERE corpus_id = $1",
     "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",

@@ -125,6 +125,22 @@ class Options:
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
 
+    def reranker(self) -> tuple[str, str]:
+        """Return (provider, model) of the cross-encoder; 55000 when the corpus has none. TEI serves one model: "" is enough."""
+        if not self.rerank.provider:
+            raise GraphRAGError(
+                "the corpus has no cross-encoder to rerank with",
+                sqlstate="55000",
+                hint="SELECT graphrag.set_provider(…, 'rerank', …), then graphrag.alter_corpus(…, "
+                '\'{"rerank": {"provider": …, "model": …}}\'); or leave out rerank.',
+            )
+        return self.rerank.provider, self.rerank.model or ""
+
+    @property
+    def describes(self) -> bool:
+        """Whether mentions have descriptions, a model's words: texts of their own to be scored."""
+        return self.extractor != "nlp"
+
     def providers(self) -> dict[str, str]:
         """Return the names of the providers that are referred to, each with an option that does."""
         named = {
@@ -135,6 +151,8 @@ class Options:
         return {name: option for option, name in named.items() if name}
 
 
+# NLP concepts; a model; none, for corpora whose documents are imported with what they say.
+EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Likewise where a model extracts.
@@ -164,7 +182,7 @@ def parse(options: dict[str, Any]) -> Options:
     if "entity_types" in given:
         given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
     parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities)
-    _choice("extractor", parsed.extractor, {"nlp", "llm"})
+    _choice("extractor", parsed.extractor, set(EXTRACTORS))
     _choice("language", parsed.language, {"auto", *REGCONFIG})
     _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
     _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)

@@ -18,7 +18,8 @@ LOCKED_RETRY_SECONDS = 5
 def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     """Do one step of a job of kind ``attach``: give up to `STEP_ROWS` rows of the table their documents.
 
-    ``job["payload"]`` is ``{"attached": id of the attachment, "after": last key done, as text, or null}``. At the end
+    ``job["payload"]`` is ``{"attached": id of the attachment, "after": last key done, as text, or null, "compare": whether
+    rows whose document says something else are taken too}``. At the end
     of the table the documents whose row is gone are deleted, and rows that were locked get a later job.
 
     Returns
@@ -32,7 +33,7 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
         23505 when a key names a document of another attached table, 42703 when a column is gone.
     """
     payload = json.loads(job["payload"])
-    attached = int(payload["attached"])
+    attached, compare = int(payload["attached"]), bool(payload.get("compare"))
     if payload.get("after") is None:
         # A pass that begins now does what jobs queued earlier for the same table were to do.
         db.query(
@@ -41,9 +42,9 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
             [job["payload"], job["id"]],
         )
     step = db.query(
-        "SELECT taken, last_key FROM graphrag._backfill_attached($1, $2, $3)",
-        ["int4", "text", "int4"],
-        [attached, payload.get("after"), STEP_ROWS],
+        "SELECT taken, last_key FROM graphrag._backfill_attached($1, $2, $3, $4)",
+        ["int4", "text", "int4", "bool"],
+        [attached, payload.get("after"), STEP_ROWS, compare],
     )
     if not step:  # detached, or its table dropped
         return True
@@ -52,14 +53,15 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
         db.query(
             "UPDATE graphrag.jobs SET payload = $2 WHERE id = $1",
             ["int8", "jsonb"],
-            [job["id"], json.dumps({"attached": attached, "after": step[0]["last_key"]})],
+            [job["id"], json.dumps(payload | {"after": step[0]["last_key"]})],
         )
         return False
     # A null says that somebody holds the whole table: a worker has other things to do than to wait.
-    if taken is None or db.query("SELECT graphrag._sweep_attached($1) AS rest", ["int4"], [attached])[0]["rest"]:
+    swept = "SELECT graphrag._sweep_attached($1, $2) AS rest"
+    if taken is None or db.query(swept, ["int4", "bool"], [attached, compare])[0]["rest"]:
         db.query(
-            "SELECT graphrag._queue_attached($1, $2)",
-            ["int4", "interval"],
-            [attached, f"{LOCKED_RETRY_SECONDS} seconds"],
+            "SELECT graphrag._queue_attached($1, $2, $3)",
+            ["int4", "interval", "bool"],
+            [attached, f"{LOCKED_RETRY_SECONDS} seconds", compare],
         )
     return True

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from pg_graphrag.embedding.threads import load_numpy
-
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from pg_graphrag.numeric import NDArray, np
 
 
 class Embedder(Protocol):
@@ -39,7 +36,6 @@ def local_embedder() -> Embedder:
     GraphRAGError
         58P01 when a model file is missing or unreadable, XX001 when it is not the one this package was made for.
     """
-    load_numpy()
     from pg_graphrag.embedding.minilm import MiniLM
     from pg_graphrag.paths import MODELS
 

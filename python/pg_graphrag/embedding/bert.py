@@ -11,8 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from pg_graphrag.numeric import NDArray, np
 
 Floats = NDArray[np.float32]
 

@@ -1,7 +1,4 @@
-"""sentence-transformers/all-MiniLM-L6-v2: tokenise, encode, mean-pool, normalise, as sentence-transformers does.
-
-Import through `pg_graphrag.embedding.local_embedder`, which starts numpy safely inside a backend.
-"""
+"""sentence-transformers/all-MiniLM-L6-v2: tokenise, encode, mean-pool, normalise, as sentence-transformers does."""
 
 import hashlib
 import json
@@ -9,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from pg_graphrag.embedding.bert import BertEncoder, read_header
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import NDArray, np
 
 _WEIGHTS, _WEIGHTS_BYTES = "model.safetensors", 90_868_376
 _WEIGHTS_HEADER_SHA256 = "a1621c79b67c1aa27f5784108b97e010fa884e26b187ba5c351328d9125e10a7"

@@ -42,7 +42,12 @@ def clean_name(value: str) -> str:
 
 
 def strength(value: Any) -> Decimal:
-    """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none."""
+    """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
+
+    A Decimal is not a model's word, and returned as it is.
+    """
+    if isinstance(value, Decimal):
+        return value
     if isinstance(value, str):
         found = _NUMBER.search(value)
         value = float(found.group()) if found else 1

@@ -12,6 +12,7 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Options
+from pg_graphrag.curation.effects import apply_edits
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.extraction.records import clean
@@ -92,7 +93,7 @@ def _parse(text: str, cut_off: bool) -> str:
 
 
 # As the merge and the write of a summary both see it: a hash of the distinct fragments.
-_SET_HASH = (
+SET_HASH = (
     "(SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.md5(v.value), '' ORDER BY v.value))"
     " FROM graphrag.{what}_values v WHERE v.{what}_id = t.id AND v.kind = 'd')"
 )
@@ -129,7 +130,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     due = [
         (what, row)
         for what, sql in _DUE.items()
-        for row in db.query(sql.format(hash=_SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
+        for row in db.query(sql.format(hash=SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
     ][:limit]
     fragments = [_fragments(db, what, row["id"]) for what, row in due]
     db.rollback()
@@ -182,11 +183,12 @@ def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, st
         f"UPDATE graphrag.{TABLES[what]} t SET summary_due = false, description = coalesce(u.text, t.description),"
         f" summary_of = CASE WHEN u.text IS NULL THEN t.summary_of ELSE u.hash END"
         f"  FROM unnest($1, $2, $3) AS u (id, hash, text)"
-        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {_SET_HASH.format(what=what)} RETURNING t.id",
+        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {SET_HASH.format(what=what)} RETURNING t.id",
         ["int8[]", "text[]", "text[]"],
         [list(column) for column in zip(*done, strict=True)],
     )
     ids = [row["id"] for row in rows]
+    apply_edits(db, corpus_id, ids if what == "entity" else [], ids if what == "relationship" else [])
     db.query(
         "SELECT graphrag._project($1, '{}', $2, $3)",
         ["int4", "int8[]", "int8[]"],

@@ -7,16 +7,10 @@ MAX_TOKENS = 1200
 # From so many fragments, or as many tokens as a merged description holds, a summary says more.
 SUMMARY_FRAGMENTS = 8
 
-# Fragments have a token each at least, so that many of them decide. By the index, which knows only their beginnings.
-_DESCRIBE = """
-UPDATE graphrag.{table} t
-   SET description = coalesce(f.text, ''),
-       summary_of  = NULL,
-       summary_due = CASE WHEN u.changed THEN $3 AND (f.fragments >= $4 OR coalesce(f.tokens, 0) >= $5)
-                          ELSE t.summary_due END
-  FROM unnest($1, $2) AS u (id, changed)
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.string_agg(x.value, E'\n' ORDER BY x.place) FILTER (WHERE x.place = 1 OR x.tokens <= $5) AS text,
+# The distinct fragments of one item, joined: (text, null where there are none; fragments; tokens of all that were looked at).
+# Fragments have a token each at least, so that so many decide. By the index, which knows only their beginnings.
+MERGED = """
+       SELECT pg_catalog.string_agg(x.value, E'\n' ORDER BY x.place) FILTER (WHERE x.place = 1 OR x.tokens <= {tokens}) AS text,
               pg_catalog.count(*) AS fragments,
               pg_catalog.max(x.tokens) AS tokens
          FROM (SELECT w.value,
@@ -24,10 +18,19 @@ UPDATE graphrag.{table} t
                       pg_catalog.sum(w.tokens) OVER (ordered ROWS UNBOUNDED PRECEDING) AS tokens
                  FROM (SELECT v.value, v.count, v.tokens
                          FROM graphrag.{what}_values v
-                        WHERE v.{what}_id = u.id AND v.kind = 'd'
+                        WHERE v.{what}_id = {id} AND v.kind = 'd'
                         ORDER BY v.count DESC, pg_catalog.left(v.value, 64), v.value
-                        LIMIT $5) w
-               WINDOW ordered AS (ORDER BY w.count DESC, w.value)) x) f
+                        LIMIT {tokens}) w
+               WINDOW ordered AS (ORDER BY w.count DESC, w.value)) x
+"""
+_DESCRIBE = """
+UPDATE graphrag.{table} t
+   SET description = coalesce(f.text, ''),
+       summary_of  = NULL,
+       summary_due = CASE WHEN u.changed THEN $3 AND (f.fragments >= $4 OR coalesce(f.tokens, 0) >= $5)
+                          ELSE t.summary_due END
+  FROM unnest($1, $2) AS u (id, changed)
+ CROSS JOIN LATERAL ({merged}) f
  WHERE t.id = u.id AND (u.changed OR t.summary_of IS NULL)
 RETURNING t.id, t.summary_due, f.text IS NULL AS without
 """
@@ -51,7 +54,7 @@ def describe(db: Database, what: str, touched: set[int], changed: set[int], summ
     if not touched:
         return False, []
     rows = db.query(
-        _DESCRIBE.format(what=what, table=TABLES[what]),
+        _DESCRIBE.format(table=TABLES[what], merged=MERGED.format(what=what, id="u.id", tokens="$5")),
         ["int8[]", "bool[]", "bool", "int8", "int8"],
         [*columns([(item, item in changed) for item in sorted(touched)]), summarize, SUMMARY_FRAGMENTS, MAX_TOKENS],
     )

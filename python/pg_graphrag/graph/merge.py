@@ -1,4 +1,4 @@
-"""Merging: every merged value is a function of the mentions, kept by counting, at the cost of the change (DESIGN.md 3)."""
+"""Merging: a merged value is a function of mentions and curations, kept by counting, at the cost of the change (DESIGN.md 3)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.descriptions import describe, is_described
 from pg_graphrag.queue.drafts import MAX_DESCRIPTION, ChunkDraft, Evidence, Statement
 from pg_graphrag.server import Database, columns, slices
@@ -55,35 +56,47 @@ class Change:
     def remove_chunks(self, db: Database, chunk_ids: list[int]) -> None:
         """Delete the mentions of chunks and note what that takes away."""
         stated: dict[str, list[int]] = {"entity": [], "relationship": []}
+        # Aliases may mention an entity several times in a chunk, which counts as one.
+        counted: set[tuple[int, int]] = set()
         for row in db.query(
             "DELETE FROM graphrag.relationship_mentions m WHERE m.chunk_id = ANY ($1)"
-            " RETURNING m.id, m.relationship_id, m.weight, m.forward, m.evidence_rank, m.keywords, m.description",
+            " RETURNING m.id, m.chunk_id, m.relationship_id, m.weight, m.forward, m.evidence_rank, m.keywords, m.description",
             ["int8[]"],
             [chunk_ids],
         ):
+            if row["description"] is not None:
+                stated["relationship"].append(row["id"])
+            if row["relationship_id"] is None:
+                continue
             delta = self.relationships.setdefault(row["relationship_id"], _Delta())
-            delta.mentions -= 1
+            if (row["relationship_id"], row["chunk_id"]) not in counted:
+                counted.add((row["relationship_id"], row["chunk_id"]))
+                delta.mentions -= 1
             delta.weight -= row["weight"]
             delta.direction -= 1 if row["forward"] else -1
             delta.removed_ranks.add(row["evidence_rank"])
             if row["description"] is not None:
-                stated["relationship"].append(row["id"])
                 self._count_statement(row["relationship_id"], row["description"], row["keywords"], -1)
+        counted.clear()
         for row in db.query(
             "DELETE FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1)"
-            " RETURNING m.id, m.entity_id, m.name, m.type, m.evidence_rank, m.description",
+            " RETURNING m.id, m.chunk_id, m.entity_id, m.name, m.type, m.evidence_rank, m.description",
             ["int8[]"],
             [chunk_ids],
         ):
+            if row["description"] is not None:
+                stated["entity"].append(row["id"])
+            if row["entity_id"] is None:
+                continue
             delta = self.entities.setdefault(row["entity_id"], _Delta())
-            delta.mentions -= 1
+            if (row["entity_id"], row["chunk_id"]) not in counted:
+                counted.add((row["entity_id"], row["chunk_id"]))
+                delta.mentions -= 1
             delta.removed_ranks.add(row["evidence_rank"])
             self.values[row["entity_id"], "n", row["name"]] -= 1
             self.values[row["entity_id"], "t", row["type"]] -= 1
-            if row["description"] is not None:
-                stated["entity"].append(row["id"])
-                if row["description"]:
-                    self.values[row["entity_id"], "d", row["description"]] -= 1
+            if row["description"]:
+                self.values[row["entity_id"], "d", row["description"]] -= 1
         for what, ids in stated.items():
             if ids:
                 db.query(
@@ -105,10 +118,11 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
     `summarize`: whether a model is to summarise descriptions of which there are many. Returns the entities created, as
     {key: id}, and those that are gone, whose names have vectors still.
     """
-    ids, created = _resolve_entities(db, change)
-    related, new_pairs = _resolve_relationships(db, change, ids)
+    known = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
+    ids, created = _resolve_entities(db, change, known)
+    related, new_pairs = _resolve_relationships(db, change, ids, known)
     _insert_entity_mentions(db, change, ids)
-    _insert_relationship_mentions(db, change, ids, related)
+    _insert_relationship_mentions(db, change, ids, related, known)
     _add_to_bm25(db, change)
     new_values = _count_values(db, "entity", change.values, change.tokens)
     new_relationship_values = _count_values(db, "relationship", change.relationship_values, change.tokens)
@@ -116,7 +130,8 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
     _renew_keywords(db, [item for item, kind in new_relationship_values if kind == "k"])
     degrees: Counter[int] = Counter(entity for pair in new_pairs for entity in pair)
     for row in db.query(
-        "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 RETURNING r.low_id, r.high_id",
+        "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
+        " RETURNING r.low_id, r.high_id",
         ["int8[]"],
         [list(change.relationships)],
     ):
@@ -135,7 +150,7 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
         )
     ]
     for what, (_, without) in zip(("entity", "relationship"), described, strict=True):
-        _renew_evidence(db, what, without)
+        renew_evidence(db, what, without)
     if any(due for due, _ in described):
         db.query(
             "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'summarize') ON CONFLICT DO NOTHING",
@@ -143,10 +158,11 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
             [change.corpus_id],
         )
     gone = db.query(
-        "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 RETURNING e.id",
+        "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
         ["int8[]"],
         [list(change.entities)],
     )
+    apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
     _project(db, change, document_ids, sorted({*change.entities, *degrees}))
     return created, [row["id"] for row in gone]
 
@@ -164,13 +180,15 @@ def _project(db: Database, change: Change, document_ids: list[int], entity_ids: 
         )
 
 
-def _resolve_entities(db: Database, change: Change) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ({key: id} of all entities that the new chunks mention, those of them that are new)."""
+def _resolve_entities(db: Database, change: Change, known: Effects) -> tuple[dict[str, int | None], dict[str, int]]:
+    """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {key: id} of the new ones)."""
     first: dict[str, tuple[str, str]] = {}
+    led: dict[str, str | None] = {}
     for _, _, draft in change.chunks:
-        for key, entity in draft.entities.items():
-            first.setdefault(key, (entity.name, entity.type))
-    if not first:
+        for raw, entity in draft.entities.items():
+            if (key := led.setdefault(raw, known.entity(raw))) is not None:
+                first.setdefault(key, (entity.name, entity.type))
+    if not led:
         return {}, {}
     ids = {
         row["key"]: row["id"]
@@ -190,15 +208,17 @@ def _resolve_entities(db: Database, change: Change) -> tuple[dict[str, int], dic
             [change.corpus_id, part, [first[key][0] for key in part], [first[key][1] for key in part]],
         ):
             created[row["key"]] = row["id"]
-    return ids | created, created
+    ids |= created
+    return {raw: None if key is None else ids[key] for raw, key in led.items()}, created
 
 
 def _resolve_relationships(
-    db: Database, change: Change, ids: dict[str, int]
+    db: Database, change: Change, ids: dict[str, int | None], known: Effects
 ) -> tuple[dict[tuple[int, int], int], list[tuple[int, int]]]:
     """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new)."""
-    pairs = sorted({_pair(ids, pair) for _, _, draft in change.chunks for pair in draft.relationships})
-    known = {
+    stated = {_pair(ids, keys, known) for _, _, draft in change.chunks for keys in draft.relationships}
+    pairs = sorted(pair for pair in stated if pair is not None)
+    found = {
         (row["low_id"], row["high_id"]): row["id"]
         for part in slices(pairs)
         for row in db.query(
@@ -208,7 +228,7 @@ def _resolve_relationships(
             columns(part),
         )
     }
-    new = [pair for pair in pairs if pair not in known]
+    new = [pair for pair in pairs if pair not in found]
     for part in slices(new):
         for row in db.query(
             "INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id)"
@@ -217,12 +237,15 @@ def _resolve_relationships(
             ["int4", "int8[]", "int8[]"],
             [change.corpus_id, *columns(part)],
         ):
-            known[row["low_id"], row["high_id"]] = row["id"]
-    return known, new
+            found[row["low_id"], row["high_id"]] = row["id"]
+    return found, new
 
 
-def _pair(ids: dict[str, int], keys: tuple[str, str]) -> tuple[int, int]:
+def _pair(ids: dict[str, int | None], keys: tuple[str, str], known: Effects) -> tuple[int, int] | None:
+    """Return the ids of a pair of keys, in order; None where there is to be no such relationship."""
     first, second = ids[keys[0]], ids[keys[1]]
+    if first is None or second is None or known.pair(*keys) is None:
+        return None
     return (first, second) if first < second else (second, first)
 
 
@@ -264,20 +287,24 @@ def _said(statement: Statement | None, draft: ChunkDraft) -> tuple[int | None, s
     return statement.mention_id, statement.description, "pg_catalog." + REGCONFIG[draft.language], statement.lexical
 
 
-def _insert_entity_mentions(db: Database, change: Change, ids: dict[str, int]) -> None:
+def _insert_entity_mentions(db: Database, change: Change, ids: dict[str, int | None]) -> None:
     for part in slices(_entity_mentions(change, ids)):
         db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(part)])
 
 
-def _entity_mentions(change: Change, ids: dict[str, int]) -> Iterator[tuple[Any, ...]]:
+def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
+        counted: set[int] = set()
         for key, entity in draft.entities.items():
             entity_id, name, statement = ids[key], entity.name, entity.statement
             place = (*_place(entity.evidence), _array(entity.windows), *_said(statement, draft))
             yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place
+            if entity_id is None:
+                continue
             delta = change.entities.setdefault(entity_id, _Delta())
-            delta.mentions += 1
+            delta.mentions += entity_id not in counted
+            counted.add(entity_id)
             delta.add_evidence(entity.evidence)
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
@@ -313,28 +340,32 @@ _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]"
 
 
 def _insert_relationship_mentions(
-    db: Database, change: Change, ids: dict[str, int], related: dict[tuple[int, int], int]
+    db: Database, change: Change, ids: dict[str, int | None], related: dict[tuple[int, int], int], known: Effects
 ) -> None:
-    for part in slices(_relationship_mentions(change, ids, related)):
+    for part in slices(_relationship_mentions(change, ids, related, known)):
         db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
 
 
 def _relationship_mentions(
-    change: Change, ids: dict[str, int], related: dict[tuple[int, int], int]
+    change: Change, ids: dict[str, int | None], related: dict[tuple[int, int], int], known: Effects
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
+        counted: set[int] = set()
         for keys, relationship in draft.relationships.items():
             # Keys are in order, so a tie goes to the smaller source; the flag is relative to the ids.
             source, target = keys if relationship.forward >= 0 else (keys[1], keys[0])
-            pair = _pair(ids, keys)
-            relationship_id, forward, statement = related[pair], ids[source] == pair[0], relationship.statement
+            pair, statement = _pair(ids, keys, known), relationship.statement
+            relationship_id, forward = (related[pair], ids[source] == pair[0]) if pair else (None, True)
             keywords = statement.keywords if statement else ()
             place = (*_place(relationship.evidence), _array(relationship.windows), *_said(statement, draft))
             what = (relationship_id, source, target, relationship.weight, forward)
             yield document_id, chunk_id, *what, *place, _SEPARATOR.join(keywords)
+            if relationship_id is None:
+                continue
             delta = change.relationships.setdefault(relationship_id, _Delta())
-            delta.mentions += 1
+            delta.mentions += relationship_id not in counted
+            counted.add(relationship_id)
             delta.weight += relationship.weight
             delta.direction += 1 if forward else -1
             delta.add_evidence(relationship.evidence)
@@ -437,7 +468,7 @@ def _update_relationships(db: Database, deltas: dict[int, _Delta]) -> None:
             for key, d in ((key, deltas[key]) for key in part)
         ]
         stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas, part)])
-        _renew_evidence(db, "relationship", [row["id"] for row in stale])
+        renew_evidence(db, "relationship", [row["id"] for row in stale])
 
 
 _UPDATE_ENTITIES = """
@@ -470,7 +501,7 @@ def _update_entities(db: Database, deltas: dict[int, _Delta], degrees: Counter[i
             best = delta.best
             rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
         stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas, part)])
-        _renew_evidence(db, "entity", [row["id"] for row in stale])
+        renew_evidence(db, "entity", [row["id"] for row in stale])
 
 
 def _removed(deltas: dict[int, _Delta], ids: list[int]) -> tuple[list[int], list[int]]:
@@ -479,7 +510,7 @@ def _removed(deltas: dict[int, _Delta], ids: list[int]) -> tuple[list[int], list
     return [key for key, _ in pairs], [rank for _, rank in pairs]
 
 
-def _renew_evidence(db: Database, what: str, ids: list[int]) -> None:
+def renew_evidence(db: Database, what: str, ids: list[int]) -> None:
     """Describe what lost its best sentence, or its last description, by the best sentence of the remaining mentions."""
     if not ids:
         return

@@ -99,11 +99,6 @@ class Ledger:
         """Keep a completely parsed answer."""
         self._answers[key] = (purpose, model, reply)
 
-    @property
-    def unsaved(self) -> bool:
-        """Whether there is something to write."""
-        return self.writes and bool(self._calls or self._answers)
-
     def save(self) -> None:
         """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
         if not self.writes:

@@ -7,10 +7,11 @@ and never touches plpy; the main thread waits in short steps and polls the datab
 import asyncio
 import contextlib
 import queue
-import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
+
+from pg_graphrag.signals import signals_blocked
 
 # How long the end of cancelled requests is waited for.
 CLOSE_SECONDS = 0.2
@@ -24,12 +25,8 @@ def _running() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None:
             loop = asyncio.new_event_loop()
-            # The thread inherits the mask: PostgreSQL's signals stay with the main thread.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            try:
+            with signals_blocked():
                 threading.Thread(target=loop.run_forever, name="pg_graphrag http", daemon=True).start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _loop = loop
     return _loop
 

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import (
@@ -24,6 +22,7 @@ from pg_graphrag.llm.transport import (
     post,
     sent,
 )
+from pg_graphrag.numeric import np
 
 MAX_VECTORS_BYTES = 256_000_000
 

@@ -1,4 +1,4 @@
-"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings."""
+"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; look for what a TRUNCATE has left."""
 
 import json
 from typing import Any
@@ -13,6 +13,12 @@ from pg_graphrag.server import Database, Row
 def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind optimize; True: nothing is left to do."""
     _optimize(db, corpus)
+    return True
+
+
+def sweep(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind sweep: queue the removal of what was made of documents that are gone."""
+    db.query("SELECT graphrag._queue_removals($1)", ["int4"], [corpus.id])
     return True
 
 

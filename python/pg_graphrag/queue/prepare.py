@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.queue.drafts import (
@@ -13,7 +13,7 @@ from pg_graphrag.queue.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.text.chunks import chunk
+from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -28,15 +28,23 @@ MAX_TITLE_NAME = 100
 
 
 def draft(
-    document_id: int, content_hash: str, title: str | None, content: str, options: Options, tokenizer: Tokenizer
+    document_id: int,
+    content_hash: str,
+    title: str | None,
+    content: str,
+    options: Options,
+    tokenizer: Tokenizer,
+    spans: Iterable[Chunk] | None = None,
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
-    White space alone makes no chunk: such a document is indexed and empty.
+    White space alone makes no chunk: such a document is indexed and empty. With `spans` the chunks are these, and no
+    concepts are looked for: what the document says is known.
     """
     chunks = []
     if content.strip() and not content.isspace():
-        for piece in chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap):
+        cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
+        for piece in cut:
             text = content[piece.start : piece.end]
             language = detect(text) if options.language == "auto" else options.language
             made = ChunkDraft(
@@ -50,7 +58,7 @@ def draft(
                 token_count=piece.token_count,
                 windows=windows(content, piece.own_start, piece.end, language),
             )
-            if options.extractor == "nlp":
+            if options.extractor == "nlp" and spans is None:
                 _add_concepts(made, title, content)
             chunks.append(made)
             yield None

@@ -11,6 +11,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import batches, embedding
 from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns
 
 # Vectors by model, and by text: what a batch has so far.
@@ -65,8 +66,6 @@ def embed(
 
 def _embed_locally(db: Database, texts: list[str]) -> Any:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
-    import numpy as np
-
     embedder = local_embedder()
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
     for places, made in embedder.embed_batches(texts):

@@ -8,6 +8,7 @@ from pg_graphrag.community.refresh import refresh
 from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
+from pg_graphrag.documents.imported import imported
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.queue import maintenance
@@ -61,6 +62,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="25006",
             hint="Call it on the primary: what it writes arrives here by replication.",
         )
+    if db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work under row-level security: it would take hidden documents for deleted ones",
+            sqlstate="42501",
+            hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
+        )
     _check_may_commit(db)
     worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
@@ -95,8 +102,11 @@ def _restore(db: Database, settings: dict[str, str]) -> None:
 
 def _resign(db: Database, worker: int) -> None:
     db.query(
-        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'"
-        " AND l.pid = pg_catalog.pg_backend_pid() AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = 2",
+        # Not twice, which would be a WARNING. The user's search_path holds again.
+        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
+        " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
+        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"
+        " AND l.objsubid OPERATOR(pg_catalog.=) 2",
         ["int4", "int4"],
         [WORKER_LOCK, worker],
     )
@@ -272,6 +282,7 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
 
 _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
+    "sweep": maintenance.sweep,
     "batch": carry,
     "communities": refresh,
     "optimize": maintenance.optimize,
@@ -322,20 +333,25 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
             _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
+    known = imported(db, documents) if documents else {}
     db.rollback()
     drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
-        for made in draft(
-            document["id"], document["content_hash"], document["title"], document["content"], corpus.options, ranks
-        ):
+        number, content, given = document["id"], document["content"], known.get(document["id"])
+        spans = None if given is None else given.spans(content, ranks.count)
+        for made in draft(number, document["content_hash"], document["title"], content, corpus.options, ranks, spans):
             poll(db)
             if made is not None:
                 drafts.append(made)
+                if given is not None:
+                    given.add_to(made, content, ranks.count)
     if extracts and ranks is not None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
-        faults = extract(db, corpus, documents, drafts, errors, MAX_ERRORS, ranks)
+        asked = [document for document in documents if document["id"] not in known]
+        unread = [made for made in drafts if made.id not in known]
+        faults = extract(db, corpus, asked, unread, errors, MAX_ERRORS, ranks)
         _set_apart(db, worker, jobs, faults)
         drafts = [made for made in drafts if made.id not in faults]
     skipped = _embed_and_write(db, worker, corpus, jobs, drafts)
@@ -347,7 +363,8 @@ def _embed_and_write(
     db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
 ) -> set[int]:
     """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
-    texts = [text for made in drafts for text in made.texts()] + _new_keys(db, corpus, drafts)
+    led, new = _led(db, corpus, drafts)
+    texts = [text for made in drafts for text in made.texts()] + new
     vectors: Vectors = {}
     model = corpus.options.embedding
     building = filled_beside(db, corpus.id)
@@ -357,7 +374,8 @@ def _embed_and_write(
         vectors.setdefault(model, {}).update(made)
         kept_back = {}
         for one in drafts:
-            if found := [faults[text] for text in {*one.texts(), *one.entity_keys()} if text in faults]:
+            needed = {*one.texts(), *(led.get(key, key) for key in one.entity_keys())}
+            if found := [faults[text] for text in needed if text in faults]:
                 kept_back[one.id] = min(found, key=weight)
         _set_apart(db, worker, jobs, kept_back)
         drafts = [one for one in drafts if one.id not in kept_back]
@@ -372,21 +390,26 @@ def _embed_and_write(
         except MissingVectors as missing:
             db.rollback()
             model, texts = missing.model, list(missing.texts)
+            # Somebody may have merged entities meanwhile.
+            led, _ = _led(db, corpus, drafts)
 
 
-def _new_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> list[str]:
-    """Return the entity keys of the drafts that the corpus does not have yet: the names to embed."""
+def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
+    """Return where aliases lead entity keys of the drafts, and the keys of entities still to be made: names to embed."""
     keys = sorted({key for made in drafts for key in made.entity_keys()})
     if not keys:
-        return []
+        return {}, []
     rows = db.query(
-        "SELECT k.key FROM pg_catalog.unnest($2) AS k (key) WHERE NOT EXISTS"
-        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = k.key COLLATE "C")',
+        "SELECT k.key, k.entity_key, NOT EXISTS (SELECT FROM graphrag.entities e"
+        "                                         WHERE e.corpus_id = $1 AND e.key = k.entity_key) AS new"
+        '  FROM (SELECT u.key, coalesce(a.entity_key, u.key COLLATE "C") AS entity_key FROM pg_catalog.unnest($2) AS u (key)'
+        '          LEFT JOIN graphrag.aliases a ON a.corpus_id = $1 AND a.key = u.key COLLATE "C") k',
         ["int4", "text[]"],
         [corpus.id, keys],
     )
     db.rollback()
-    return [row["key"] for row in rows]
+    led = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
+    return led, sorted({row["entity_key"] for row in rows if row["new"]})
 
 
 def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
+from pg_graphrag.documents.imported import forget
 from pg_graphrag.graph.merge import Change, merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.queue.statements import write_statements
@@ -39,7 +40,7 @@ def write_documents(
         went and comes back.
     """
     lock_spaces(db, corpus.id, shared=True)
-    active = _ensure_storage(db, corpus)
+    active = ensure_storage(db, corpus)
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
     known = vectors.get(active.embedding, {})
     _check_known(active, known, (text for made in ready for text in made.texts()))
@@ -81,6 +82,7 @@ def write_documents(
         ["int4"],
         [corpus.id],
     )
+    forget(db, affected)
     if corpus.options.communities.automatic:
         queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
@@ -112,7 +114,7 @@ def queue_optimize(db: Database, corpus_id: int) -> None:
     )
 
 
-def _ensure_storage(db: Database, corpus: Corpus) -> Space:
+def ensure_storage(db: Database, corpus: Corpus) -> Space:
     """Return the active space; the first writer makes it, and the graph."""
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:

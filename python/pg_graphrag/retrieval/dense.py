@@ -1,6 +1,7 @@
 """Dense retrieval over windows, entity names and described mentions: in memory where they are few, HNSW where it is right and
 faster, exact in the table otherwise."""
 
+import json
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
@@ -69,6 +70,17 @@ def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, floa
         }
         for vector in nearby
     ]
+
+
+def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
+    """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one."""
+    rows = query.db.query(
+        f"SELECT v.entity_id, v.embedding::text AS vector FROM graphrag.entity_vectors_{query.corpus.space} v"
+        " WHERE v.entity_id = ANY ($1) ORDER BY v.entity_id",
+        ["int8[]"],
+        [ids],
+    )
+    return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
 def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> Any:

@@ -25,7 +25,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     Nearness is the best window's cosine (LightRAG's VECTOR) with BM25; evidence counts with linear decay over the ranks
     (LightRAG's WEIGHT).
     """
-    mentions = _read_mentions(query, list(evidence.values()))
+    mentions = read_mentions(query, list(evidence.values()))
     held = {name: _Held.of(found, mentions) for name, found in evidence.items()}
     every = np.unique(np.concatenate([part.chunks for part in held.values()]))
     if not len(every):
@@ -114,7 +114,7 @@ _MENTIONS = """
 """
 
 
-def _read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
+def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
     """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
     visible = "" if query.visible is None else "AND m.document_id = ANY ($3)"
     common = {"most": MAX_CHUNKS_EACH, "visible": visible}
@@ -133,7 +133,7 @@ def _read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[An
 
 
 def nearness(query: Query, chunk_ids: Any) -> Any:
-    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1."""
+    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
     if not len(chunk_ids):
         return np.empty(0)
     return _mixed(query, *_near(query, chunk_ids))

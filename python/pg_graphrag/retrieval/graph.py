@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, mentions
+from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
+from pg_graphrag.retrieval.query import LED, MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -51,7 +51,7 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     found: dict[int, tuple[float, str]] = {}
     keys: dict[int, str] = {}
     stored: dict[str, Any] = {}
-    for row in _named(query, limit, [] if paper else [key(text) for text in texts]):
+    for row in named(query, limit, [] if paper else [key(text) for text in texts]):
         found[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
         if row["vector"] is not None:
             stored[row["key"]] = np.array(json.loads(row["vector"]), np.float32)
@@ -64,12 +64,16 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         for entity, score in mentions.scored(query, "entity", query.low_level).best_items(limit).items():
             if score > found.get(entity, (0.0,))[0]:
                 found[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
+    said = curated.matching(query, "entity", ", ".join(query.low_level), limit)
+    for entity, score in said.items():
+        if score > found.get(entity, (0.0,))[0]:
+            found[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
     keys |= dense.keys(query, [entity for entity in found if entity not in keys])
     order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), keys[entity].encode()))
     return {entity: found[entity] for entity in order[:limit]}
 
 
-def _named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
+def named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
     """Entities with a name of the query, longest first; with the vectors of those whose keys are in `embedded`."""
     vector, visible = "NULL::text", ""
     if query.corpus.space is not None and embedded:
@@ -83,7 +87,7 @@ def _named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
         )
     return query.db.query(
         f"SELECT e.id, e.name, e.key, {vector} AS vector FROM graphrag.entities e"
-        f' WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C"){visible}'
+        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')}){visible}"
         " ORDER BY pg_catalog.length(e.key) DESC, e.key LIMIT $3",
         ["int4", "text[]", "int4", "text[]", "int8[]"],
         [query.corpus.id, query.phrase_keys, limit, embedded, query.visible_ids],
@@ -97,14 +101,20 @@ def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]
 
 
 def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
-    """Return the high-level text, and relationships near it with score, weight and endpoints (ids and keys), best first.
+    """Return the high-level text, and the relationships near it."""
+    return ", ".join(query.high_level), stated(query, query.high_level, limit)
 
-    A relationship scores as its best mention, and a concept's mention as the window that says it.
+
+def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> list[Row]:
+    """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
+
+    A relationship scores as its best mention, and a concept's mention as the window that says it, or `by` bm25 as the chunk.
     """
-    text = ", ".join(query.high_level)
+    text = ", ".join(themes)
+    said = curated.matching(query, "relationship", text, limit)
     if query.described:
-        score = mentions.scored(query, "relationship", query.high_level).best_items(limit) if query.high_level else {}
-        return text, _with_ends(query, score, limit)
+        score = mentions.scored(query, "relationship", themes, by=by).best_items(limit) if themes else {}
+        return _with_ends(query, _better(score, said), limit)
     themed = query
     if text != query.text:
         themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
@@ -112,7 +122,7 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
         themed.beside, themed.usage = query.text, query.usage
         themed.visible = query.visible
     depth = limit * WINDOWS_PER_RELATIONSHIP
-    if themed.dense_works:
+    if themed.dense_works and by != "bm25":
         source = dense.windows(themed, depth)
         sql, places = _OF_WINDOWS, [source.why(chunk)["window_id"] for chunk in source.ids.tolist()]
     else:
@@ -133,7 +143,13 @@ def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
         order = order[
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
-    return text, _with_ends(query, dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True)), limit)
+    score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+    return _with_ends(query, _better(score, said), limit)
+
+
+def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    """Return the better of two scores of each."""
+    return score | {item: max(found, score.get(item, 0.0)) for item, found in other.items()}
 
 
 def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:
@@ -199,7 +215,7 @@ def _local_evidence(query: Query) -> Evidence:
         found.described = mentions.scored(query, "entity", query.low_level)
     found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
-    sql = _INCIDENT.format(visible="" if query.visible is None else _STATED_VISIBLY)
+    sql = _INCIDENT.format(visible="" if query.visible is None else STATED_VISIBLY)
     for row in query.db.query(sql, ["int8[]", "int4", "int8[]"], [list(entities), limit, query.visible_ids]):
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
         found.relationships[row["id"]] = max(entities[end][0] for end in ends)
@@ -225,7 +241,7 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
  ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
  LIMIT $2
 """
-_STATED_VISIBLY = (
+STATED_VISIBLY = (
     "WHERE EXISTS (SELECT FROM graphrag.relationship_mentions m"
     " WHERE m.relationship_id = r.id AND m.document_id = ANY ($3))"
 )

@@ -16,22 +16,33 @@ SELECT e.id, e.key, e.name, e.type, e.description, e.degree
   FROM graphrag.entities e
  WHERE e.id = ANY ($1)
 """
-# What visible mentions say, as the merge would put it together (graph/descriptions.py), up to so many fragments.
+# What visible mentions and people say, as the merge would put it together (graph/descriptions.py), up to so many fragments.
 _FRAGMENTS = """
        (SELECT pg_catalog.string_agg(f.description, E'\\n' ORDER BY f.n DESC, f.description)
-          FROM (SELECT m.description COLLATE "C" AS description, pg_catalog.count(*) AS n
-                  FROM graphrag.{what}_mentions m
-                 WHERE m.{what}_id = {id} AND m.document_id = ANY ($2) AND m.description <> ''
-                 GROUP BY m.description COLLATE "C"
+          FROM (SELECT a.description COLLATE "C" AS description, pg_catalog.count(*) AS n
+                  FROM (SELECT m.description
+                          FROM graphrag.{what}_mentions m
+                         WHERE m.{what}_id = {id} AND m.document_id = ANY ($2)
+                        UNION ALL
+                        SELECT c.value ->> 'description' FROM graphrag.curated c WHERE {curated}) a
+                 WHERE a.description <> ''
+                 GROUP BY a.description COLLATE "C"
                  ORDER BY n DESC, description
                  LIMIT 20) f)"""
+_CURATED = "c.corpus_id = e.corpus_id AND c.entity_key = e.key AND c.other_entity_key IS NULL AND c.effect = 'fragment'"
+_CURATED_PAIR = (
+    "c.corpus_id = r.corpus_id AND c.entity_key = least(s.key, t.key) AND c.other_entity_key = greatest(s.key, t.key)"
+    " AND c.effect = 'fragment'"
+)
 _VISIBLE_ENTITIES = """
-SELECT e.id, e.key, v.name, v.type, v.description,
+SELECT e.id, e.key, coalesce(p.value ->> 'name', v.name) AS name, coalesce(p.value ->> 'type', v.type) AS type,
+       coalesce(p.value ->> 'description', v.description) AS description,
        (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
           FROM (SELECT r.id FROM graphrag.relationships r WHERE r.low_id = e.id
                 UNION ALL SELECT r.id FROM graphrag.relationships r WHERE r.high_id = e.id) r
           JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2)) AS degree
   FROM graphrag.entities e
+ CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) p
  CROSS JOIN LATERAL (
        SELECT m.name, m.type,
               coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
@@ -42,7 +53,7 @@ SELECT e.id, e.key, v.name, v.type, v.description,
         ORDER BY m.evidence_rank, m.type = 'UNKNOWN', m.type COLLATE "C", m.name COLLATE "C"
         LIMIT 1) v
  WHERE e.id = ANY ($1)
-""".replace("{fragments}", _FRAGMENTS.format(what="entity", id="e.id"))
+""".replace("{fragments}", _FRAGMENTS.format(what="entity", id="e.id", curated=_CURATED))
 
 _RELATIONSHIPS = """
 SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
@@ -53,14 +64,23 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
  WHERE r.id = ANY ($1)
 """
 _VISIBLE_RELATIONSHIPS = """
-SELECT r.id, s.key AS source, t.key AS target, v.keywords, v.description, w.weight, s.key AS source_key, t.key AS target_key
+SELECT r.id, coalesce(graphrag._edits(s.corpus_id, s.key) ->> 'name', s.key) AS source,
+       coalesce(graphrag._edits(t.corpus_id, t.key) ->> 'name', t.key) AS target,
+       CASE WHEN p.value ->> 'keywords' IS NULL THEN v.keywords
+            ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END AS keywords,
+       coalesce(p.value ->> 'description', v.description) AS description,
+       coalesce((p.value ->> 'weight')::float8, w.weight) AS weight, s.key AS source_key, t.key AS target_key
   FROM graphrag.relationships r
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
+ CROSS JOIN LATERAL (SELECT graphrag._edits(r.corpus_id, s.key, t.key) AS value) p
  CROSS JOIN LATERAL (
        SELECT ARRAY(SELECT DISTINCT k.keyword COLLATE "C"
-                      FROM graphrag.relationship_mentions x, pg_catalog.unnest(x.keywords) AS k (keyword)
-                     WHERE x.relationship_id = r.id AND x.document_id = ANY ($2)
+                      FROM (SELECT pg_catalog.unnest(x.keywords) FROM graphrag.relationship_mentions x
+                             WHERE x.relationship_id = r.id AND x.document_id = ANY ($2)
+                            UNION ALL
+                            SELECT pg_catalog.jsonb_array_elements_text(c.value -> 'keywords')
+                              FROM graphrag.curated c WHERE {curated}) AS k (keyword)
                      ORDER BY 1) AS keywords,
               coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
                                                       m.end_offset - m.start_offset), '') AS description
@@ -70,11 +90,14 @@ SELECT r.id, s.key AS source, t.key AS target, v.keywords, v.description, w.weig
         ORDER BY m.evidence_rank
         LIMIT 1) v
  CROSS JOIN LATERAL (
-       SELECT pg_catalog.sum(m.weight)::float8 AS weight
+       SELECT (pg_catalog.sum(m.weight) + (SELECT coalesce(pg_catalog.sum((c.value ->> 'weight')::numeric), 0)
+                                             FROM graphrag.curated c WHERE {curated}))::float8 AS weight
          FROM graphrag.relationship_mentions m
         WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
  WHERE r.id = ANY ($1)
-""".replace("{fragments}", _FRAGMENTS.format(what="relationship", id="r.id"))
+""".replace("{fragments}", _FRAGMENTS.format(what="relationship", id="r.id", curated="{curated}")).replace(
+    "{curated}", _CURATED_PAIR
+)
 
 
 def entities(

@@ -58,23 +58,23 @@ def _first(owners: Any, scores: Any, limit: int) -> Any:
     return first
 
 
-def scored(query: Query, what: str, keywords: list[str]) -> Mentions:
+def scored(query: Query, what: str, keywords: list[str], *, by: str = "both") -> Mentions:
     """Score the mentions of a corpus' entities or relationships (`what`) by keywords.
 
     Score: the cosine of the keywords, joined as LightRAG (arXiv 2410.05779) joins them, and BM25 as a share of the best, in
-    equal parts; with `profile` paper the cosine alone.
+    equal parts; with `profile` paper, or `by` vector, the cosine alone; `by` bm25 BM25 alone.
     """
     text = ", ".join(keywords)
-    memo = f"{what} mentions {text}"
+    memo = f"{what} mentions by {by} {text}"
     if memo not in query.memo:
-        query.memo[memo] = _scored(query, f"{what}_mention", text)
+        query.memo[memo] = _scored(query, f"{what}_mention", text, by)
     found: Mentions = query.memo[memo]
     return found
 
 
-def _scored(query: Query, kind: str, text: str) -> Mentions:
-    is_dense = query.dense_works and bool(text)
-    is_lexical = query.options.profile != "paper" or not is_dense
+def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
+    is_dense = query.dense_works and bool(text) and by != "bm25"
+    is_lexical = not is_dense or (by == "both" and query.options.profile != "paper")
     terms = query.lexemes(text) if is_lexical else {}
     index, idf = query.bm25_index(kind), query.options.bm25_idf
     held = vectors.small(query, kind)
@@ -126,7 +126,7 @@ def _read(query: Query, kind: str, text: str | None, ids: Any) -> tuple[Any, Any
         "       pg_catalog.string_agg(pg_catalog.float8send(f.cosine), ''::bytea) AS cosines"
         f" FROM (SELECT m.id, m.{what}_id AS item, m.chunk_id, {'coalesce(' + cosine + ', 0)'} AS cosine"
         f"         FROM graphrag.{kind}s m {join}"
-        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[])) f"
+        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[]) AND m.{what}_id IS NOT NULL) f"
     )[0]
     found = int64s(row["ids"])
     order = np.argsort(found)

@@ -4,11 +4,20 @@ from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, evidence_chunks, graph, lazy, mentions, themes, ties
+from pg_graphrag.retrieval import dense, evidence_chunks, graph, lazy, mentions, paths, themes, ties
+from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, reciprocal_rank, round_robin, standard_scores
+from pg_graphrag.retrieval.rankings import (
+    Fused,
+    Ranking,
+    alone,
+    one_behind_the_other,
+    reciprocal_rank,
+    round_robin,
+    standard_scores,
+)
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md).
 HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 2.5}
@@ -25,7 +34,7 @@ def naive(query: Query, depth: int) -> Fused:
 
 def keyword(query: Query, depth: int) -> Fused:
     """Chunks by Okapi BM25."""
-    return alone([bm25(query, depth)])
+    return alone([bm25(query, depth, with_passage=True)])
 
 
 def local(query: Query, depth: int) -> Fused:
@@ -45,26 +54,55 @@ def hybrid(query: Query, depth: int) -> Fused:
     """
     if query.options.profile == "paper":
         return round_robin(_dual_level(query, depth))
+    direct, weights = _direct(query, depth)
+    walked = pagerank(query, _seeds(query, direct, weights), depth)
+    return standard_scores(weights)([*direct, _logarithmic(walked)])
+
+
+def ppr(query: Query, depth: int) -> Fused:
+    """Chunks by personalised PageRank over entities, chunks and synonyms.
+
+    Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2.
+    """
+    if query.options.profile == "paper":
+        return alone([hipporag(query, depth)])
+    return alone([pagerank(query, _seeds(query, *_direct(query, depth)), depth)])
+
+
+def mix(query: Query, depth: int) -> Fused:
+    """LightRAG's mix: local, global and direct chunks. Best: by reciprocal rank. Paper: round-robin."""
+    direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
+    fuse = round_robin if query.options.profile == "paper" else reciprocal_rank(query.options.rrf_k)
+    return fuse([*_dual_level(query, depth), direct])
+
+
+def path(query: Query, depth: int) -> Fused:
+    """MiniRAG's paths, alone (then direct chunks behind them, but in its own code's way), or fused with BM25."""
+    voted = paths.rank(query, depth)
+    if query.options.fuse != "none":
+        return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
+    if query.options.compat is not None or not query.dense_works:
+        return alone([voted])
+    return one_behind_the_other([voted, dense.windows(query, depth)])
+
+
+def _direct(query: Query, depth: int) -> tuple[list[Ranking], dict[str, float]]:
+    """Rankings of chunks by what they and their mentions say, and what each weighs."""
     direct = [bm25(query, depth)]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     else:
         query.notes["dense"] = f"left out: the embedder was not made for {', '.join(query.languages)}"
-    weights = HYBRID_WEIGHTS
-    if query.described:
-        weights = DESCRIBED_WEIGHTS
-        direct += _mentions(query, depth)
+    if not query.described:
+        return direct, HYBRID_WEIGHTS
+    return direct + _mentions(query, depth), DESCRIBED_WEIGHTS
+
+
+def _seeds(query: Query, direct: list[Ranking], weights: dict[str, float]) -> list[tuple[int, float]]:
+    """Return the best direct chunks, each with the weight 1 / rank, for a walk to start from."""
     fused = standard_scores(weights)(direct)
     first = fused.ids[ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)].tolist()
-    seeds = [(chunk, 1.0 / place) for place, chunk in enumerate(first, 1)]
-    walked = pagerank(query, seeds, depth)
-    return standard_scores(weights)([*direct, _logarithmic(walked)])
-
-
-def mix(query: Query, depth: int) -> Fused:
-    """LightRAG's mix: local, global and direct chunks, by reciprocal rank."""
-    direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
-    return reciprocal_rank(query.options.rrf_k)([*_dual_level(query, depth), direct])
+    return [(chunk, 1.0 / place) for place, chunk in enumerate(first, 1)]
 
 
 def _mentions(query: Query, depth: int) -> list[Ranking]:
@@ -93,6 +131,8 @@ MODES: dict[str, Mode] = {
     "global": global_,
     "hybrid": hybrid,
     "mix": mix,
+    "path": path,
+    "ppr": ppr,
     "graph_local": themes.graph_local,
     "graph_global": themes.graph_global,
     "lazy": lazy.lazy,

@@ -9,9 +9,14 @@ from pg_graphrag.errors import GraphRAGError
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters)."""
+    """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters).
+
+    `query_entities` and `answer_types` None: what understanding the query says; `compat` None: no peer's quirks.
+    """
 
     profile: str = "best"
+    transform: str = "none"
+    rerank: bool = False
     bm25_idf: str = "lucene"
     rrf_k: int = 60
     graph_top_k: int = 40
@@ -21,13 +26,33 @@ class SearchOptions:
     max_total_tokens: int = 30000
     include_chunks: bool = True
     damping: float = 0.5
+    path_weighting: str = "bm25_edges"
+    fuse: str = "rrf"
+    query_entities: tuple[str, ...] | None = None
+    answer_types: tuple[str, ...] | None = None
+    compat: str | None = None
     level: int = 1
     relevance_test_budget: int = 100
     z: int = 5
     k: int = 10
 
+    @property
+    def reranks(self) -> bool:
+        """Whether a cross-encoder has the last word: in every mode where asked for, in `path` as one of its fusers too."""
+        return self.rerank or self.fuse == "rerank"
 
-_CHOICES = {"profile": ("best", "paper"), "bm25_idf": ("lucene", "robertson", "robertson_clipped")}
+
+# What LightRAG's and MiniRAG's papers set where ours is another (LightRAG, section 4; MiniRAG's QueryParam).
+_PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096}
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "profile": ("best", "paper"),
+    "transform": ("none", "hyde", "decompose", "corrective"),
+    "bm25_idf": ("lucene", "robertson", "robertson_clipped"),
+    "path_weighting": ("vector", "bm25_edges", "bm25_chunks"),
+    "fuse": ("none", "rrf", "rerank"),
+    "compat": (None, "minirag"),
+}
 _RANGES = {
     "rrf_k": (1, 10_000),
     "graph_top_k": (1, 1000),
@@ -40,14 +65,22 @@ _RANGES = {
     "z": (1, 1000),
     "k": (1, 1000),
 }
-_GRAPH_MODES = ("local", "global", "hybrid", "mix", "graph_local")
+# The most names that a list may have: query entities and answer types (MiniRAG, section 3.2: a question has few).
+_LISTS = {"query_entities": 5, "answer_types": 3}
+MAX_NAME = 200
+_GRAPH_MODES = ("local", "global", "hybrid", "mix", "path", "ppr")
 # Where an option is not of every mode.
 _MODES = {
-    "profile": ("local", "global", "hybrid"),
-    "bm25_idf": ("bm25", "hybrid", "mix", "local", "global", "graph_local", "graph_global", "lazy"),
-    "rrf_k": ("mix",),
-    "graph_top_k": _GRAPH_MODES,
-    "damping": ("hybrid",),
+    "profile": _GRAPH_MODES,
+    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global", "lazy"),
+    "rrf_k": ("mix", "path"),
+    "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local"),
+    "damping": ("hybrid", "ppr"),
+    "path_weighting": ("path",),
+    "fuse": ("path",),
+    "query_entities": ("path",),
+    "answer_types": ("path",),
+    "compat": ("path",),
     "level": ("graph_global",),
     "relevance_test_budget": ("lazy",),
     "z": ("lazy",),
@@ -60,6 +93,8 @@ _DEFAULTS = {
     "lazy": {"max_total_tokens": 12_000},
 }
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
+# Transforms that fuse rankings, by RRF, in every mode.
+_FUSING = ("decompose", "corrective")
 
 
 def parse(options: str | None, mode: str, context: bool = False) -> SearchOptions:
@@ -81,22 +116,31 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
             )
         if name in _CONTEXT_ONLY and not context:
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name in _MODES and mode not in _MODES[name]:
+        if name in _MODES and mode not in _MODES[name] and not (name == "rrf_k" and given.get("transform") in _FUSING):
             hint = f"Modes that do: {', '.join(_MODES[name])}."
             if mode == "global" and "graph_global" in _MODES[name]:
                 hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
             raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=hint)
         _check(name, value)
-    return SearchOptions(**{**_DEFAULTS.get(mode, {}), **given})
+    for name in _LISTS:
+        if given.get(name) is not None:
+            given[name] = tuple(given[name])
+    paper = given.get("profile") == "paper" or given.get("compat") is not None
+    return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
 
 
 def _check(name: str, value: Any) -> None:
     if name in _CHOICES:
-        good, wanted = value in _CHOICES[name], "one of " + ", ".join(_CHOICES[name])
+        allowed = _CHOICES[name]
+        good = value in allowed
+        wanted = "one of " + ", ".join("null" if one is None else one for one in allowed)
     elif name in _RANGES:
         low, high = _RANGES[name]
         good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         wanted = f"a whole number from {low} to {high}"
+    elif name in _LISTS:
+        good = value is None or (isinstance(value, list) and len(value) <= _LISTS[name] and all(map(_is_name, value)))
+        wanted = f"a list of at most {_LISTS[name]} names, each of 1 to {MAX_NAME} characters"
     elif name == "damping":
         good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
         wanted = "a number between 0 and 1"
@@ -104,3 +148,7 @@ def _check(name: str, value: Any) -> None:
         good, wanted = isinstance(value, bool), "true or false"
     if not good:
         raise GraphRAGError(f'search option "{name}" cannot be {json.dumps(value)}', hint=f"Give {wanted}.")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value.strip()) > 0 and len(value) <= MAX_NAME

@@ -5,13 +5,14 @@ Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few dire
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import ties
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval import dense, ties
+from pg_graphrag.retrieval.query import LED, Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 
 # An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
@@ -24,10 +25,34 @@ MAX_CHUNKS = 300
 MIN_CHUNKS = 40
 MAX_EDGES = 3000
 SEED_CHUNKS = 3
+# Entities with names at least this near are linked, each to so many (HippoRAG 2: synonymy edges).
+SYNONYM = 0.8
+MAX_SYNONYMS = 10
 # What is left unspread after the last step: damping ** steps.
 RESIDUAL = 1e-9
 # Flows that differ by a smaller share are equal.
 EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Undirected weighted edges.
+
+    `entities`, `chunks`, `weights` (m,) each; `links` of entities: (one, other, weight), (k,) each.
+    """
+
+    entities: Any
+    chunks: Any
+    weights: Any
+    links: tuple[Any, Any, Any]
+
+    @classmethod
+    def of(cls, entities: Any, chunks: Any, weights: Any, links: Any = None) -> "Graph":
+        """Make a graph; of `links` those are kept whose ends are in it."""
+        none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        one, other, weight = none if links is None else links
+        kept = np.isin(one, entities) & np.isin(other, entities)
+        return cls(entities, chunks, weights, (one[kept], other[kept], weight[kept]))
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> Ranking:
@@ -41,7 +66,8 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> R
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
     named = query.db.query(
-        'SELECT e.id, e.mention_count AS df FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
+        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e"
+        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
         " AND e.mention_count <= $3",
         ["int4", "text[]", "float8"],
         [corpus_id, query.low_level_keys, hub],
@@ -50,13 +76,21 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int) -> R
     chunk_seeds = dict(direct[:SEED_CHUNKS])
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank")
-    edges = _neighbourhood(query, entity_seeds, chunk_seeds, hub, count)
-    if not len(edges[0]):
+    links = synonyms(query, entity_seeds)
+    graph = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
+    return spread(query, graph, entity_seeds, chunk_seeds, limit)
+
+
+def spread(
+    query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
+) -> Ranking:
+    """Rank the `limit` best chunks of a graph by their mass."""
+    if not len(graph.chunks):
         return Ranking.empty("pagerank")
-    ids, mass, flow = walk(*edges, entity_seeds, chunk_seeds, query.options.damping)
+    ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], mass[order]
-    through = cache(lambda: _through(query, edges[0], edges[1], flow, ids))
+    through = cache(lambda: _through(query, graph.entities, graph.chunks, flow, ids))
 
     def why(chunk: int) -> dict[str, Any]:
         entity, key = through()[chunk]
@@ -112,44 +146,67 @@ def _edges(query: Query, column: str, ids: Any, hub: float, count: int) -> tuple
     return int64s(row["entities"]), int64s(row["chunks"]), np.log1p(count / np.maximum(df, 1)) * tf
 
 
-def _neighbourhood(
-    query: Query, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], hub: float, count: int
-) -> tuple[Any, Any, Any]:
-    """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these."""
+def neighbourhood(
+    query: Query,
+    entity_seeds: dict[int, float],
+    chunk_seeds: dict[int, float],
+    hub: float,
+    links: tuple[Any, Any, Any],
+) -> Graph:
+    """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
+
+    Entities in more than `hub` chunks are left out; `links` are the synonym edges.
+    """
+    count = _chunk_count(query)
     entities, _, _ = _edges(query, "chunk_id", list(chunk_seeds), hub, count)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
-    first = np.union1d(entities, np.array(sorted(entity_seeds), np.int64))
+    first = np.unique(np.concatenate([entities, np.array(sorted(entity_seeds), np.int64), links[1]]))
     _, chunks, weights = _edges(query, "entity_id", first, hub, count)
     reached, inverse = np.unique(chunks, return_inverse=True)
     if len(reached) > most:
         reached = reached[ties.best(query, reached, np.bincount(inverse, weights), most)]
     reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
-    return _edges(query, "chunk_id", reached, hub, count)
+    return Graph.of(*_edges(query, "chunk_id", reached, hub, count), links)
+
+
+def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
+    """Return (entity, entity with a name like its own, cosine), (k,) each: the synonym edges of `entities` (HippoRAG 2)."""
+    ids = sorted(entities)
+    found: list[tuple[int, int, float]] = []
+    if ids and query.dense_works:
+        vectors = dense.entity_vectors(query, ids)
+        for entity, near in zip(vectors, dense.entities(query, list(vectors.values()), MAX_SYNONYMS), strict=True):
+            for other, cosine in near.items():
+                if other != entity and cosine >= SYNONYM and not (other in vectors and other < entity):
+                    found.append((entity, other, cosine))
+    ends = np.array([(one, other) for one, other, _ in found], np.int64).reshape(len(found), 2)
+    return ends[:, 0], ends[:, 1], np.array([cosine for _, _, cosine in found], float)
 
 
 def walk(
-    entities: Any,
-    chunks: Any,
-    weights: Any,
-    entity_seeds: dict[int, float],
-    chunk_seeds: dict[int, float],
-    damping: float,
+    graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
 ) -> tuple[Any, Any, Any]:
-    """Personalised PageRank on a bipartite graph; return (chunk ids ascending, mass, the last step's flow of each edge).
+    """Personalised PageRank; return (chunk ids ascending, mass, the last step's flow of each entity–chunk edge).
 
-    `entities`, `chunks`, `weights` (edges,); seeds outside the graph are left out.
+    The mass is exact to RESIDUAL: what the power iteration leaves unspread. Seeds outside the graph are left out.
     """
-    entity_ids, left = np.unique(entities, return_inverse=True)
-    chunk_ids, right = np.unique(chunks, return_inverse=True)
+    entity_ids, left = np.unique(graph.entities, return_inverse=True)
+    chunk_ids, right = np.unique(graph.chunks, return_inverse=True)
     sizes = len(entity_ids), len(chunk_ids)
-    share_left = weights / np.bincount(left, weights, sizes[0])[left]
-    share_right = weights / np.bincount(right, weights, sizes[1])[right]
+    one, other = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
+    tail, head, linked = np.append(one, other), np.append(other, one), np.append(graph.links[2], graph.links[2])
+    out = np.bincount(left, graph.weights, sizes[0]) + np.bincount(tail, linked, sizes[0])
+    share_left, share_right = (
+        graph.weights / out[left],
+        graph.weights / np.bincount(right, graph.weights, sizes[1])[right],
+    )
+    share_link = damping * linked / out[tail]
     reset_left = _seeded(entity_ids, entity_seeds)
     reset_right = _seeded(chunk_ids, chunk_seeds)
     total = reset_left.sum() + reset_right.sum()
     if not total:
-        return chunk_ids, np.zeros(sizes[1]), np.zeros(len(weights))
+        return chunk_ids, np.zeros(sizes[1]), np.zeros(len(graph.weights))
     reset_left, reset_right = reset_left * ((1 - damping) / total), reset_right * ((1 - damping) / total)
     mass_left, mass_right = reset_left / (1 - damping), reset_right / (1 - damping)
     share_left *= damping
@@ -157,6 +214,8 @@ def walk(
     for _ in range(math.ceil(math.log(RESIDUAL) / math.log(damping))):
         to_right = np.bincount(right, mass_left[left] * share_left, sizes[1])
         to_left = np.bincount(left, mass_right[right] * share_right, sizes[0])
+        if len(tail):
+            to_left += np.bincount(head, mass_left[tail] * share_link, sizes[0])
         mass_left = reset_left + to_left
         mass_right = reset_right + to_right
     return chunk_ids, mass_right, mass_left[left] * share_left

@@ -1,12 +1,12 @@
 """A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from pg_graphrag.answer.call import embed_texts
-from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
+from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, noun_phrases, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
@@ -24,7 +24,15 @@ MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
 # Names are looked up near so many keywords; the very names are found for all.
 MAX_KEYWORDS = 8
+# A question names few things, and asks for few kinds of them (MiniRAG, arXiv 2501.06713).
+MAX_ENTITIES = 5
+MAX_TYPES = 3
 
+# SQL: keys, and where aliases of theirs lead.
+LED = (
+    "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
+    ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
+)
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}
@@ -32,11 +40,17 @@ _embedded: dict[tuple[Embedding, str], Any] = {}
 _HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
 
 
+def forget_vectors() -> None:
+    """Forget the session's query vectors, so that a measured search embeds its query as a new one would be."""
+    _embedded.clear()
+
+
 @dataclass
 class Query:
     """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus.
 
-    `beside`: a text that the search embeds besides; `usage`: what embedding at an endpoint came to.
+    `beside`: a text that the search embeds besides; `usage`: what models at endpoints came to; `record`: whether what they
+    said and cost may be written down; `said`: what a model made of the query; `passage`: one that could answer it (HyDE).
     """
 
     db: Database
@@ -52,6 +66,16 @@ class Query:
     memo: dict[str, Any] = field(default_factory=dict)
     beside: str | None = None
     usage: list[dict[str, Any]] = field(default_factory=list)
+    said: dict[str, Any] = field(default_factory=dict)
+    passage: str | None = None
+    record: bool = False
+
+    def about(self, text: str) -> "Query":
+        """Return the same search with another text, which noun phrases are read off: no further model is asked."""
+        other = Query(self.db, self.corpus, text, replace(self.options, query_entities=None), self.filter)
+        other.understanding = noun_phrases(self.corpus, text)
+        other.existing_only, other.visible, other.usage = self.existing_only, self.visible, self.usage
+        return other
 
     @cached_property
     def languages(self) -> list[str]:
@@ -88,8 +112,11 @@ class Query:
 
     @cached_property
     def vector(self) -> Any:
-        """The query's vector, (dimensions,) float32."""
-        return self.embed([self.text])[0]
+        """The query's vector, (dimensions,) float32; with a passage the mean of both (HyDE, arXiv 2212.10496, eq. 8)."""
+        if self.passage is None:
+            return self.embed([self.text])[0]
+        mean = self.embed([self.text, self.passage]).mean(axis=0)
+        return mean / (np.linalg.norm(mean) or 1.0)
 
     @cached_property
     def vector_text(self) -> str:
@@ -149,6 +176,26 @@ class Query:
         return self.high if self.high is not None else self._understood[1]
 
     @cached_property
+    def entities(self) -> list[str]:
+        """What the query names: the caller's entities or low-level keywords, else what the query was understood to name."""
+        if self.options.query_entities is not None:
+            return list(self.options.query_entities)
+        if self.low is not None:
+            return self.low[:MAX_ENTITIES]
+        low, _ = self._understood
+        named = self.understanding.entities if self.understanding is not None else []
+        return (named or low)[:MAX_ENTITIES]
+
+    @cached_property
+    def answer_types(self) -> list[str]:
+        """Types of entity that the answer may have: the caller's, else what a model read off the query."""
+        if self.options.answer_types is not None:
+            return list(self.options.answer_types)
+        if self.low is None:
+            _ = self._understood
+        return self.understanding.answer_types[:MAX_TYPES] if self.understanding is not None else []
+
+    @cached_property
     def _understood(self) -> tuple[list[str], list[str]]:
         if self.understanding is None:
             self.understanding = understand(
@@ -181,7 +228,7 @@ class Query:
     @cached_property
     def described(self) -> bool:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
-        return self.corpus.options.extractor == "llm"
+        return self.corpus.options.describes
 
     @cached_property
     def secured(self) -> bool:

@@ -61,6 +61,10 @@ class Fused:
         said = {ranking.retriever: ranking.explain(chunk) for ranking in self.rankings}
         return {retriever: found for retriever, found in said.items() if found is not None}
 
+    def ranking(self, retriever: str, **said: Any) -> Ranking:
+        """Return the chunks as a ranking to be fused further, `said` with what each of ours says of a chunk."""
+        return ranking(retriever, self.ids, self.scores, lambda chunk: said | self.explain(chunk))
+
 
 Fuser = Callable[[Sequence[Ranking]], Fused]
 
@@ -108,6 +112,17 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
     ids = np.array(list(order), np.int64)
     by_id = np.argsort(ids)
     return Fused(ids[by_id], (1.0 / np.arange(1, len(ids) + 1))[by_id], rankings)
+
+
+def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
+    """All chunks of the first ranking, then what others add; the score is 1 / rank in the ranking that has it first, less the
+    number of rankings before that one."""
+    scores: dict[int, float] = {}
+    for number, ranking in enumerate(rankings):
+        for chunk, rank in zip(ranking.ids.tolist(), ranking.ranks.tolist(), strict=True):
+            scores.setdefault(chunk, 1.0 / rank - number)
+    ids = np.array(sorted(scores), np.int64)
+    return Fused(ids, np.array([scores[chunk] for chunk in ids.tolist()]), rankings)
 
 
 def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> Fused:

@@ -8,6 +8,7 @@ from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
+from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.modes import MODES, mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused
@@ -16,6 +17,8 @@ from pg_graphrag.server import Database, Row
 MAX_TOP_K = 10_000
 # Each retriever looks at least this deep, so that fusion sees what stands lower in one list and high in another.
 DEPTH = 100
+# Modes that make nothing of keywords.
+WITHOUT_KEYWORDS = ("naive", "bm25")
 # Scores that differ by less are equal: sums of the same numbers in another order.
 DIGITS = 9
 
@@ -66,7 +69,7 @@ def prepare(
             f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
         )
     asked = Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
-    if (low is not None or high is not None) and mode_name not in ("naive", "bm25"):
+    if (low is not None or high is not None) and mode_name not in WITHOUT_KEYWORDS:
         asked.notes["understanding"] = {"by": "caller"}
     return asked
 
@@ -86,17 +89,19 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
     """Return at most `top_k` rows, each with its chunk, document, score and explanation."""
     if not query.text or top_k == 0:
         return []
-    depth = max(DEPTH, 2 * top_k)
-    fused = MODES[str(mode_name)](query, depth)
-    rows = _rows(query, fused, top_k)
-    if len(rows) < top_k and len(rows) < len(fused.ids) and query.visible is None:
+    wanted = rerank.depth(query, top_k)
+    depth = max(DEPTH, 2 * wanted)
+    retrieve = transforms.transformed(MODES[str(mode_name)], MODES["hybrid"], query)
+    fused = retrieve(query, depth)
+    rows = _rows(query, fused, wanted)
+    if len(rows) < wanted and len(rows) < len(fused.ids) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query.existing_only = True
         del query.visible
         query.__dict__.pop("visible_ids", None)
         query.memo.clear()
-        rows = _rows(query, MODES[str(mode_name)](query, depth), top_k)
-    return rows
+        rows = _rows(query, retrieve(query, depth), wanted)
+    return rerank.rescored(query, rows)[:top_k]
 
 
 _FETCH = """

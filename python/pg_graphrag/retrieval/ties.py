@@ -36,8 +36,13 @@ def best(query: Query, ids: Any, scores: Any, limit: int) -> Any:
 
 def _places(query: Query, ids: Any, tied: Any) -> Any:
     """Return sort keys, (n,) int64, that put the tied chunks in order."""
-    ordered = int64s(query.db.query(_ORDER, ["int8[]"], [ids[tied].tolist()])[0]["ids"])
-    by_id = np.argsort(ordered)
     places = np.zeros(len(ids), np.int64)
-    places[tied] = by_id[np.searchsorted(ordered, ids[tied], sorter=by_id)]
+    places[tied] = order_of(query, ids[tied])
     return places
+
+
+def order_of(query: Query, ids: Any) -> Any:
+    """Return the places, (n,) int64, of distinct chunks in the order of source keys and ordinals."""
+    ordered = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
+    by_id = np.argsort(ordered)
+    return by_id[np.searchsorted(ordered, ids, sorter=by_id)]

@@ -24,7 +24,7 @@ _COLUMNS = {
 for _what in ("entity", "relationship"):
     _COLUMNS[f"{_what}_mention"] = (
         f"v.mention_id, v.chunk_id, v.document_id, m.{_what}_id FROM graphrag.{_what}_mention_vectors_{{space}} v"
-        f" JOIN graphrag.{_what}_mentions m ON m.id = v.mention_id"
+        f" JOIN graphrag.{_what}_mentions m ON m.id = v.mention_id AND m.{_what}_id IS NOT NULL"
     )
 
 

@@ -14,16 +14,13 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.paths import MODELS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Positions: TypeAlias = NDArray[np.int64]
+Positions: TypeAlias = NDArray[np.int64]
 
 # WordPiece gives up on words of more than 100 characters and calls each one unknown token. Counted like that, 1 MB
 # of base64 would be one token; four characters a token is what English comes to.

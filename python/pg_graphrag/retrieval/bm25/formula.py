@@ -8,10 +8,8 @@ Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import NDArray, np
 
 Floats = NDArray[np.float64]
 

@@ -5,9 +5,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
 from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
@@ -118,6 +117,28 @@ class BM25Index:
                     found &= ~source.dead[places]
                 scores[found] = source.scores_at(places[found], factors, saturation)
             return scores
+
+        return self._settled(run)
+
+    def term_counts(self, terms: Sequence[str], item_ids: Ids) -> tuple[Floats, Floats]:
+        """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,) float64).
+
+        0 for what is not in the index.
+        """
+
+        def run() -> tuple[Floats, Floats]:
+            _, sources = self._read(dict.fromkeys(terms, 1.0))
+            counts: Floats = np.zeros((len(terms), len(item_ids)))
+            lengths: Floats = np.zeros(len(item_ids))
+            for source in sources:
+                places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                if source.dead is not None:
+                    found &= ~source.dead[places]
+                lengths[found] = source.lengths()[places[found]]
+                for row, term in zip(counts, terms, strict=True):
+                    if term in source.postings:
+                        row[found] = source.postings[term].at(places[found])
+            return counts, lengths
 
         return self._settled(run)
 

@@ -13,9 +13,7 @@ One transaction, one optimize() of a corpus at a time. What runs beside it:
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.packing import Entry, merged, segment_entries, tail_entries, write_postings
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Segment, State, locate, read_state

@@ -6,9 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.segments import Ordinals, Postings
 from pg_graphrag.retrieval.bm25.tail import TermCounts, Vocabulary
 from pg_graphrag.server import Database

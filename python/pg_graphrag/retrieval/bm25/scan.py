@@ -6,9 +6,7 @@ The pruning is MaxScore: Turtle and Flood, Query evaluation: strategies and opti
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, Segment, State
 

@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.server import Database
 
 Ids = NDArray[np.int64]

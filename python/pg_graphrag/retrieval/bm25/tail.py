@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, Ordinals, Postings, State, locate
 from pg_graphrag.server import Database
 

@@ -1,0 +1,1 @@
+"""What an administrator asks: whether the graph is what the documents say."""

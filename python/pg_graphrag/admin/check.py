@@ -1,0 +1,33 @@
+"""Invariants of a corpus, each a statement whose rows are violations: (object, detail). One snapshot, read only."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from pg_graphrag.admin.invariants import bm25, descriptions, graph, merged, tables, vectors
+from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.server import Database
+
+# Violations of one invariant that are named; that there are more is said.
+NAMED = 100
+
+Violations = Iterable[tuple[str, str]]
+_CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], ...] = (
+    tables.check,
+    merged.check,
+    descriptions.check,
+    vectors.check,
+    bm25.check,
+    graph.check,
+)
+
+
+def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
+    """Serve graphrag.check(): yield (invariant, object, detail) for whatever breaks one."""
+    corpus = find(db, name)
+    for checks in _CHECKS:
+        for invariant, violations in checks(db, corpus):
+            found = list(islice(violations, NAMED + 1))
+            for thing, detail in found[:NAMED]:
+                yield invariant, thing, detail
+            if len(found) > NAMED:
+                yield invariant, "…", f"there are more than these {NAMED}"

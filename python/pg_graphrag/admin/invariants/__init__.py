@@ -1,0 +1,1 @@
+"""What holds in every snapshot of a corpus, table by table."""

@@ -1,0 +1,207 @@
+"""Entities and relationships are what mentions and curations make of them."""
+
+from collections.abc import Iterator
+
+from pg_graphrag.admin.invariants.rows import violations
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.curation.effects import EDITS
+from pg_graphrag.server import Database
+
+_ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
+_RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
+# The entity key that a name leads to; null: it was deleted. One row.
+_LEADS = """
+        SELECT (SELECT y.key
+                  FROM (SELECT coalesce((SELECT a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = {key}),
+                                        {key}) AS key) y
+                 WHERE NOT EXISTS (SELECT FROM graphrag.curated d WHERE d.corpus_id = $1 AND d.entity_key = y.key
+                                      AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own)) AS key
+"""
+
+_STATEMENTS = {
+    "entities and relationships have mentions, or people added them": f"""
+        SELECT {_ENTITY} AS object,
+               pg_catalog.format('mention_count is %s, chunks that mention it %s; curated is %s, should be %s',
+                                 e.mention_count, m.mentions, e.curated, f.curated) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions FROM graphrag.entity_mentions m
+                      WHERE m.corpus_id = $1 GROUP BY m.entity_id) m ON m.entity_id = e.id
+         CROSS JOIN LATERAL (
+               SELECT EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'
+                                 AND (c.entity_key = e.key OR c.other_entity_key = e.key)) AS curated) f
+         WHERE e.corpus_id = $1
+           AND (e.mention_count <> coalesce(m.mentions, 0) OR e.mention_count = 0 AND NOT e.curated OR e.curated <> f.curated)
+         UNION ALL
+        SELECT {_RELATIONSHIP},
+               pg_catalog.format('mention_count is %s, chunks that state it %s; weight is %s, should be %s; direction is %s,'
+                                 ' should be %s; curated is %s, should be %s', r.mention_count, m.mentions, r.weight, n.weight,
+                                 r.direction, n.direction, r.curated, coalesce(f.fragments, 0) > 0)
+          FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+          LEFT JOIN (SELECT m.relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions,
+                            pg_catalog.sum(m.weight) AS weight,
+                            pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
+                       FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
+                      GROUP BY m.relationship_id) m ON m.relationship_id = r.id
+          LEFT JOIN (SELECT c.entity_key, c.other_entity_key, pg_catalog.count(*) AS fragments,
+                            pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
+                            pg_catalog.sum(CASE WHEN c.forward THEN 1 ELSE -1 END) AS direction
+                       FROM graphrag.curated c
+                      WHERE c.corpus_id = $1 AND c.effect = 'fragment' AND c.other_entity_key IS NOT NULL
+                      GROUP BY c.entity_key, c.other_entity_key) f
+            ON f.entity_key = least(l.key, h.key) AND f.other_entity_key = greatest(l.key, h.key)
+          LEFT JOIN (SELECT o.* {EDITS.format(keys="c.other_entity_key IS NOT NULL")}) o
+            ON o.entity_key = least(l.key, h.key) AND o.other_entity_key = greatest(l.key, h.key)
+         CROSS JOIN LATERAL (
+               SELECT coalesce((o.value ->> 'weight')::numeric, coalesce(m.weight, 0) + coalesce(f.weight, 0)) AS weight,
+                      coalesce(m.direction, 0)
+                      + CASE WHEN l.key < h.key THEN 1 ELSE -1 END * coalesce(f.direction, 0) AS direction) n
+         WHERE r.corpus_id = $1
+           AND (r.mention_count <> coalesce(m.mentions, 0) OR r.mention_count = 0 AND NOT r.curated
+                OR (r.weight, r.direction) <> (n.weight, n.direction) OR r.curated <> (coalesce(f.fragments, 0) > 0))
+         UNION ALL
+        SELECT pg_catalog.format('%s mention %s', m.what, m.id), 'is of another corpus than what it mentions'
+          FROM (SELECT 'entity' AS what, m.id FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
+                 WHERE m.corpus_id = $1 AND e.corpus_id <> $1
+                 UNION ALL
+                SELECT 'relationship', m.id FROM graphrag.relationship_mentions m
+                  JOIN graphrag.relationships r ON r.id = m.relationship_id
+                 WHERE m.corpus_id = $1 AND r.corpus_id <> $1) m
+         UNION ALL
+        SELECT {_RELATIONSHIP}, 'is of another corpus than one of its ends'
+          FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+         WHERE r.corpus_id = $1 AND (l.corpus_id <> $1 OR h.corpus_id <> $1)""",
+    "a mention has the key of what it mentions, or an alias of it": f"""
+        SELECT pg_catalog.format('entity mention %s', m.id) AS object,
+               pg_catalog.format('its key %s leads to %s, it mentions %s', m.raw_key, coalesce(k.key, 'nothing'),
+                                 coalesce(e.key, 'nothing')) AS detail
+          FROM graphrag.entity_mentions m
+          LEFT JOIN graphrag.entities e ON e.id = m.entity_id
+         CROSS JOIN LATERAL ({_LEADS.format(key="m.raw_key")}) k
+         WHERE m.corpus_id = $1 AND e.key IS DISTINCT FROM k.key
+         UNION ALL
+        SELECT pg_catalog.format('relationship mention %s', m.id),
+               pg_catalog.format('%s and %s lead to %s and %s; it states the relationship of %s and %s',
+                                 m.source_key, m.target_key,
+                                 coalesce(n.source, 'nothing'), coalesce(n.target, 'nothing'),
+                                 coalesce(x.source, 'nothing'), coalesce(x.target, 'nothing'))
+          FROM graphrag.relationship_mentions m
+          LEFT JOIN graphrag.relationships r ON r.id = m.relationship_id
+          LEFT JOIN graphrag.entities l ON l.id = r.low_id
+          LEFT JOIN graphrag.entities h ON h.id = r.high_id
+         CROSS JOIN LATERAL (SELECT CASE WHEN m.forward THEN l.key ELSE h.key END AS source,
+                                    CASE WHEN m.forward THEN h.key ELSE l.key END AS target) x
+         CROSS JOIN LATERAL ({_LEADS.format(key="m.source_key")}) s
+         CROSS JOIN LATERAL ({_LEADS.format(key="m.target_key")}) t
+          LEFT JOIN LATERAL (
+               SELECT s.key AS source, t.key AS target
+                WHERE s.key <> t.key
+                  AND NOT EXISTS (SELECT FROM graphrag.curated d
+                                   WHERE d.corpus_id = $1 AND d.effect = 'delete' AND d.own
+                                     AND d.entity_key = least(s.key, t.key)
+                                     AND d.other_entity_key = greatest(s.key, t.key))) n ON true
+         WHERE m.corpus_id = $1 AND (x.source, x.target) IS DISTINCT FROM (n.source, n.target)""",
+    "spellings, types, keywords and descriptions are counted": """
+        SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
+               pg_catalog.format('%s “%s” is counted %s times, and given %s times',
+                                 CASE x.kind WHEN 'n' THEN 'name' WHEN 't' THEN 'type' WHEN 'k' THEN 'keyword'
+                                             ELSE 'description' END,
+                                 pg_catalog.left(x.value, 100), x.counted, x.given) AS detail
+          FROM (SELECT coalesce(v.what, g.what) AS what, coalesce(v.id, g.id) AS id, coalesce(v.kind, g.kind) AS kind,
+                       coalesce(v.value, g.value) AS value, coalesce(v.count, 0) AS counted, coalesce(g.count, 0) AS given
+                  FROM (SELECT 'entity' AS what, e.id, v.kind::text AS kind, v.value, v.count
+                          FROM graphrag.entities e JOIN graphrag.entity_values v ON v.entity_id = e.id WHERE e.corpus_id = $1
+                         UNION ALL
+                        SELECT 'relationship', r.id, v.kind::text, v.value, v.count
+                          FROM graphrag.relationships r JOIN graphrag.relationship_values v ON v.relationship_id = r.id
+                         WHERE r.corpus_id = $1) v
+                  FULL JOIN (SELECT g.what, g.id, g.kind, g.value COLLATE "C" AS value, pg_catalog.count(*)::int AS count
+                          FROM (SELECT 'entity' AS what, m.entity_id AS id, u.kind, u.value
+                                  FROM graphrag.entity_mentions m,
+                                       ROWS FROM (pg_catalog.unnest(ARRAY['n', 't', 'd']),
+                                                  pg_catalog.unnest(ARRAY[m.name, m.type, m.description])) AS u (kind, value)
+                                 WHERE m.corpus_id = $1 AND m.entity_id IS NOT NULL
+                                 UNION ALL
+                                SELECT 'relationship', m.relationship_id, 'd', m.description
+                                  FROM graphrag.relationship_mentions m
+                                 WHERE m.corpus_id = $1 AND m.relationship_id IS NOT NULL
+                                 UNION ALL
+                                SELECT 'relationship', m.relationship_id, 'k', u.value
+                                  FROM graphrag.relationship_mentions m, pg_catalog.unnest(m.keywords) AS u (value)
+                                 WHERE m.corpus_id = $1 AND m.relationship_id IS NOT NULL
+                                 UNION ALL
+                                SELECT 'entity', e.id, u.kind, u.value
+                                  FROM graphrag.curated c
+                                 CROSS JOIN LATERAL (VALUES (c.entity_key, c.value ->>
+                                           CASE WHEN c.other_key IS NULL THEN 'name' WHEN c.forward THEN 'source'
+                                                ELSE 'target' END),
+                                        (c.other_entity_key, c.value ->>
+                                           CASE WHEN c.forward THEN 'target' ELSE 'source' END)) AS n (key, name)
+                                  JOIN graphrag.entities e ON e.corpus_id = $1 AND e.key = n.key
+                                 CROSS JOIN LATERAL (VALUES ('n', n.name),
+                                                            ('t', CASE WHEN c.other_key IS NULL THEN c.value ->> 'type'
+                                                   ELSE 'UNKNOWN' END),
+                                        ('d', CASE WHEN c.other_key IS NULL THEN c.value ->> 'description' END))
+                                       AS u (kind, value)
+                                 WHERE c.corpus_id = $1 AND c.effect = 'fragment'
+                                 UNION ALL
+                                SELECT 'relationship', r.id, u.kind, u.value
+                                  FROM graphrag.curated c
+                                  JOIN graphrag.entities s ON s.corpus_id = $1 AND s.key = c.entity_key
+                                  JOIN graphrag.entities t ON t.corpus_id = $1 AND t.key = c.other_entity_key
+                                  JOIN graphrag.relationships r ON r.low_id = least(s.id, t.id)
+                                                              AND r.high_id = greatest(s.id, t.id)
+                                 CROSS JOIN LATERAL (SELECT 'd' AS kind, c.value ->> 'description' AS value UNION ALL
+                                       SELECT 'k', k.value
+                                         FROM pg_catalog.jsonb_array_elements_text(c.value -> 'keywords') k (value)) u
+                                 WHERE c.corpus_id = $1 AND c.effect = 'fragment') g
+                         WHERE g.value <> '' OR g.kind <> 'd' AND g.value IS NOT NULL
+                         GROUP BY g.what, g.id, g.kind, g.value COLLATE "C") g
+                    ON (g.what, g.id, g.kind, g.value) = (v.what, v.id, v.kind, v.value)) x
+         WHERE x.counted <> x.given""",
+    "name and type are the most frequent, or what people wrote": f"""
+        SELECT {_ENTITY} AS object,
+               pg_catalog.format('is called “%s” (%s), should be “%s” (%s)', e.name, e.type, w.name, w.type) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT o.* {EDITS.format(keys="c.other_entity_key IS NULL")}) o ON o.entity_key = e.key
+          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
+                              ORDER BY v.count DESC, v.value LIMIT 1) n ON true
+          LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
+                              ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1) t ON true
+         CROSS JOIN LATERAL (SELECT coalesce(o.value ->> 'name', n.value) AS name,
+                                    coalesce(o.value ->> 'type', t.value) AS type) w
+         WHERE e.corpus_id = $1 AND (e.name, e.type) IS DISTINCT FROM (w.name, w.type)""",
+    "degree is the number of relationships": f"""
+        SELECT {_ENTITY} AS object, pg_catalog.format('degree is %s, there are %s', e.degree, coalesce(r.degree, 0)) AS detail
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT x.id, pg_catalog.count(*) AS degree
+                       FROM (SELECT r.low_id AS id FROM graphrag.relationships r WHERE r.corpus_id = $1
+                              UNION ALL
+                             SELECT r.high_id FROM graphrag.relationships r WHERE r.corpus_id = $1) x
+                      GROUP BY x.id) r ON r.id = e.id
+         WHERE e.corpus_id = $1 AND e.degree <> coalesce(r.degree, 0)""",
+    "a relationship is shown in its most frequent direction, with all keywords": f"""
+        SELECT {_RELATIONSHIP} AS object,
+               pg_catalog.format('goes from %s to %s with direction %s; keywords {{%s}}, of the mentions {{%s}}', r.source_id,
+                                 r.target_id, r.direction, pg_catalog.array_to_string(r.keywords, ', '),
+                                 pg_catalog.array_to_string(k.keywords, ', ')) AS detail
+          FROM graphrag.relationships r
+          JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+          LEFT JOIN (SELECT o.* {EDITS.format(keys="c.other_entity_key IS NOT NULL")}) o
+            ON o.entity_key = least(l.key, h.key) AND o.other_entity_key = greatest(l.key, h.key)
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN o.value OPERATOR(pg_catalog.?) 'keywords'
+                           THEN ARRAY(SELECT pg_catalog.jsonb_array_elements_text(o.value -> 'keywords'))
+                           ELSE ARRAY(SELECT v.value FROM graphrag.relationship_values v
+                                       WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) END AS keywords) k
+         WHERE r.corpus_id = $1
+           AND (r.source_id <> CASE WHEN r.direction > 0 OR r.direction = 0 AND l.key < h.key THEN r.low_id ELSE r.high_id END
+                OR r.keywords <> k.keywords)""",
+}
+
+
+def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    """Yield each invariant with its violations."""
+    for invariant, sql in _STATEMENTS.items():
+        yield invariant, violations(db, sql, ["int4"], [corpus.id])

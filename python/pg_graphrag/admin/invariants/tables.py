@@ -1,0 +1,156 @@
+"""Documents, queue, chunks, windows, and the numbers that rows get."""
+
+from collections.abc import Iterator
+
+from pg_graphrag.admin.invariants.rows import stream, violations
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.server import Database
+
+# A document as a message names it.
+_DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
+_CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
+
+_STATEMENTS = {
+    "a document's hash is that of its title and content": f"""
+        SELECT {_DOCUMENT} AS object, pg_catalog.format('content_hash is %s', d.content_hash) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1 AND d.content_hash <> pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
+                   coalesce(d.title, '') || E'\\n' || d.content, 'UTF8')), 'hex')""",
+    "a document belongs to the corpus it names": f"""
+        SELECT {_DOCUMENT} AS object, pg_catalog.format('corpus is "%s", corpus_id %s', d.corpus, d.corpus_id) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1 AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = $1 AND c.name = d.corpus)""",
+    "a document is indexed when its hash is": f"""
+        SELECT {_DOCUMENT} AS object,
+               pg_catalog.format('status %s, indexed_at %s, indexed_hash %s, content_hash %s',
+                                 d.status, d.indexed_at, d.indexed_hash, d.content_hash) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1
+           AND ((d.indexed_at IS NOT NULL) <> (d.status = 'indexed')
+                OR d.indexed_at IS NOT NULL AND d.indexed_hash IS DISTINCT FROM d.content_hash)""",
+    # A job of an indexed document is superseded work that is done once more.
+    "what is due is queued": f"""
+        SELECT {_DOCUMENT} AS object,
+               CASE WHEN j.id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
+                    WHEN j.kind <> 'index' THEN 'exists, and is queued to be removed'
+                    ELSE pg_catalog.format('is %s, its job %s', d.status, j.state) END AS detail
+          FROM graphrag.documents d
+          LEFT JOIN graphrag.jobs j ON j.document_id = d.id
+         WHERE d.corpus_id = $1
+           AND CASE WHEN j.id IS NULL THEN d.indexed_at IS NULL
+                    ELSE j.kind <> 'index' OR d.indexed_at IS NULL AND (j.state = 'failed') <> (d.status = 'failed') END
+         UNION ALL
+        SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
+          FROM graphrag.jobs j
+         WHERE j.corpus_id = $1 AND j.kind = 'index'
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)
+           AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
+    "a chunk has its document, or a job that removes it": f"""
+        SELECT {_CHUNK} AS object, 'the document is gone, and no job removes the chunk: graphrag.repair()' AS detail
+          FROM graphrag.chunks c
+         WHERE c.corpus_id = $1
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id)
+           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')
+           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'sweep')""",
+    "the chunks of a document are the document": f"""
+        SELECT {_DOCUMENT} AS object, f.detail
+          FROM (SELECT d.id, d.source_key, d.content FROM graphrag.documents d
+                 WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash) d
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.count(*) AS chunks,
+                      coalesce(pg_catalog.max(x.end_offset), 0) AS covered,
+                      pg_catalog.bool_or(x.ordinal <> x.place) AS misnumbered,
+                      pg_catalog.bool_or(x.own_offset <> x.before OR x.start_offset > x.before) AS gaps,
+                      pg_catalog.bool_or(x.content <> pg_catalog.substr(d.content, x.start_offset + 1,
+                                                                        x.end_offset - x.start_offset)) AS other
+                 FROM (SELECT c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.content,
+                              pg_catalog.row_number() OVER ordered - 1 AS place,
+                              coalesce(pg_catalog.lag(c.end_offset) OVER ordered, 0) AS before
+                         FROM graphrag.chunks c
+                        WHERE c.document_id = d.id
+                       WINDOW ordered AS (ORDER BY c.ordinal)) x) g
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN g.chunks = 0 THEN NULL
+                           WHEN g.misnumbered THEN 'a chunk is missing'
+                           WHEN g.gaps THEN 'the chunks leave a gap, or overlap in their own parts'
+                           WHEN g.covered <> pg_catalog.char_length(d.content) THEN pg_catalog.format(
+                                'the chunks end at %s of %s characters', g.covered, pg_catalog.char_length(d.content))
+                           WHEN g.other THEN 'a chunk has other text than the document' END AS detail) f
+         WHERE f.detail IS NOT NULL""",
+    "windows partition the own part of their chunk": f"""
+        SELECT {_CHUNK} AS object, f.detail
+          FROM (SELECT c.id, c.document_id, c.corpus_id, c.own_offset, c.end_offset,
+                       pg_catalog.count(w.id) AS windows,
+                       pg_catalog.min(w.start_offset) AS first,
+                       pg_catalog.max(w.end_offset) AS last,
+                       pg_catalog.sum(w.end_offset - w.start_offset) AS length,
+                       pg_catalog.max(w.ordinal) AS highest,
+                       pg_catalog.bool_or((w.document_id, w.corpus_id) <> (c.document_id, c.corpus_id)) AS astray,
+                       pg_catalog.bool_or(w.before > w.start_offset) AS overlap
+                  FROM graphrag.chunks c
+                  LEFT JOIN (SELECT w.*, pg_catalog.lag(w.end_offset) OVER (PARTITION BY w.chunk_id ORDER BY w.ordinal) AS before
+                               FROM graphrag.chunk_windows w WHERE w.corpus_id = $1) w ON w.chunk_id = c.id
+                 WHERE c.corpus_id = $1
+                 GROUP BY c.id) c
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN c.windows = 0 THEN CASE WHEN c.own_offset < c.end_offset THEN 'has no windows' END
+                           WHEN c.astray THEN 'a window names another document or corpus'
+                           WHEN c.overlap OR c.highest + 1 <> c.windows OR c.first <> c.own_offset OR c.last <> c.end_offset
+                                OR c.length <> c.end_offset - c.own_offset THEN 'its windows leave a gap or overlap'
+                           END AS detail) f
+         WHERE f.detail IS NOT NULL""",
+    "what refers to a chunk names its document": """
+        SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,
+               pg_catalog.format('names document %s and corpus %s; its chunk %s does not', x.document_id, x.corpus_id, x.chunk_id)
+                   AS detail
+          FROM (SELECT 'entity mention' AS what, m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.entity_mentions m
+                 UNION ALL
+                SELECT 'relationship mention', m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.relationship_mentions m
+                 UNION ALL
+                SELECT 'claim', m.id, m.chunk_id, m.document_id, m.corpus_id FROM graphrag.claims m) x
+          LEFT JOIN graphrag.chunks c ON c.id = x.chunk_id
+         WHERE (x.corpus_id = $1 OR c.corpus_id = $1)
+           AND (x.document_id, x.corpus_id) IS DISTINCT FROM (c.document_id, c.corpus_id)""",
+    "a corpus with chunks has a revision": """
+        SELECT pg_catalog.format('corpus %s', $1) AS object, 'sessions cannot see that its vectors change' AS detail
+         WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
+           AND NOT EXISTS (SELECT FROM graphrag.corpus_revisions r WHERE r.corpus_id = $1)""",
+}
+_WITHOUT_CHUNKS = f"""
+SELECT {_DOCUMENT} AS object, d.content
+  FROM graphrag.documents d
+ WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+   AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+"""
+_SEQUENCES = """
+SELECT a.attrelid::regclass::text AS relation,
+       pg_catalog.pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+  FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+ WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' AND a.attidentity <> '' AND a.attname = 'id'
+ ORDER BY 1
+"""
+
+
+def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    """Yield each invariant with its violations."""
+    for invariant, sql in _STATEMENTS.items():
+        yield invariant, violations(db, sql, ["int4"], [corpus.id])
+    yield "a document with text has chunks", _without_chunks(db, corpus)
+    yield "sequences are beyond the numbers in use", _sequences(db)
+
+
+def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    # White space alone makes no chunk; what that is, the worker says.
+    for row in stream(db, _WITHOUT_CHUNKS, ["int4"], [corpus.id]):
+        if row["content"].strip():
+            yield row["object"], "has none"
+
+
+def _sequences(db: Database) -> Iterator[tuple[str, str]]:
+    for row in db.query(_SEQUENCES):
+        (found,) = db.query(
+            f"SELECT (SELECT pg_catalog.max(t.id) FROM {row['relation']} t) AS used,"
+            f" pg_catalog.pg_sequence_last_value('{row['sequence']}'::regclass) AS last"
+        )
+        if found["used"] is not None and found["used"] > (found["last"] or 0):
+            yield str(row["sequence"]), f"is at {found['last']}; {row['relation']} has {found['used']}"

@@ -1,0 +1,73 @@
+"""Every window, described mention and entity name has its vector in the active space; no space has others."""
+
+from collections.abc import Iterator
+
+from pg_graphrag.admin.invariants.rows import violations
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.spaces import Space, of_state, spaces
+from pg_graphrag.queue.vectors import SOURCES
+from pg_graphrag.server import Database
+
+_MISSING = """
+SELECT pg_catalog.format('%s %s', '{name}', x.id) AS object, 'has no vector' AS detail
+  FROM graphrag.{source} x
+ WHERE x.corpus_id = $1{only} AND NOT EXISTS (SELECT FROM graphrag.{table} v WHERE v.{number} = x.id{same})
+"""
+_ORPHANS = """
+SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
+       CASE WHEN x.id IS NULL THEN 'is of nothing' ELSE 'is there twice, or of the wrong size or place' END AS detail
+  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies FROM graphrag.{table} v) v
+  LEFT JOIN graphrag.{source} x ON x.id = v.{number}{only}
+ WHERE x.id IS NULL OR v.copies > 1 OR v.space_id <> $1 OR {vector}.vector_dims(v.embedding) <> $2{other}
+"""
+
+
+def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    """Yield each invariant with its violations."""
+    found = spaces(db, corpus.id)
+    active = of_state(found, "active")
+    yield "a corpus with chunks has an embedding space with its tables", _space(db, corpus, found, active)
+    for space in found:
+        for kind in SOURCES:
+            if space.state == "retired" or not _exists(db, kind, space):
+                continue
+            if space is active:
+                yield "everything that is searched has a vector", _missing(db, corpus, space, kind)
+            yield "every vector is of something", _orphans(db, space, kind)
+
+
+def _exists(db: Database, kind: str, space: Space) -> bool:
+    rows = db.query(
+        "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{kind}_vectors_{space.id}"]
+    )
+    return bool(rows[0]["yes"])
+
+
+def _space(db: Database, corpus: Corpus, found: list[Space], active: Space | None) -> Iterator[tuple[str, str]]:
+    if active is None and db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+        yield f"corpus {corpus.id}", "has chunks and no active embedding space"
+    for space in found:
+        for kind in SOURCES:
+            if not _exists(db, kind, space):
+                yield f"graphrag.{kind}_vectors_{space.id}", "is missing"
+
+
+def _names(kind: str, space: Space) -> dict[str, str]:
+    return {
+        "name": kind.replace("_", " "),
+        "source": SOURCES[kind],
+        "table": f"{kind}_vectors_{space.id}",
+        "number": "entity_id" if kind == "entity" else f"{kind.split('_')[-1]}_id",
+        "only": " AND x.tsv IS NOT NULL" if kind.endswith("mention") else "",
+    }
+
+
+def _missing(db: Database, corpus: Corpus, space: Space, kind: str) -> Iterator[tuple[str, str]]:
+    same = "" if kind == "entity" else " AND v.chunk_id = x.chunk_id"
+    return violations(db, _MISSING.format(same=same, **_names(kind, space)), ["int4"], [corpus.id])
+
+
+def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:
+    other = "" if kind == "entity" else " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
+    sql = _ORPHANS.format(other=other, vector=db.vector_type.rsplit(".", 1)[0], **_names(kind, space))
+    return violations(db, sql, ["int4", "int4"], [space.id, space.embedding.dimensions])

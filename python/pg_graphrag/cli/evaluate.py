@@ -1,0 +1,78 @@
+"""``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.cli.database import connect
+from pg_graphrag.client import Evaluation, GraphRAG
+from pg_graphrag.evaluation.files import read_lines
+
+_HEADINGS = ("mode", "k", "Recall@k", "nDCG@k", "MRR@k", "any", "all", "p50, ms", "p95, ms")
+# The metric whose differences the table shows.
+_COMPARED = ("recall", "ndcg")
+
+
+def evaluate(
+    url: str,
+    corpus: str,
+    file: Path,
+    modes: Sequence[str],
+    k: Sequence[int],
+    baseline: str | None,
+    options: Mapping[str, Any],
+    chart: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure, print, draw; returns the exit status."""
+    questions = read_lines(file)
+    with connect(url) as connection:
+        found = GraphRAG(connection, corpus).evaluate(questions, modes=modes, k=k, baseline=baseline, **options)
+    if as_json:
+        for row in found:
+            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+    else:
+        print(table(found))
+    if chart is not None:
+        from pg_graphrag.evaluation.chart import draw
+
+        draw(found, chart, f"Corpus {corpus}, {found[0].questions} questions")
+        print(f"chart: {chart}", file=sys.stderr)
+    return 0
+
+
+def table(found: Sequence[Evaluation]) -> str:
+    """Return the figures as aligned text, with what they are."""
+    base = found[0].baseline
+    headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
+    rows = [headings, *(_cells(row) for row in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = ("<", *(">" for _ in headings[1:]))
+    lines = []
+    for row in rows:
+        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, aligned, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    lines += [
+        "",
+        f"{found[0].questions} questions; {found[0].without_evidence} more have no evidence and are left out. Recall, nDCG and"
+        " MRR are of documents;",
+        "any, all: share of questions of which any, or all, evidence is in the first k chunks.",
+    ]
+    if any(row.differences for row in found):
+        lines.append("Differences: 95 % interval and p of the paired bootstrap, not corrected for the number of modes.")
+    return "\n".join(lines)
+
+
+def _cells(row: Evaluation) -> list[str]:
+    figures = [f"{value:.3f}" for value in (row.recall, row.ndcg, row.mrr, row.any_hit, row.all_hit)]
+    times = [f"{value:.1f}" for value in (row.p50_ms, row.p95_ms)]
+    compared = ["" if row.differences is None else _difference(row.differences[name]) for name in _COMPARED]
+    return [row.mode, str(row.k), *figures, *times, *compared]
+
+
+def _difference(found: Mapping[str, float]) -> str:
+    p = "p < .001" if found["p"] < 0.001 else f"p = {found['p']:.3f}"
+    return f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}] {p}"

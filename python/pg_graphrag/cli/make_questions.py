@@ -1,0 +1,71 @@
+"""``pg-graphrag make-questions``: questions about a corpus as JSON Lines."""
+
+import json
+import sys
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.cli.database import connect
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.evaluation.generate import (
+    SAMPLE,
+    Passage,
+    activities,
+    describe,
+    global_questions,
+    local_questions,
+    numbered,
+)
+from pg_graphrag.evaluation.model import Model
+
+# Documents shorter than this, in characters, say too little for a question.
+_MIN_LENGTH = 200
+
+# The same seed draws the same documents, and few of them are moved by a new one.
+_DRAW = """
+SELECT d.source_key, d.title, d.content FROM graphrag.documents d
+ WHERE d.corpus = %s AND pg_catalog.length(d.content) >= %s
+ ORDER BY pg_catalog.md5(%s || d.source_key), d.source_key
+ LIMIT %s"""
+
+
+def make(
+    url: str, corpus: str, model: Model, counts: tuple[int, int, int, int, int], description: str | None, seed: int
+) -> int:
+    """Make questions and print them; `counts` are users, tasks, questions, local and global ones. Returns the exit status."""
+    users, tasks, questions, local, whole = counts
+    if min(counts) < 0 or users * tasks * questions + local + whole == 0:
+        raise GraphRAGError(f"there is nothing to make: {counts}", hint="Give numbers of 0 or more, not all of them 0.")
+    drawn: list[Passage] = []
+    if description is None or local or whole:
+        with connect(url) as connection:
+            drawn = _draw(connection, corpus, max(local, 4 * SAMPLE), seed)
+    samples = [drawn[start : start + SAMPLE] for start in range(0, len(drawn), SAMPLE)]
+    description = description or describe(model, samples[0])
+    made: list[dict[str, Any]] = []
+    if users * tasks * questions:
+        made += activities(model, description, users, tasks, questions)
+    if local:
+        if len(drawn) < local:
+            print(f"the corpus has {len(drawn)} documents for local questions, not {local}", file=sys.stderr)
+        made += local_questions(model, description, drawn[:local])
+    if whole:
+        made += global_questions(model, description, samples, whole)
+    distinct = numbered(made)
+    for one in distinct:
+        print(json.dumps(one, ensure_ascii=False))
+    if len(distinct) < len(made):
+        print(f"{len(made) - len(distinct)} questions were asked before and are left out", file=sys.stderr)
+    print(f"{len(distinct)} questions by {model.name}; {model.usage}", file=sys.stderr)
+    return 0
+
+
+def _draw(connection: psycopg.Connection[Any], corpus: str, count: int, seed: int) -> list[Passage]:
+    rows = connection.execute(_DRAW, [corpus, _MIN_LENGTH, str(seed), count]).fetchall()
+    if not rows:
+        raise GraphRAGError(
+            f'corpus "{corpus}" has no document of {_MIN_LENGTH} characters or more',
+            hint="Ingest documents first, or name another --corpus.",
+        )
+    return [Passage(*row) for row in rows]

@@ -1,0 +1,123 @@
+"""What the curations in force mean for keys: read by the merge, which is the one place where they meet the mentions."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from pg_graphrag.server import Database, slices
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Where keys lead, and what was deleted. `deleted_pairs`: of entity keys, in order."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
+    deleted_pairs: frozenset[tuple[str, str]] = frozenset()
+
+    def entity(self, key: str) -> str | None:
+        """Return the key of the entity that `key` leads to; None where it was deleted."""
+        found = self.aliases.get(key, key)
+        return None if found in self.deleted else found
+
+    def pair(self, source: str, target: str) -> tuple[str, str] | None:
+        """Return the entity keys of a relationship, in order; None where there is to be none."""
+        ends = self.entity(source), self.entity(target)
+        if ends[0] is None or ends[1] is None or ends[0] == ends[1]:
+            return None
+        pair = (ends[0], ends[1]) if ends[0] < ends[1] else (ends[1], ends[0])
+        return None if pair in self.deleted_pairs else pair
+
+
+NONE = Effects()
+
+
+def effects(db: Database, corpus_id: int, keys: Collection[str]) -> Effects:
+    """Return what the curations in force mean for `keys` and for relationships among them."""
+    if not keys or not is_curated(db, corpus_id):
+        return NONE
+    aliases: dict[str, str] = {}
+    deleted: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    for part in slices(sorted(keys)):
+        for row in db.query(
+            "SELECT a.key, a.entity_key FROM graphrag.aliases a"
+            ' WHERE a.corpus_id = $1 AND a.key = ANY ($2 COLLATE "C")',
+            ["int4", "text[]"],
+            [corpus_id, part],
+        ):
+            aliases[row["key"]] = row["entity_key"]
+    for part in slices(sorted({aliases.get(key, key) for key in keys})):
+        for row in db.query(
+            "SELECT c.entity_key, c.other_entity_key FROM graphrag.curated c"
+            " WHERE c.corpus_id = $1 AND c.entity_key = ANY ($2 COLLATE \"C\") AND c.effect = 'delete' AND c.own",
+            ["int4", "text[]"],
+            [corpus_id, part],
+        ):
+            if row["other_entity_key"] is None:
+                deleted.add(row["entity_key"])
+            else:
+                pairs.add((row["entity_key"], row["other_entity_key"]))
+    return Effects(aliases, frozenset(deleted), frozenset(pairs))
+
+
+def is_curated(db: Database, corpus_id: int) -> bool:
+    """Whether any curation of the corpus is in force."""
+    rows = db.query(
+        "SELECT EXISTS (SELECT FROM graphrag.curations c WHERE c.corpus_id = $1 AND c.undone_at IS NULL) AS yes",
+        ["int4"],
+        [corpus_id],
+    )
+    return bool(rows[0]["yes"])
+
+
+# Of several edits the last one counts, for each value by itself.
+EDITS = """
+  FROM (SELECT c.entity_key, c.other_entity_key,
+               pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal) AS value
+          FROM graphrag.curated c
+         CROSS JOIN LATERAL pg_catalog.jsonb_each(c.value) v
+         WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
+         GROUP BY c.entity_key, c.other_entity_key) o
+"""
+_EDIT_ENTITIES = (
+    """
+UPDATE graphrag.entities e
+   SET name        = coalesce(o.value ->> 'name', e.name),
+       type        = coalesce(o.value ->> 'type', e.type),
+       description = coalesce(o.value ->> 'description', e.description)
+"""
+    + EDITS.format(
+        keys="c.other_entity_key IS NULL"
+        " AND c.entity_key = ANY (ARRAY(SELECT x.key FROM graphrag.entities x WHERE x.id = ANY ($2)))"
+    )
+    + " WHERE e.id = ANY ($2) AND e.corpus_id = $1 AND e.key = o.entity_key"
+)
+_EDIT_RELATIONSHIPS = (
+    """
+UPDATE graphrag.relationships r
+   SET keywords    = CASE WHEN o.value ? 'keywords'
+                          THEN ARRAY(SELECT pg_catalog.jsonb_array_elements_text(o.value -> 'keywords'))
+                          ELSE r.keywords END,
+       description = coalesce(o.value ->> 'description', r.description),
+       weight      = coalesce(pg_catalog.trim_scale((o.value ->> 'weight')::numeric), r.weight)
+""".replace("o.value ? ", "o.value OPERATOR(pg_catalog.?) ")
+    + EDITS.format(
+        keys="(c.entity_key, c.other_entity_key) IN (SELECT least(l.key, h.key), greatest(l.key, h.key)"
+        " FROM graphrag.relationships x JOIN graphrag.entities l ON l.id = x.low_id"
+        " JOIN graphrag.entities h ON h.id = x.high_id WHERE x.id = ANY ($2))"
+    )
+    + """
+  JOIN graphrag.entities s ON s.corpus_id = $1 AND s.key = o.entity_key
+  JOIN graphrag.entities t ON t.corpus_id = $1 AND t.key = o.other_entity_key
+ WHERE r.low_id = least(s.id, t.id) AND r.high_id = greatest(s.id, t.id)
+"""
+)
+
+
+def apply_edits(db: Database, corpus_id: int, entity_ids: Sequence[int], relationship_ids: Sequence[int]) -> None:
+    """Let what people wrote win over what was merged, for these entities and relationships."""
+    if not is_curated(db, corpus_id):
+        return
+    for sql, ids in ((_EDIT_ENTITIES, entity_ids), (_EDIT_RELATIONSHIPS, relationship_ids)):
+        for part in slices(ids):
+            db.query(sql, ["int4", "int8[]"], [corpus_id, part])

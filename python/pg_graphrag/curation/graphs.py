@@ -1,0 +1,118 @@
+"""insert_graph: a graph made elsewhere, merged with what documents say (LightRAG's insert_custom_kg)."""
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from pg_graphrag.curation.entities import UNKNOWN
+from pg_graphrag.curation.records import Curation, Item
+from pg_graphrag.curation.relationships import checked_weight, clean_keywords
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+from pg_graphrag.text.concepts import key as key_of
+
+_EXAMPLE = (
+    'For example {"entities": [{"name": "Ada Lovelace", "type": "person", "description": "…"}],'
+    ' "relationships": [{"source": "Ada Lovelace", "target": "Charles Babbage", "keywords": ["notes"], "weight": 1}]}.'
+)
+_ENTITY = {"name", "type", "description", "source"}
+_RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
+
+
+def insert(db: Database, corpus: str | None, graph: str | None) -> int:
+    """Serve graphrag.insert_graph(): each entry is a fragment, as a mention would be."""
+    given: dict[str, Any] = json.loads(graph, parse_float=Decimal) if graph else {}
+    _check(given, "a graph", {"entities", "relationships"})
+    entities = [_entity(entry, place) for place, entry in enumerate(_list(given, "entities"))]
+    relationships = [_relationship(entry, place) for place, entry in enumerate(_list(given, "relationships"))]
+    if not entities and not relationships:
+        raise GraphRAGError("the graph is empty", hint=_EXAMPLE)
+    items = [
+        Item("fragment", key_of(one["name"]), value={name: one[name] for name in ("name", "type", "description")})
+        for one in entities
+    ]
+    items += [Item("fragment", key_of(one["source"]), key_of(one["target"]), value=one) for one in relationships]
+    names = [one["name"] for one in entities] + [one[end] for one in relationships for end in ("source", "target")]
+    curation = Curation(db, corpus, names)
+    return curation.record("insert_graph", {"entities": entities, "relationships": relationships}, items)
+
+
+def _entity(entry: Any, place: int) -> dict[str, Any]:
+    where = f"entities[{place}]"
+    _check(entry, where, _ENTITY)
+    found = {
+        "name": _name(entry, "name", where),
+        "type": _text(entry, "type", where) or UNKNOWN,
+        "description": _text(entry, "description", where),
+    }
+    if source := _text(entry, "source", where):
+        found["source"] = source
+    return found
+
+
+def _relationship(entry: Any, place: int) -> dict[str, Any]:
+    where = f"relationships[{place}]"
+    _check(entry, where, _RELATIONSHIP)
+    source, target = _name(entry, "source", where), _name(entry, "target", where)
+    if key_of(source) == key_of(target):
+        raise GraphRAGError(f'{where}: "{source}" cannot be related to itself', hint="Give two entities.")
+    keywords = entry.get("keywords") or []
+    if isinstance(keywords, str):
+        keywords = keywords.split(",")
+    if not isinstance(keywords, list) or not all(isinstance(keyword, str) for keyword in keywords):
+        raise _bad(where, "keywords", keywords, "an array of strings, or one string with commas")
+    return {
+        "source": source,
+        "target": target,
+        "keywords": clean_keywords(keywords),
+        "description": _text(entry, "description", where),
+        "weight": _weight(entry.get("weight"), where),
+    }
+
+
+def _weight(value: Any, where: str) -> str:
+    if value is None:
+        value = 1
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise _bad(where, "weight", value, "a number, 0 or more")
+    try:
+        return checked_weight(Decimal(value))
+    except (GraphRAGError, InvalidOperation):
+        raise _bad(where, "weight", value, "a number, 0 or more") from None
+
+
+def _check(entry: Any, where: str, known: set[str]) -> None:
+    if not isinstance(entry, dict):
+        raise GraphRAGError(f"{where} must be a JSON object, not {_shown(entry)}", hint=_EXAMPLE)
+    if unknown := sorted(set(entry) - known):
+        raise GraphRAGError(f'{where}: unknown key "{unknown[0]}"', hint=f"Known are {', '.join(sorted(known))}.")
+
+
+def _list(graph: dict[str, Any], name: str) -> list[Any]:
+    value = graph.get(name) or []
+    if not isinstance(value, list):
+        raise _bad("a graph", name, value, "an array")
+    return value
+
+
+def _name(entry: dict[str, Any], field: str, where: str) -> str:
+    name = _text(entry, field, where)
+    if not key_of(name):
+        raise _bad(where, field, entry.get(field), "the name of an entity")
+    return name
+
+
+def _text(entry: dict[str, Any], field: str, where: str) -> str:
+    value = entry.get(field)
+    if value is not None and not isinstance(value, str):
+        raise _bad(where, field, value, "a string")
+    text = (value or "").strip()
+    return text if field == "description" else " ".join(text.split())
+
+
+def _bad(where: str, field: str, value: Any, wanted: str) -> GraphRAGError:
+    return GraphRAGError(f"{where}: {field} cannot be {_shown(value)}", hint=f"Give {wanted}.")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)[:200]

@@ -1,0 +1,271 @@
+"""The records of what people changed: one row each in graphrag.curations, applied at once, undone at any time."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus, by_id, find
+from pg_graphrag.curation import aliases
+from pg_graphrag.curation.settle import Led, Touched, settle
+from pg_graphrag.curation.storage import Storage
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database, Row, columns, slices
+from pg_graphrag.text.concepts import key as key_of
+from pg_graphrag.text.languages import REGCONFIG, detect
+from pg_graphrag.text.lexical import lexical
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a curation says of one entity (`key`) or relationship (`key`, `other_key`): a row of graphrag.curated."""
+
+    effect: str
+    key: str
+    other_key: str | None = None
+    value: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An entity that a caller named."""
+
+    id: int
+    key: str
+    name: str
+
+
+class Curation:
+    """One change of one corpus, from validation to the record; locks the corpus.
+
+    Parameters
+    ----------
+    names : names of entities that may have to be made, and so embedded.
+    """
+
+    def __init__(self, db: Database, corpus: str | None, names: Iterable[str] = ()) -> None:
+        self.db = db
+        self.storage = Storage(db, find(db, corpus))
+        self.corpus_id = self.storage.corpus.id
+        self.storage.embed(_unknown(db, self.corpus_id, {key_of(name) for name in names if name} - {""}))
+        self.storage.lock()
+
+    def key(self, name: str | None) -> tuple[str, str]:
+        """Return a name, trimmed, and its key.
+
+        Raises
+        ------
+        GraphRAGError
+            22023 where nothing is left of the name.
+        """
+        trimmed = " ".join((name or "").split())
+        if not (found := key_of(trimmed)):
+            raise GraphRAGError(
+                f"an entity cannot be called {json.dumps(name, ensure_ascii=False)}",
+                hint="Give a name that is not empty.",
+            )
+        return trimmed, found
+
+    def lead(self, key: str) -> str:
+        """Return the key of the entity that a key leads to."""
+        rows = self.db.query(
+            "SELECT a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = $2",
+            ["int4", "text"],
+            [self.corpus_id, key],
+        )
+        return str(rows[0]["entity_key"]) if rows else key
+
+    def look_up(self, name: str | None) -> Named | None:
+        """Return the entity of a name or alias; None where there is none."""
+        _, key = self.key(name)
+        rows = self.db.query(
+            "SELECT e.id, e.key, e.name FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = $2",
+            ["int4", "text"],
+            [self.corpus_id, self.lead(key)],
+        )
+        return Named(rows[0]["id"], rows[0]["key"], rows[0]["name"]) if rows else None
+
+    def entity(self, name: str | None) -> Named:
+        """Return the entity of a name or alias.
+
+        Raises
+        ------
+        GraphRAGError
+            42704 where there is none.
+        """
+        found = self.look_up(name)
+        if found is None:
+            self.refuse_deleted(self.key(name)[1], f'entity "{name}"', "42704")
+            raise GraphRAGError(
+                f'entity "{name}" does not exist in corpus "{self.storage.corpus.name}"',
+                sqlstate="42704",
+                hint="graphrag.search_entities() finds entities by what they are about.",
+            )
+        return found
+
+    def refuse_deleted(self, key: str, what: str, sqlstate: str = "55000", other_key: str | None = None) -> None:
+        """Refuse what a curation in force has deleted, naming it."""
+        ends = sorted(self.lead(end) for end in (key, other_key) if end is not None)
+        rows = self.db.query(
+            "SELECT c.curation_id FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.entity_key = $2"
+            " AND c.other_entity_key IS NOT DISTINCT FROM $3 AND c.effect = 'delete' AND c.own ORDER BY 1 LIMIT 1",
+            ["int4", "text", "text"],
+            [self.corpus_id, ends[0], ends[1] if other_key is not None else None],
+        )
+        if rows:
+            number = rows[0]["curation_id"]
+            raise GraphRAGError(
+                f"{what} was deleted by curation {number}",
+                sqlstate=sqlstate,
+                hint=f"SELECT graphrag.undo_curation({number}) brings it back.",
+            )
+
+    def record(self, kind: str, arguments: dict[str, Any], items: list[Item]) -> int:
+        """Write the record, apply it to the graph, and return its number."""
+        rows = self.db.query(
+            "INSERT INTO graphrag.curations (corpus_id, kind, arguments) VALUES ($1, $2, $3) RETURNING id",
+            ["int4", "text", "jsonb"],
+            [self.corpus_id, kind, json.dumps(arguments, ensure_ascii=False)],
+        )
+        number = int(rows[0]["id"])
+        _apply(self.db, self.storage, items, number)
+        return number
+
+
+def undo(db: Database, number: int | None) -> None:
+    """Serve graphrag.undo_curation()."""
+    row = _curation(db, number)
+    corpus = by_id(db, row["corpus_id"])
+    assert corpus is not None
+    storage = Storage(db, corpus)
+    storage.embed(_unknown(db, corpus.id, set(_keys(json.loads(row["arguments"])))))
+    storage.lock()
+    row = _curation(db, number)
+    if row["undone_at"] is not None:
+        raise GraphRAGError(
+            f"curation {number} was undone already",
+            sqlstate="55000",
+            detail=f"By {row['undone_by']}, at {row['undone_at']}.",
+            hint="SELECT * FROM graphrag.curations WHERE undone_at IS NULL lists those in force.",
+        )
+    items = [
+        Item(found["effect"], found["key"], found["other_key"])
+        for found in db.query(
+            "DELETE FROM graphrag.curated c WHERE c.curation_id = $1 RETURNING c.effect, c.key, c.other_key",
+            ["int8"],
+            [number],
+        )
+    ]
+    db.query(
+        "UPDATE graphrag.curations SET undone_by = session_user, undone_at = pg_catalog.now() WHERE id = $1",
+        ["int8"],
+        [number],
+    )
+    _apply(db, storage, items, None)
+
+
+def _curation(db: Database, number: int | None) -> Row:
+    rows = db.query(
+        "SELECT c.corpus_id, c.arguments, c.undone_by, c.undone_at::text FROM graphrag.curations c WHERE c.id = $1",
+        ["int8"],
+        [number],
+    )
+    if not rows:
+        raise GraphRAGError(
+            f"curation {number} does not exist",
+            sqlstate="42704",
+            hint="SELECT * FROM graphrag.curations lists them.",
+        )
+    return rows[0]
+
+
+def _apply(db: Database, storage: Storage, items: list[Item], made_by: int | None) -> None:
+    """Bring the graph to the curations in force, where `items` came (with the curation `made_by`) or went."""
+    corpus_id = storage.corpus.id
+    before = aliases.stored(db, corpus_id)
+    after = aliases.fold(db, corpus_id)
+    touched = Touched(before, after, aliases.store(db, corpus_id, before, after))
+    if made_by is not None:
+        _insert(db, storage.corpus, made_by, items, after)
+    for item in items:
+        if item.other_key is not None:
+            touched.pairs.add((item.key, item.other_key))
+        elif item.effect == "delete":
+            touched.moved.add(item.key)
+        else:
+            touched.said.add(item.key)
+    settle(db, storage, touched)
+
+
+def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], led: Led) -> None:
+    rows = []
+    for place, item in enumerate(items):
+        source, own = led.get(item.key, (item.key, True))
+        target, forward = None, True
+        if item.other_key is not None:
+            target, other_own = led.get(item.other_key, (item.other_key, True))
+            own, forward = own and other_own, source <= target
+        ends = (source, target) if forward else (target, source)
+        value = json.dumps(item.value, ensure_ascii=False)
+        row = (place, item.effect, item.key, item.other_key, *ends, forward, own, value)
+        rows.append((*row, *_lexical(corpus, item)))
+    for part in slices(rows):
+        db.query(
+            "INSERT INTO graphrag.curated (corpus_id, curation_id, ordinal, effect, key, other_key, entity_key,"
+            " other_entity_key, forward, own, value, tsv) SELECT $1, $2, u.ordinal, u.effect, u.key, u.other_key, u.entity_key,"
+            " u.other_entity_key, u.forward, u.own, u.value::jsonb, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)"
+            " FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+            " AS u (ordinal, effect, key, other_key, entity_key, other_entity_key, forward, own, value, config, lexical)",
+            [
+                "int4",
+                "int8",
+                "int4[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "text[]",
+                "bool[]",
+                "bool[]",
+                *["text[]"] * 3,
+            ],
+            [corpus.id, number, *columns(part)],
+        )
+
+
+def _lexical(corpus: Corpus, item: Item) -> tuple[str | None, str | None]:
+    """Return configuration and text of an item's tsv, as of a mention's; nothing where it says nothing."""
+    said = item.value
+    text = "\n".join(
+        [
+            ", ".join(said.get("keywords", ())),
+            *(said[name] for name in ("name", "source", "target", "description") if said.get(name)),
+        ]
+    ).strip()
+    if not text:
+        return None, None
+    language = detect(text) if corpus.options.language == "auto" else corpus.options.language
+    return "pg_catalog." + REGCONFIG[language], lexical(text, language)
+
+
+def _keys(arguments: Any) -> Iterable[str]:
+    """Yield what in a record could be the key of an entity."""
+    if isinstance(arguments, str):
+        yield key_of(arguments)
+    elif isinstance(arguments, list):
+        for part in arguments:
+            yield from _keys(part)
+    elif isinstance(arguments, dict):
+        for name in ("entity", "entities", "target", "source", "relationships", "name", "new_key"):
+            yield from _keys(arguments.get(name))
+
+
+def _unknown(db: Database, corpus_id: int, keys: set[str]) -> list[str]:
+    """Return those of `keys` that are no entity's."""
+    rows = db.query(
+        "SELECT u.key FROM pg_catalog.unnest($2) AS u (key) WHERE u.key <> '' AND NOT EXISTS"
+        ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = u.key COLLATE "C")',
+        ["int4", "text[]"],
+        [corpus_id, sorted(keys)],
+    )
+    return [row["key"] for row in rows]

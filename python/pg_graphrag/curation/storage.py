@@ -1,0 +1,65 @@
+"""Where a curation writes: the locked corpus, its vectors and its tokenizer."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from pg_graphrag.answer.call import embed_texts
+from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
+from pg_graphrag.embedding import local_embedder
+from pg_graphrag.numeric import np
+from pg_graphrag.queue.write import ensure_storage
+from pg_graphrag.server import Database, slices
+from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
+
+# Texts of one request, or of one step between two polls for cancel.
+BATCH = 64
+
+
+class Storage:
+    """A corpus, locked as the worker's write step locks it: spaces, then the corpus.
+
+    `embed` names that will probably be needed before `lock`: a model at an endpoint takes its time.
+    """
+
+    def __init__(self, db: Database, corpus: Corpus) -> None:
+        self._db = db
+        self.corpus = corpus
+        self.tokens: dict[str, int] = {}
+        self._vectors: dict[str, Any] = {}
+
+    def lock(self) -> None:
+        """Wait for writers and curations of the corpus that are under way, and keep others out until the transaction ends.
+
+        Not shared: a writer deletes mentions before it waits for the corpus, and a curation moves mentions after.
+        """
+        lock_spaces(self._db, self.corpus.id, shared=False)
+        self.active: Space = ensure_storage(self._db, self.corpus)
+        self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
+        self.spaces = spaces(self._db, self.corpus.id)
+        now = by_id(self._db, self.corpus.id) or self.corpus
+        if now.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
+            self._vectors.clear()
+        self.corpus = now
+
+    def embed(self, texts: Iterable[str]) -> dict[str, Any]:
+        """Return {text: vector} of at least these texts."""
+        wanted = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        for part in slices(wanted, BATCH):
+            if self.corpus.options.embedding.local:
+                vectors = local_embedder().embed(part)
+                self._db.literal_query("SELECT 1")
+            else:
+                packed, _ = embed_texts(self._db, self.corpus, part)
+                vectors = np.frombuffer(packed, "<f4").reshape(len(part), -1)
+            self._vectors.update(zip(part, vectors, strict=True))
+        return self._vectors
+
+    def count(self, text: str) -> int:
+        """Count the tokens of a text, by the corpus' tokenizer."""
+        return self._tokenizer.count(text)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return tokenizer(self.corpus.tokenizer, self.corpus.tokenizer_fingerprint)

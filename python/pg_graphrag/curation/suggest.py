@@ -1,0 +1,133 @@
+"""suggest_merges: pairs of entities that may be one, for a person to decide. Reads only."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.curation.variants import numbers, variants
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.numeric import np
+from pg_graphrag.server import Database, Row, slices
+
+# A pair with less is not worth a person's time.
+LEAST = 0.6
+# Vectors are compared, each with each, among so many entities, those mentioned most: a second of one processor.
+MOST_COMPARED = 4000
+COMPARED_AT_ONCE = 500
+# Names this near are a reason of their own; their cosine times the factor is the score.
+NEAR = 0.85
+NEAR_FACTOR = 0.7
+# What neighbours in common, and near names, add at most; what different types take away.
+NEIGHBOURS_ADD = 0.15
+NEAR_ADD = 0.05
+TYPES_FACTOR = 0.85
+
+
+def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
+    """Yield (entity, target, score, reason) best first; the target is the one mentioned more."""
+    found = find(db, corpus)
+    if max_suggestions is None or max_suggestions < 1:
+        raise GraphRAGError(f"max_suggestions cannot be {max_suggestions}", hint="Give 1 or more.")
+    entities = {
+        row["id"]: row
+        for row in db.query(
+            "SELECT e.id, e.key, e.name, e.type, e.mention_count FROM graphrag.entities e WHERE e.corpus_id = $1",
+            ["int4"],
+            [found.id],
+        )
+    }
+    pairs = variants({number: (row["key"], row["name"]) for number, row in entities.items()})
+    cosines = _near(db, found.space, entities)
+    for pair, cosine in cosines.items():
+        one, other = (entities[number]["key"] for number in pair)
+        score = NEAR_FACTOR * cosine
+        if numbers(one) == numbers(other) and score > pairs.get(pair, (0.0,))[0]:
+            pairs[pair] = (score, "embedding: the names mean the same")
+    for pair in _refused(db, found.id, entities):
+        pairs.pop(pair, None)
+    ranked = []
+    for pair, (shared, fewer) in _shared_neighbours(db, list(pairs)).items():
+        score, why = pairs[pair]
+        one, other = sorted((entities[number] for number in pair), key=_rank)
+        if cosine := cosines.get(pair, 0.0):
+            score += NEAR_ADD * cosine
+            why += f"; cosine of the names {cosine:.2f}"
+        if shared:
+            score += NEIGHBOURS_ADD * shared / fewer
+            why += f"; {shared} of {fewer} neighbours in common"
+        if one["type"] != other["type"] and "UNKNOWN" not in (one["type"], other["type"]):
+            score *= TYPES_FACTOR
+            why += f"; but types {other['type']} and {one['type']}"
+        if score >= LEAST:
+            ranked.append((-round(min(score, 1.0), 4), other["key"].encode(), one["key"].encode(), other, one, why))
+    for score, _, _, entity, target, why in sorted(ranked, key=lambda row: row[:3])[:max_suggestions]:
+        yield entity["name"], target["name"], -score, why
+
+
+def _rank(row: Row) -> tuple[int, int, bytes]:
+    """Most mentions first, then the longer name."""
+    return -row["mention_count"], -len(row["key"]), row["key"].encode()
+
+
+def _near(db: Database, space: int | None, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
+    """Return the cosines of names that are near."""
+    if space is None:
+        return {}
+    chosen = sorted(entities.values(), key=_rank)[:MOST_COMPARED]
+    send = db.vector_type.removesuffix("vector") + "vector_send"
+    row = db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"
+        f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
+        f"  FROM graphrag.entity_vectors_{space} v WHERE v.entity_id = ANY ($1)",
+        ["int8[]"],
+        [[row["id"] for row in chosen]],
+    )[0]
+    ids = np.frombuffer(row["ids"] or b"", ">i8").astype(np.int64)
+    if not len(ids):
+        return {}
+    matrix = np.frombuffer(row["vectors"], ">f4").astype(np.float32).reshape(len(ids), -1)
+    found: dict[tuple[int, int], float] = {}
+    for start in range(0, len(ids), COMPARED_AT_ONCE):
+        cosines = matrix[start : start + COMPARED_AT_ONCE] @ matrix.T
+        for row_, column in zip(*np.nonzero(cosines >= NEAR), strict=True):
+            one, other = int(ids[start + row_]), int(ids[column])
+            if one < other:
+                found[one, other] = min(float(cosines[row_, column]), 1.0)
+        db.literal_query("SELECT 1")
+    return found
+
+
+def _refused(db: Database, corpus_id: int, entities: dict[int, Row]) -> Iterator[tuple[int, int]]:
+    """Yield pairs whose merge a person has undone."""
+    ids = {row["key"]: number for number, row in entities.items()}
+    for row in db.query(
+        "SELECT c.arguments FROM graphrag.curations c"
+        " WHERE c.corpus_id = $1 AND c.kind = 'merge_entities' AND c.undone_at IS NOT NULL",
+        ["int4"],
+        [corpus_id],
+    ):
+        given: dict[str, Any] = json.loads(row["arguments"])
+        for key in given["entities"]:
+            if key in ids and given["target"] in ids:
+                one, other = sorted((ids[key], ids[given["target"]]))
+                yield one, other
+
+
+def _shared_neighbours(db: Database, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return for each pair (neighbours in common, neighbours of the one that has fewer), each other left out."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for part in slices(pairs):
+        ids = sorted({number for pair in part for number in pair})
+        near: dict[int, set[int]] = {number: set() for number in ids}
+        for row in db.query(
+            "SELECT r.low_id AS one, r.high_id AS other FROM graphrag.relationships r WHERE r.low_id = ANY ($1) UNION ALL"
+            " SELECT r.high_id, r.low_id FROM graphrag.relationships r WHERE r.high_id = ANY ($1)",
+            ["int8[]"],
+            [ids],
+        ):
+            near[row["one"]].add(row["other"])
+        for one, other in part:
+            mine, theirs = near[one] - {other}, near[other] - {one}
+            found[one, other] = (len(mine & theirs), min(len(mine), len(theirs)))
+    return found

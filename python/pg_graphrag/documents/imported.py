@@ -1,0 +1,246 @@
+"""Documents that come with their chunks and mentions: graphrag.import_documents, and their part in indexing."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.mentions import add_mentions
+from pg_graphrag.extraction.records import Claim, Extraction
+from pg_graphrag.queue.drafts import DocumentDraft
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.chunks import Chunk
+
+_DOCUMENT = {"source_key", "title", "content", "metadata", "chunks"}
+_CHUNK = {"start", "own_start", "end", "head", "entities", "relationships", "claims"}
+_ENTITY = {"name", "type", "description"}
+_RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
+_CLAIM = {"subject", "object", "type", "status", "start", "end", "description", "source_text"}
+# Reasons returned of what was dropped.
+_MAX_DROPPED = 100
+
+_INSERT = """
+WITH given AS (
+    SELECT *
+      FROM ROWS FROM (pg_catalog.jsonb_to_recordset($2)
+                      AS (source_key text, title text, content text, metadata jsonb, chunks jsonb))
+           WITH ORDINALITY AS g (source_key, title, content, metadata, chunks, place)
+), stored AS (
+    INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata)
+    SELECT $1, g.source_key, g.title, g.content, coalesce(g.metadata, '{}') FROM given g ORDER BY g.place
+        ON CONFLICT (corpus, source_key) DO UPDATE
+       SET title = EXCLUDED.title, content = EXCLUDED.content, metadata = EXCLUDED.metadata
+    RETURNING d.id, d.corpus_id, d.source_key, d.content_hash
+)
+INSERT INTO graphrag.imported_extractions AS i (document_id, corpus_id, content_hash, chunks)
+SELECT s.id, s.corpus_id, s.content_hash, g.chunks
+  FROM stored s JOIN given g ON g.source_key = s.source_key
+    ON CONFLICT (document_id) DO UPDATE
+   SET content_hash = EXCLUDED.content_hash, chunks = EXCLUDED.chunks
+ WHERE (i.content_hash, i.chunks) IS DISTINCT FROM (EXCLUDED.content_hash, EXCLUDED.chunks)
+RETURNING i.document_id
+"""
+# A document that was there before, with the same content, is indexed anew: something else is said of it now.
+_REINDEX = """
+UPDATE graphrag.documents d
+   SET indexed_at = NULL, indexed_hash = NULL
+ WHERE d.id = ANY ($1) AND d.indexed_at IS NOT NULL
+"""
+
+
+def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
+    """Serve graphrag.import_documents(); everything is checked before anything is written.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 with the place of what is wrong; 42704 for an unknown corpus.
+    """
+    found = find(db, corpus)
+    given = _read(documents)
+    dropped: list[str] = []
+    keys: set[str] = set()
+    for place, document in enumerate(given):
+        where = f"documents[{place}]"
+        _check_document(document, where)
+        if document["source_key"] in keys:
+            raise GraphRAGError(
+                f'{where}: source_key "{document["source_key"]}" is there twice', hint="Give each once."
+            )
+        keys.add(document["source_key"])
+        for number, chunk in enumerate(document["chunks"]):
+            dropped += [f"{document['source_key']}, chunk {number}: {reason}" for reason in _extraction(chunk).dropped]
+    changed = db.query(_INSERT, ["text", "jsonb"], [found.name, documents])
+    db.query(_REINDEX, ["int8[]"], [[row["document_id"] for row in changed]])
+    summary = {"documents": len(given), "unchanged": len(given) - len(changed), "dropped": dropped[:_MAX_DROPPED]}
+    return json.dumps(summary, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was imported of a document, for as long as its content stays."""
+
+    chunks: list[dict[str, Any]]
+
+    def spans(self, content: str, count: Callable[[str], int]) -> Iterator[Chunk]:
+        """Yield the chunks of the document's content, as it was cut when it was imported."""
+        before = 0
+        for ordinal, one in enumerate(self.chunks):
+            start, end = one["start"], one["end"]
+            yield Chunk(ordinal, start, end, one.get("own_start", max(start, before)), count(content[start:end]))
+            before = max(before, end)
+
+    def add_to(self, made: DocumentDraft, content: str, count: Callable[[str], int]) -> None:
+        """Add the mentions and claims to a draft with the chunks of `spans`."""
+        for piece, one in zip(made.chunks, self.chunks, strict=True):
+            add_mentions(piece, content, _extraction(one), count)
+
+
+def imported(db: Database, documents: Sequence[Row]) -> dict[int, Imported]:
+    """Return, by number, what was imported of these documents (id, content_hash)."""
+    rows = db.query(
+        "SELECT i.document_id, i.chunks FROM unnest($1, $2) AS u (id, hash)"
+        ' JOIN graphrag.imported_extractions i ON i.document_id = u.id AND i.content_hash = u.hash COLLATE "C"',
+        ["int8[]", "text[]"],
+        [[row["id"] for row in documents], [row["content_hash"] for row in documents]],
+    )
+    return {row["document_id"]: Imported(json.loads(row["chunks"], parse_float=Decimal)) for row in rows}
+
+
+def forget(db: Database, document_ids: Sequence[int]) -> None:
+    """Remove what was imported of documents that are gone, or have another content now."""
+    db.query(
+        "DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY ($1) AND NOT EXISTS"
+        " (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)",
+        ["int8[]"],
+        [list(document_ids)],
+    )
+
+
+def _extraction(chunk: dict[str, Any]) -> Extraction:
+    """Return a chunk's mentions, cleaned as those of a model are; weights are taken as they are."""
+    found = Extraction()
+    for entity in chunk.get("entities") or ():
+        found.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")
+    for one in chunk.get("relationships") or ():
+        weight = one.get("weight")
+        found.add_relationship(
+            one["source"],
+            one["target"],
+            one.get("keywords") or (),
+            one.get("description") or "",
+            Decimal(1 if weight is None else weight),
+        )
+    for one in chunk.get("claims") or ():
+        texts = {name: one.get(name) for name in _CLAIM}
+        texts |= {name: texts[name] or "" for name in ("subject", "type", "status", "description")}
+        found.add_claim(Claim(**texts))
+    return found
+
+
+def _read(documents: str | None) -> list[dict[str, Any]]:
+    given = json.loads(documents, parse_float=Decimal) if documents else None
+    if not isinstance(given, list):
+        raise GraphRAGError(
+            f"documents must be an array, not {str(documents)[:40]!r}",
+            hint='For example [{"source_key": "a", "content": "Ada met Bob.", "chunks": [{"start": 0, "end": 12,'
+            ' "entities": [{"name": "Ada", "type": "person", "description": "…"}]}]}].',
+        )
+    return given
+
+
+def _check_document(document: Any, where: str) -> None:
+    _check_object(document, where, _DOCUMENT)
+    _check_text(document, where, "source_key", required=True)
+    _check_text(document, where, "content", required=True)
+    _check_text(document, where, "title")
+    if not isinstance(document.get("metadata", {}), dict):
+        raise _bad(where, "metadata", document["metadata"], "an object")
+    if not isinstance(document.get("chunks"), list):
+        raise _bad(where, "chunks", document.get("chunks"), "an array; a plain document is inserted into documents")
+    before = 0
+    for place, chunk in enumerate(document["chunks"]):
+        inside = f"{where}.chunks[{place}]"
+        _check_object(chunk, inside, _CHUNK)
+        before = _check_span(chunk, inside, before, len(document["content"]))
+        _check_text(chunk, inside, "head")
+        for name, known, texts, required in (
+            ("entities", _ENTITY, ("type", "description"), ("name",)),
+            ("relationships", _RELATIONSHIP, ("description",), ("source", "target")),
+            ("claims", _CLAIM, tuple(_CLAIM - {"subject"}), ("subject",)),
+        ):
+            for number, entry in enumerate(_list(chunk, inside, name)):
+                at = f"{inside}.{name}[{number}]"
+                _check_object(entry, at, known)
+                for text in texts:
+                    _check_text(entry, at, text)
+                for text in required:
+                    _check_text(entry, at, text, required=True)
+                if name == "relationships":
+                    _check_relationship(entry, at)
+
+
+def _check_relationship(entry: dict[str, Any], where: str) -> None:
+    keywords = _list(entry, where, "keywords")
+    if not all(isinstance(keyword, str) for keyword in keywords):
+        raise _bad(where, "keywords", keywords, "an array of strings")
+    weight = entry.get("weight", 1)
+    if isinstance(weight, bool) or not isinstance(weight, (int, Decimal)) or not 0 < weight < 1_000_000_000:
+        raise _bad(where, "weight", weight, "a number above 0")
+
+
+def _check_span(chunk: dict[str, Any], where: str, before: int, length: int) -> int:
+    """Check the offsets of a chunk; return its end. Own parts do not overlap: they are what windows are cut from."""
+    for name in ("start", "end"):
+        if name not in chunk:
+            raise _bad(where, name, None, "the number of a character")
+    start: Any = chunk["start"]
+    end: Any = chunk["end"]
+    own = chunk.setdefault("own_start", max(start, before) if isinstance(start, int) else 0)
+    if not all(type(value) is int for value in (start, own, end)) or not 0 <= start <= own <= end <= length:
+        raise GraphRAGError(
+            f"{where} cannot be start {start}, own_start {own}, end {end} in {length} characters",
+            hint="Give 0 <= start <= own_start <= end <= length of the content, and chunks in order.",
+        )
+    if own < before:
+        raise GraphRAGError(
+            f"{where}: own_start {own} is before the end of the chunk before, {before}",
+            hint="Give chunks in order; leave own_start out to have it computed.",
+        )
+    return max(before, int(end))
+
+
+def _check_object(value: Any, where: str, known: set[str]) -> None:
+    if not isinstance(value, dict):
+        raise GraphRAGError(f"{where} must be an object, not {value!r:.40}", hint=f"Its fields: {_names(known)}.")
+    for name in value:
+        if name not in known:
+            raise GraphRAGError(f'{where} has an unknown field "{name}"', hint=f"Known: {_names(known)}.")
+
+
+def _names(known: set[str]) -> str:
+    return ", ".join(sorted(known))
+
+
+def _check_text(value: dict[str, Any], where: str, name: str, required: bool = False) -> None:
+    text = value.get(name)
+    if text is None and not required:
+        return
+    if not isinstance(text, str) or (required and not text and name != "content"):
+        raise _bad(where, name, text, "a text")
+
+
+def _list(value: dict[str, Any], where: str, name: str) -> list[Any]:
+    found = value.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise _bad(where, name, found, "an array")
+    return found
+
+
+def _bad(where: str, name: str, value: Any, wanted: str) -> GraphRAGError:
+    return GraphRAGError(f"{where}.{name} cannot be {value!r:.60}", hint=f"Give {wanted}.")

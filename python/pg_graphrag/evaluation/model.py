@@ -1,0 +1,203 @@
+"""A model at any OpenAI-compatible endpoint, asked many things at once, from the client's side (extra ``evaluation``).
+
+The server's own gateway (`pg_graphrag.llm`) is for what runs in the database; a judge is no part of it.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.lenient import Reader
+
+T = TypeVar("T")
+
+# How often a reply that cannot be used is asked for.
+ATTEMPTS = 3
+# How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
+_RETRIES = 6
+_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+
+
+class Unusable(ValueError):
+    """A reply that is not what was asked for."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a run came to, as the endpoint counted it; `remembered` replies cost nothing."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    unusable: int = 0
+    remembered: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.calls} calls, {self.tokens_in} tokens in, {self.tokens_out} out"
+        return text + (f", {self.remembered} replies remembered" if self.remembered else "")
+
+
+@dataclass
+class Model:
+    """A chat model.
+
+    Parameters
+    ----------
+    name : str
+        As the endpoint calls it.
+    base_url : str, optional
+        The endpoint; None: the ``openai`` package's own (``OPENAI_BASE_URL``, or OpenAI).
+    api_key_env : str
+        The environment variable that holds the key; endpoints of one's own often need none.
+    temperature : float, optional
+        None: the model's own.
+    concurrency : int
+        Requests at a time.
+    memory : Path, optional
+        JSON Lines of usable replies: what is there is not asked again, so that a run broken off goes on where it was.
+    """
+
+    name: str
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    temperature: float | None = None
+    concurrency: int = 8
+    timeout: float = 300
+    memory: Path | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def ask_all(self, prompts: Sequence[tuple[str, str]], parse: Callable[[Any], T]) -> list[T | None]:
+        """Return what `parse` makes of the JSON object in the reply to each prompt; None: no usable reply.
+
+        Parameters
+        ----------
+        prompts : sequence of (str, str)
+            A name that tells repetitions of one prompt apart, and the prompt.
+        parse : callable
+            Takes the object; raises `Unusable` when it is not what was asked for, and the model is asked again.
+
+        Raises
+        ------
+        GraphRAGError
+            08006 when the endpoint cannot be reached or refuses; replies until then are in the memory.
+        """
+        return asyncio.run(self._ask_all(prompts, parse))
+
+    async def _ask_all(self, prompts: Sequence[tuple[str, str]], parse: Callable[[Any], T]) -> list[T | None]:
+        import openai
+
+        known = self._known()
+        free = asyncio.Semaphore(self.concurrency)
+
+        async def one(name: str, prompt: str) -> T | None:
+            key = hashlib.sha256(json.dumps([self.name, self.temperature, name, prompt]).encode()).hexdigest()
+            if key in known:
+                self.usage.remembered += 1
+                return parse(read_object(known[key]))
+            async with free:
+                return await self._ask(client, key, prompt, parse)
+
+        async with self._client() as client:
+            tasks = [asyncio.ensure_future(one(name, prompt)) for name, prompt in prompts]
+            try:
+                return await asyncio.gather(*tasks)
+            except openai.OpenAIError as error:
+                raise GraphRAGError(
+                    f"the model {self.name} at {client.base_url} cannot be asked: {_first_line(error)}",
+                    sqlstate="08006",
+                    hint="Check --base-url, --model and the key; what was answered until now is kept with --memory.",
+                ) from error
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, client: Any, key: str, prompt: str, parse: Callable[[Any], T]) -> T | None:
+        asked: dict[str, Any] = {"model": self.name, "messages": [{"role": "user", "content": prompt}]}
+        if self.temperature is not None:
+            asked["temperature"] = self.temperature
+        for _ in range(ATTEMPTS):
+            completion = await client.chat.completions.create(**asked)
+            self.usage.calls += 1
+            if completion.usage is not None:
+                self.usage.tokens_in += completion.usage.prompt_tokens
+                self.usage.tokens_out += completion.usage.completion_tokens
+            reply = (completion.choices[0].message.content if completion.choices else None) or ""
+            try:
+                found = parse(read_object(reply))
+            except Unusable:
+                continue
+            self._remember(key, reply)
+            return found
+        self.usage.unusable += 1
+        return None
+
+    def _client(self) -> Any:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        key = os.environ.get(self.api_key_env)
+        if key is None and self.base_url is None:
+            raise GraphRAGError(
+                f"there is no key in the environment variable {self.api_key_env}",
+                sqlstate="28000",
+                hint="Set it, name another with --api-key-env, or an endpoint that needs none with --base-url.",
+            )
+        # Nobody's proxy leads to this machine.
+        host = urlsplit(self.base_url or "").hostname or ""
+        local = host == "localhost" or host.startswith("127.") or host == "::1"
+        return AsyncOpenAI(
+            base_url=self.base_url,
+            api_key=key or "none",
+            max_retries=_RETRIES,
+            timeout=self.timeout,
+            http_client=DefaultAsyncHttpxClient(timeout=self.timeout, trust_env=not local),
+        )
+
+    def _known(self) -> dict[str, str]:
+        if self.memory is None or not self.memory.exists():
+            return {}
+        known = {}
+        for line in self.memory.read_text(encoding="utf-8").splitlines():
+            # A line that a killed run left half written is asked again.
+            try:
+                entry = json.loads(line)
+                known[str(entry["key"])] = str(entry["reply"])
+            except (ValueError, KeyError, TypeError):
+                continue
+        return known
+
+    def _remember(self, key: str, reply: str) -> None:
+        if self.memory is not None:
+            with self.memory.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "reply": reply}) + "\n")
+
+
+def read_object(text: str) -> Any:
+    """Return the first whole JSON object in a reply, be it within prose, thoughts or a code fence.
+
+    Raises
+    ------
+    Unusable
+        When there is none.
+    """
+    body = _THOUGHTS.sub("", text)
+    at = body.find("{")
+    while at >= 0:
+        reader = Reader(body, at)
+        if not reader.torn and reader.value:
+            return reader.value
+        at = body.find("{", at + 1)
+    raise Unusable("the reply holds no JSON object")
+
+
+def _first_line(error: Exception) -> str:
+    cause = f" ({error.__cause__})" if error.__cause__ else ""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0] + cause

@@ -1,0 +1,103 @@
+"""Questions with known evidence, as graphrag.evaluate takes them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+
+_HINT = (
+    'Each is an object {"id", "question", "evidence": [source_key, …], "low_level_keywords", "high_level_keywords"},'
+    " of which the question must be there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuestion:
+    """A question and the source keys of the documents that hold its evidence (none: it is not judged)."""
+
+    id: str
+    question: str
+    evidence: frozenset[str]
+    low: list[str] | None
+    high: list[str] | None
+
+
+def parse(questions: str | None) -> list[JudgedQuestion]:
+    """Return the questions of a JSON array, in the order of their ids, so that the order given decides nothing.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
+    """
+    given = json.loads(questions) if questions else None
+    if not isinstance(given, list) or not given:
+        raise GraphRAGError("there are no questions", hint=f"Give a JSON array, or a table with rows. {_HINT}")
+    found = [_question(item, place) for place, item in enumerate(given, 1)]
+    twice = next(_repeated(question.id for question in found), None)
+    if twice is not None:
+        raise GraphRAGError(f'two questions have the id "{twice}"', hint="Give each its own, or leave ids out.")
+    return sorted(found, key=lambda question: question.id)
+
+
+def _question(item: Any, place: int) -> JudgedQuestion:
+    if not isinstance(item, Mapping):
+        raise GraphRAGError(f"question {place} is {json.dumps(item)[:100]}, not an object", hint=_HINT)
+    name = str(place) if item.get("id") is None else str(item["id"])
+    text = item.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise GraphRAGError(f'question "{name}" has no text: its "question" is {json.dumps(text)[:100]}', hint=_HINT)
+    low, high = (_strings(item, name, field) for field in ("low_level_keywords", "high_level_keywords"))
+    return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high)
+
+
+def _strings(item: Mapping[str, Any], name: str, field: str) -> list[str] | None:
+    value = item.get(field)
+    if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        raise GraphRAGError(
+            f'question "{name}": "{field}" is {json.dumps(value)[:100]}, not an array of strings', hint=_HINT
+        )
+    return value
+
+
+def _repeated(names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield name
+        seen.add(name)
+
+
+def check_evidence(db: Database, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
+    """Check that all evidence can be found; a WARNING counts what is not indexed yet.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 naming the first question with a source key that no document of the corpus has (or the caller may see).
+    """
+    questions = list(questions)
+    wanted = sorted({key for question in questions for key in question.evidence})
+    rows = db.query(
+        "SELECT d.source_key, d.indexed_at IS NULL AS pending FROM graphrag.documents d"
+        " WHERE d.corpus_id = $1 AND d.source_key = ANY ($2)",
+        ["int4", "text[]"],
+        [corpus.id, wanted],
+    )
+    missing = set(wanted).difference(row["source_key"] for row in rows)
+    for question in questions:
+        if lost := sorted(missing.intersection(question.evidence)):
+            raise GraphRAGError(
+                f'question "{question.id}": no document of corpus "{corpus.name}" has the source_key "{lost[0]}"',
+                detail=f"{len(missing)} of {len(wanted)} documents of the evidence are missing.",
+                hint="Evidence names documents by their source_key; insert them first, or leave the question out.",
+            )
+    if pending := sum(row["pending"] for row in rows):
+        db.warning(
+            f"{pending} documents of the evidence are not indexed as they are now, and may not be found",
+            hint="CALL graphrag.process_jobs(), then evaluate again.",
+        )

@@ -1,0 +1,1 @@
+"""Graphs in and out: networkx, GraphML, GEXF. Runs in the client."""

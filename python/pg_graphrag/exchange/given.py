@@ -1,0 +1,169 @@
+"""Documents with what another system made of them, on their way to ``graphrag.import_documents``."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.errors import GraphRAGError
+
+# One statement's worth.
+_MAX_DOCUMENTS = 200
+_MAX_CHARACTERS = 2_000_000
+# Lines that a system may have put before a chunk: title and metadata.
+_MAX_HEAD = 20
+_MILLIONTH = Decimal("0.000001")
+
+
+@dataclass(slots=True)
+class Unit:
+    """A chunk of another system, and what that found in it."""
+
+    text: str
+    entities: list[dict[str, Any]] = field(default_factory=list)
+    relationships: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+
+
+def document(
+    source_key: str, title: str | None, content: str, metadata: Mapping[str, Any], units: Sequence[Unit]
+) -> dict[str, Any]:
+    """Return an entry for import_documents().
+
+    A chunk is looked for in the content, without the lines before it that the other system added (its `head`). Where one
+    cannot be found, the content is put together from the chunks.
+    """
+    content = content.replace("\0", "")
+    places = _places(content, [unit.text.replace("\0", "") for unit in units])
+    if places is None:
+        content, places = _joined([unit.text.replace("\0", "") for unit in units])
+    chunks: list[dict[str, Any]] = []
+    own = 0
+    for unit, (start, end, head) in zip(units, places, strict=True):
+        own = max(start, min(own, end))
+        chunk = {"start": start, "own_start": own, "end": end, "entities": unit.entities}
+        chunk |= {"relationships": unit.relationships, "claims": unit.claims}
+        chunks.append(chunk | ({"head": head} if head else {}))
+        own = end
+    return {"source_key": source_key, "title": title, "content": content, "metadata": metadata, "chunks": chunks}
+
+
+def _places(content: str, texts: Iterable[str]) -> list[tuple[int, int, str]] | None:
+    """Return (start, end, head) of each chunk, in order; None where one is not in the content."""
+    found = []
+    after = before = 0
+    for text in texts:
+        for body in _bodies(text):
+            start = content.find(body, after) if body else -1
+            # Own parts follow each other.
+            if start >= 0 and start + len(body) >= before:
+                break
+        else:
+            return None
+        before = start + len(body)
+        found.append((start, before, text[: len(text) - len(body)]))
+        after = start + 1
+    return found
+
+
+def _bodies(text: str) -> Iterator[str]:
+    """Yield a chunk's text, and what is left of it without its first lines."""
+    yield text
+    for _ in range(_MAX_HEAD):
+        _, line_end, text = text.partition("\n")
+        if not line_end:
+            return
+        yield text
+
+
+def _joined(texts: Iterable[str]) -> tuple[str, list[tuple[int, int, str]]]:
+    places = []
+    content = ""
+    for text in texts:
+        content += "\n\n" if content else ""
+        places.append((len(content), len(content) + len(text), ""))
+        content += text
+    return content, places
+
+
+def shares(weight: float, count: int) -> list[Decimal]:
+    """Return what each of `count` mentions weighs so that together they weigh `weight`."""
+    if not 0 < weight < math.inf:
+        return [Decimal(1)] * count
+    whole = Decimal(str(weight))
+    share = max((whole / count).quantize(_MILLIONTH), _MILLIONTH) if count > 1 else whole
+    first = whole - share * (count - 1)
+    return [first if first > 0 else share, *[share] * (count - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did: `dropped` says what could not be used."""
+
+    documents: int = 0
+    unchanged: int = 0
+    dropped: tuple[str, ...] = ()
+
+    def __add__(self, other: "Imported") -> "Imported":
+        return Imported(
+            self.documents + other.documents, self.unchanged + other.unchanged, (*self.dropped, *other.dropped)
+        )
+
+
+def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[Mapping[str, Any]]) -> Imported:
+    """Import documents, all or none. A corpus that there is not yet is made, without an extractor of its own.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the corpus' searches would not look at what is imported.
+    """
+    done = Imported()
+    with connection.transaction():
+        row = connection.execute(
+            "SELECT coalesce(options ->> 'extractor', 'nlp') FROM graphrag.corpora WHERE name = %s", [corpus]
+        ).fetchone()
+        if row is None:
+            connection.execute('SELECT graphrag.create_corpus(%s, \'{"extractor": "given"}\')', [corpus])
+        elif row[0] == "nlp":
+            raise GraphRAGError(
+                f'corpus "{corpus}" finds concepts by itself and would not search the descriptions that are imported',
+                sqlstate="55000",
+                hint="Name a new corpus with --corpus, or change the option extractor of this one to given or llm.",
+            )
+        for batch in _batches(documents):
+            row = connection.execute(
+                "SELECT graphrag.import_documents(%s, %s)", [corpus, Jsonb(batch, _dumps)]
+            ).fetchone()
+            assert row is not None
+            done += Imported(row[0]["documents"], row[0]["unchanged"], tuple(row[0]["dropped"]))
+    return done
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_number)
+
+
+def _number(value: Any) -> Any:
+    # Exact where it matters: jsonb keeps all digits of the shortest form of a float.
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _batches(documents: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    batch: list[Mapping[str, Any]] = []
+    size = 0
+    for one in documents:
+        batch.append(one)
+        size += len(one["content"])
+        if len(batch) >= _MAX_DOCUMENTS or size >= _MAX_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

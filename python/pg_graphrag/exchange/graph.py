@@ -1,0 +1,122 @@
+"""The graph of a corpus, as the caller may see it, node by node and edge by edge."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import psycopg
+
+from pg_graphrag.errors import GraphRAGError
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An entity, as ``graphrag.graph_nodes`` shows it."""
+
+    entity_id: int
+    key: str
+    name: str
+    type: str
+    description: str
+    degree: int
+    mention_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relationship, as ``graphrag.graph_edges`` shows it; `source` and `target` are keys of nodes."""
+
+    relationship_id: int
+    source_id: int
+    target_id: int
+    source: str
+    target: str
+    keywords: list[str]
+    description: str
+    weight: float
+    mention_count: int
+    pmi: float | None
+
+
+Item: TypeAlias = Node | Edge
+
+# One statement, so one snapshot: no edge without its nodes. The first row says that the corpus exists; nodes come before
+# edges, since a cursor's query is not run in parallel and Append goes through its parts in order.
+GRAPH = """
+SELECT 0 AS kind, NULL::bigint AS id, NULL::bigint AS source_id, NULL::bigint AS target_id, NULL AS key, NULL AS name,
+       NULL AS type, NULL::text[] AS keywords, NULL AS description, NULL::int AS degree, NULL::double precision AS weight,
+       NULL::int AS mention_count, NULL::double precision AS pmi
+  FROM graphrag.corpora c
+ WHERE c.name = %(corpus)s
+ UNION ALL
+SELECT 1, n.entity_id, NULL, NULL, n.key, n.name, n.type, NULL, n.description, n.degree, NULL, n.mention_count, NULL
+  FROM graphrag.graph_nodes n
+ WHERE n.corpus = %(corpus)s
+ UNION ALL
+SELECT 2, e.relationship_id, e.source_id, e.target_id, NULL, NULL, NULL, e.keyword_list, e.description, NULL, e.weight,
+       e.mention_count, e.pmi
+  FROM graphrag.graph_edges e
+ WHERE e.corpus = %(corpus)s
+"""
+
+
+def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
+    """Make nodes and edges of the rows of `GRAPH`.
+
+    Raises
+    ------
+    GraphRAGError
+        42704 when there is no such corpus.
+    """
+    keys: dict[int, str] = {}
+    exists = False
+    for kind, number, source, target, key, name, type_, keywords, description, degree, weight, mentions, pmi in rows:
+        if kind == 1:
+            keys[number] = key
+            yield Node(number, key, name, type_, description, degree, mentions)
+        elif kind == 2:
+            ends = source, target, keys[source], keys[target]
+            yield Edge(number, *ends, keywords, description, weight, mentions, pmi)
+        exists = True
+    if not exists:
+        raise GraphRAGError(
+            f'corpus "{corpus}" does not exist',
+            sqlstate="42704",
+            hint="SELECT name FROM graphrag.corpora lists the corpora.",
+        )
+
+
+def stream(connection: psycopg.Connection[Any], corpus: str) -> Iterator[Item]:
+    """Read the graph through a cursor of the server: memory holds the keys of the nodes, not their texts."""
+    with (
+        connection.transaction(),
+        connection.cursor("graphrag_graph", row_factory=psycopg.rows.tuple_row) as cursor,
+    ):
+        cursor.itersize = 1000
+        cursor.execute(GRAPH, {"corpus": corpus})
+        yield from items(corpus, cursor)
+
+
+def to_networkx(found: Iterable[Item]) -> "networkx.Graph[str]":
+    """Return an undirected graph whose nodes are keys of entities; every column is an attribute.
+
+    Relationships are pairs: the direction in which most mentions state one is in its attributes `source` and `target`.
+    """
+    try:
+        import networkx
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            "to_networkx needs the Python package networkx",
+            sqlstate="58P01",
+            hint='Install it with pip install "pg-graphrag[networkx]".',
+        ) from error
+    graph: networkx.Graph[str] = networkx.Graph()
+    for item in found:
+        if isinstance(item, Node):
+            graph.add_node(item.key, **asdict(item))
+        else:
+            graph.add_edge(item.source, item.target, **asdict(item))
+    return graph

@@ -1,0 +1,128 @@
+"""GraphRAG's parquet output, read (microsoft/graphrag, ``graphrag/data_model/schemas.py``, versions 1 to 3)."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.exchange.given import Unit, document, shares
+
+Row = dict[str, Any]
+
+
+class Output:
+    """The folder that ``graphrag index`` wrote."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def table(self, name: str, required: bool = True) -> list[Row]:
+        """Return the rows of a table; none where it is absent and need not be there.
+
+        Raises
+        ------
+        GraphRAGError
+            58P01 where a table or pyarrow is missing.
+        """
+        path = self._folder / f"{name}.parquet"
+        if not path.is_file():
+            if not required:
+                return []
+            raise GraphRAGError(
+                f"{self._folder} has no {path.name}",
+                sqlstate="58P01",
+                hint="Name the output folder of graphrag index: documents, text_units, entities and relationships are needed.",
+            )
+        rows: list[Row] = parquet().read_table(path).to_pylist()
+        return rows
+
+    def documents(self) -> Iterator[Row]:
+        """Yield the documents as import_documents() takes them."""
+        by_document: dict[str, list[Row]] = defaultdict(list)
+        units: dict[str, Unit] = {}
+        for row in sorted(self.table("text_units"), key=lambda row: int(row["human_readable_id"])):
+            # Before version 3, a chunk could be of several documents.
+            owner = row.get("document_id") or (row.get("document_ids") or [None])[0]
+            by_document[owner].append(row)
+            units[row["id"]] = Unit(row["text"])
+        self._add_entities(units)
+        self._add_relationships(units)
+        self._add_claims(units)
+        for row in sorted(self.table("documents"), key=lambda row: int(row["human_readable_id"])):
+            pieces = [units[unit["id"]] for unit in by_document.get(row["id"], ())]
+            yield document(row["id"], row["title"], row["text"] or "", _metadata(row), pieces)
+
+    def _add_entities(self, units: Mapping[str, Unit]) -> None:
+        for row in self.table("entities"):
+            given = {"name": row["title"], "type": row["type"], "description": row["description"]}
+            for unit in _of(row, units):
+                unit.entities.append(given)
+
+    def _add_relationships(self, units: Mapping[str, Unit]) -> None:
+        """What GraphRAG has as two relationships, one for each direction, is one here."""
+        said: dict[tuple[int, frozenset[str]], Row] = {}
+        for row in self.table("relationships"):
+            found = list(_of(row, units))
+            for unit, share in zip(found, shares(row["weight"], len(found)), strict=True):
+                pair = id(unit), frozenset((row["source"], row["target"]))
+                other = said.get(pair)
+                if other is None:
+                    said[pair] = {name: row[name] for name in ("source", "target", "description")} | {"weight": share}
+                    unit.relationships.append(said[pair])
+                else:
+                    other["weight"] += share
+                    if row["description"] not in other["description"]:
+                        other["description"] += f"\n{row['description']}"
+
+    def _add_claims(self, units: Mapping[str, Unit]) -> None:
+        for row in self.table("covariates", required=False):
+            unit = units.get(row["text_unit_id"])
+            # A line of the model's answer that was none.
+            if unit is None or not row["description"]:
+                continue
+            unit.claims.append(
+                {
+                    "subject": row["subject_id"],
+                    "object": row["object_id"],
+                    "type": row["type"],
+                    "status": row["status"],
+                    "start": row["start_date"],
+                    "end": row["end_date"],
+                    "description": row["description"],
+                    "source_text": row["source_text"],
+                }
+            )
+
+
+def _of(row: Row, units: Mapping[str, Unit]) -> Iterator[Unit]:
+    for number in dict.fromkeys(row["text_unit_ids"] or ()):
+        if number in units:
+            yield units[number]
+
+
+def _metadata(row: Row) -> Row:
+    metadata = row.get("metadata") or {}
+    found: Row = dict(metadata) if isinstance(metadata, dict) else {}
+    if row.get("creation_date"):
+        found["creation_date"] = row["creation_date"]
+    return found
+
+
+def parquet() -> Any:
+    """Return ``pyarrow.parquet``.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where it is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            "parquet files need the Python package pyarrow",
+            sqlstate="58P01",
+            hint='Install it with pip install "pg-graphrag[parquet]".',
+        ) from error
+    return pyarrow.parquet

@@ -1,0 +1,226 @@
+"""GraphRAG's parquet output, written from a corpus (microsoft/graphrag 3, ``graphrag/data_model/schemas.py``).
+
+Numbers (`human_readable_id`) are those of our rows. Ids of chunks are GraphRAG's hashes of their text, those of documents
+their source keys; ids of the rest are made of names and stay the same from one export to the next.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.exchange.graphrag import parquet
+
+# What ids are made with, so that they differ from those of other programs.
+_NAMESPACE = uuid.UUID("6f1c2f0e-5d0b-5e0a-9d5c-70675f677261")
+_BATCH = 1000
+
+_DOCUMENTS = """
+SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
+       ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
+       coalesce(d.metadata ->> 'creation_date', d.created_at::text)
+  FROM graphrag.documents d
+ WHERE d.corpus = %(corpus)s
+ ORDER BY d.id
+"""
+# {head}: the lines that the system a chunk was imported from had put before it.
+_TEXT_UNITS = """
+SELECT c.id, {head} || c.content, c.token_count, d.source_key,
+       ARRAY(SELECT e.key FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
+              WHERE m.chunk_id = c.id AND ({listed} OR e.type = 'UNKNOWN') ORDER BY e.id),
+       ARRAY(SELECT ARRAY[l.key, h.key] FROM graphrag.relationship_mentions m
+               JOIN graphrag.relationships r ON r.id = m.relationship_id
+               JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
+              WHERE m.chunk_id = c.id ORDER BY r.id),
+       ARRAY(SELECT k.id FROM graphrag.claims k WHERE k.chunk_id = c.id ORDER BY k.id)
+  FROM graphrag.chunks c
+  JOIN graphrag.documents d ON d.id = c.document_id
+{join}
+ WHERE d.corpus = %(corpus)s
+ ORDER BY d.id, c.ordinal
+"""
+# A mention that only a relationship made is none of the entity's own, unless there are no others.
+_LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
+_ENTITIES = f"""
+SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree
+  FROM graphrag.graph_nodes n
+ CROSS JOIN LATERAL (
+       SELECT coalesce(pg_catalog.array_agg(m.chunk_id ORDER BY m.chunk_id) FILTER (WHERE {_LISTED}),
+                       pg_catalog.array_agg(m.chunk_id ORDER BY m.chunk_id)) AS chunk_ids
+         FROM graphrag.entity_mentions m
+         JOIN graphrag.documents d ON d.id = m.document_id
+        WHERE m.entity_id = n.entity_id) x
+ WHERE n.corpus = %(corpus)s
+ ORDER BY n.entity_id
+"""
+_RELATIONSHIPS = """
+SELECT e.relationship_id, s.key, t.key, e.source, e.target, e.description, e.weight, s.degree + t.degree,
+       ARRAY(SELECT DISTINCT m.chunk_id FROM graphrag.relationship_mentions m
+               JOIN graphrag.documents d ON d.id = m.document_id
+              WHERE m.relationship_id = e.relationship_id ORDER BY 1)
+  FROM graphrag.graph_edges e
+  JOIN graphrag.graph_nodes s ON s.entity_id = e.source_id
+  JOIN graphrag.graph_nodes t ON t.entity_id = e.target_id
+ WHERE e.corpus = %(corpus)s
+ ORDER BY e.relationship_id
+"""
+_COVARIATES = """
+SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date, k.end_date, k.source_text, k.chunk_id
+  FROM graphrag.claims k
+  JOIN graphrag.documents d ON d.id = k.document_id
+ WHERE d.corpus = %(corpus)s
+ ORDER BY k.id
+"""
+
+_SCHEMAS = {
+    "documents": "id human_readable_id title text text_unit_ids creation_date raw_data",
+    "text_units": "id human_readable_id text n_tokens document_id entity_ids relationship_ids covariate_ids",
+    "entities": "id human_readable_id title type description text_unit_ids frequency degree",
+    "relationships": "id human_readable_id source target description weight combined_degree text_unit_ids",
+    "covariates": "id human_readable_id covariate_type type description subject_id object_id status start_date end_date"
+    " source_text text_unit_id",
+}
+_INTEGERS = {"human_readable_id", "n_tokens", "frequency", "degree", "combined_degree"}
+_LISTS = {"text_unit_ids", "entity_ids", "relationship_ids", "covariate_ids"}
+
+
+class Export:
+    """One export: all tables from one snapshot, as far as the caller may see."""
+
+    def __init__(self, connection: psycopg.Connection[Any], corpus: str, folder: Path):
+        self._connection = connection
+        self._corpus = corpus
+        self._folder = folder
+        # Ids of chunks, by their numbers: what all other tables name them by.
+        self._units: dict[int, str] = {}
+
+    def write(self) -> dict[str, int]:
+        """Write all tables; return how many rows each has.
+
+        Raises
+        ------
+        GraphRAGError
+            42704 for an unknown corpus, 58P01 without pyarrow.
+        """
+        parquet()
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if self._connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [self._corpus]).rowcount == 0:
+                raise GraphRAGError(
+                    f'corpus "{self._corpus}" does not exist',
+                    sqlstate="42704",
+                    hint="SELECT name FROM graphrag.corpora lists the corpora.",
+                )
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Chunks first: their ids are in all the others.
+            return {
+                "text_units": self._table("text_units", self._text_units(), self._text_unit),
+                "documents": self._table("documents", _DOCUMENTS, self._document),
+                "entities": self._table("entities", _ENTITIES, self._entity),
+                "relationships": self._table("relationships", _RELATIONSHIPS, self._relationship),
+                "covariates": self._table("covariates", _COVARIATES, self._covariate),
+            }
+
+    def _table(self, name: str, query: str, row_of: Callable[..., Sequence[Any]]) -> int:
+        """Write a table batch by batch; it appears when it is whole."""
+        pq = parquet()
+        import pyarrow as pa
+
+        columns = _SCHEMAS[name].split()
+        schema = pa.schema([(column, _type(pa, column)) for column in columns])
+        path = self._folder / f"{name}.parquet"
+        part = path.with_name(f".{path.name}.part")
+        count = 0
+        try:
+            with pq.ParquetWriter(part, schema) as writer:
+                for batch in self._batches(query):
+                    rows = [row_of(*row) for row in batch]
+                    count += len(rows)
+                    arrays = [
+                        pa.array(column, field.type)
+                        for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+                    ]
+                    writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        return count
+
+    def _batches(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
+        with self._connection.cursor("graphrag_export", row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(query, {"corpus": self._corpus})
+            while batch := cursor.fetchmany(_BATCH):
+                yield batch
+
+    def _text_units(self) -> str:
+        row = self._connection.execute(
+            "SELECT pg_catalog.has_table_privilege('graphrag.imported_extractions', 'SELECT')"
+        ).fetchone()
+        join = "  LEFT JOIN graphrag.imported_extractions i ON i.document_id = d.id"
+        head = "coalesce(i.chunks -> c.ordinal ->> 'head', '')"
+        if row is None or not row[0]:
+            join, head = "", "''"
+        return _TEXT_UNITS.format(head=head, join=join, listed=_LISTED)
+
+    def _text_unit(
+        self, number: int, text: str, tokens: int, document: str, entities: Any, relationships: Any, claims: Any
+    ) -> Sequence[Any]:
+        name = self._units[number] = hashlib.sha512(text.encode()).hexdigest()
+        entity_ids = [self._id("entity", key) for key in entities]
+        relationship_ids = [self._id("relationship", *sorted(pair)) for pair in relationships]
+        claim_ids = [self._id("claim", str(claim)) for claim in claims]
+        return name, number, text, tokens, document, entity_ids, relationship_ids, claim_ids
+
+    def _document(
+        self, source_key: str, number: int, title: str, content: str, chunks: list[int], created: str
+    ) -> Sequence[Any]:
+        return source_key, number, title, content, self._names(chunks), created, None
+
+    def _entity(
+        self, key: str, number: int, name: str, type_: str, description: str, chunks: list[int], degree: int
+    ) -> Sequence[Any]:
+        units = self._names(chunks)
+        return self._id("entity", key), number, name, type_.upper(), description, units, len(units), degree
+
+    def _relationship(
+        self,
+        number: int,
+        source_key: str,
+        target_key: str,
+        source: str,
+        target: str,
+        description: str,
+        weight: float,
+        degrees: int,
+        chunks: list[int],
+    ) -> Sequence[Any]:
+        name = self._id("relationship", *sorted((source_key, target_key)))
+        return name, number, source, target, description, weight, degrees, self._names(chunks)
+
+    def _covariate(
+        self, number: int, type_: str, description: str, subject: str, object_: str | None, *rest: Any
+    ) -> Any:
+        status, start, end, source_text, chunk = rest
+        dates = start or "NONE", end or "NONE"
+        head = self._id("claim", str(number)), number, "claim", type_.upper(), description
+        return *head, subject, object_ or "NONE", status, *dates, source_text, self._units[chunk]
+
+    def _names(self, chunks: Sequence[int]) -> list[str]:
+        return [self._units[chunk] for chunk in chunks]
+
+    def _id(self, kind: str, *names: str) -> str:
+        return str(uuid.uuid5(_NAMESPACE, "\0".join((self._corpus, kind, *names))))
+
+
+def _type(pa: Any, column: str) -> Any:
+    if column in _INTEGERS:
+        return pa.int64()
+    if column in _LISTS:
+        return pa.list_(pa.string())
+    if column == "raw_data":
+        return pa.null()
+    return pa.float64() if column == "weight" else pa.string()

@@ -1,0 +1,189 @@
+"""Pictures of a part of the graph, as text: DOT for Graphviz, Mermaid for Markdown."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+from pg_graphrag.text.concepts import key
+
+MAX_NODES = 1000
+# Mermaid refuses a flowchart with more, unless its reader's configuration says otherwise.
+MERMAID_EDGES = 500
+# Characters of a tooltip, and of the keywords beside an edge.
+MAX_TOOLTIP = 300
+MAX_LABEL = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An entity of the picture; `marked` is the one it was asked for."""
+
+    id: int
+    name: str
+    type: str
+    description: str
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relationship between two entities of the picture."""
+
+    source: int
+    target: int
+    keywords: str
+    description: str
+    weight: float
+
+
+Picture = tuple[list[Node], list[Edge]]
+
+
+def to_dot(db: Database, entity: str | None, corpus: str | None, hops: int | None, max_nodes: int | None) -> str:
+    """Return an entity's neighbourhood as a DOT graph; the parameters are those of `neighborhood`."""
+    return dot(*neighborhood(db, entity, corpus, hops, max_nodes))
+
+
+def to_mermaid(db: Database, entity: str | None, corpus: str | None, hops: int | None, max_nodes: int | None) -> str:
+    """Return an entity's neighbourhood as a Mermaid flowchart; the parameters are those of `neighborhood`."""
+    return mermaid(*neighborhood(db, entity, corpus, hops, max_nodes))
+
+
+def neighborhood(
+    db: Database, entity: str | None, corpus: str | None, hops: int | None, max_nodes: int | None
+) -> Picture:
+    """Return an entity, its nearest and strongest neighbours, and all that relates these to each other.
+
+    Only what the caller may see: neighbors() and the views decide.
+
+    Raises
+    ------
+    GraphRAGError
+        42704 for an unknown entity, 22023 for `max_nodes` out of range; neighbors() refuses corpus and hops.
+    """
+    wanted = _check(max_nodes)
+    around = db.query(
+        "SELECT n.entity_id FROM graphrag.neighbors($1, $2, $3) WITH ORDINALITY AS n ORDER BY n.ordinality LIMIT $4",
+        ["text", "text", "int4", "int4"],
+        [entity, corpus, hops, wanted - 1],
+    )
+    start = db.query(
+        "SELECT n.entity_id FROM graphrag.graph_nodes n WHERE n.corpus = $1 AND n.entity_id ="
+        " (SELECT e.id FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id"
+        '   WHERE c.name = $1 AND e.key = $2 COLLATE "C")',
+        ["text", "text"],
+        [corpus, key(entity or "")],
+    )
+    if not start:
+        raise GraphRAGError(
+            f'corpus "{corpus}" has no entity "{entity}"',
+            sqlstate="42704",
+            hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
+        )
+    first = start[0]["entity_id"]
+    return _among(db, [first, *(row["entity_id"] for row in around)], first)
+
+
+def _check(max_nodes: int | None) -> int:
+    if max_nodes is None or not 1 <= max_nodes <= MAX_NODES:
+        raise GraphRAGError(
+            f"max_nodes cannot be {'null' if max_nodes is None else max_nodes}",
+            hint=f"Give 1 to {MAX_NODES}; pg-graphrag plot draws larger graphs.",
+        )
+    return max_nodes
+
+
+def _among(db: Database, entity_ids: list[int], marked: int | None = None) -> Picture:
+    """Return entities in the given order, and the relationships among them, strongest first."""
+    nodes = db.query(
+        "SELECT n.entity_id, n.name, n.type, n.description FROM graphrag.graph_nodes n WHERE n.entity_id = ANY ($1)"
+        " ORDER BY pg_catalog.array_position($1, n.entity_id)",
+        ["int8[]"],
+        [entity_ids],
+    )
+    edges = db.query(
+        "SELECT e.source_id, e.target_id, e.keywords, e.description, e.weight FROM graphrag.graph_edges e"
+        " WHERE e.relationship_id = ANY (ARRAY(SELECT r.id FROM graphrag.relationships r"
+        "                                       WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)))"
+        " ORDER BY e.weight DESC, pg_catalog.array_position($1, e.source_id), pg_catalog.array_position($1, e.target_id)",
+        ["int8[]"],
+        [entity_ids],
+    )
+    return [
+        Node(row["entity_id"], row["name"], row["type"], row["description"], row["entity_id"] == marked)
+        for row in nodes
+    ], [Edge(*row.values()) for row in edges]
+
+
+def dot(nodes: list[Node], edges: list[Edge]) -> str:
+    """Return a graph in the DOT language (graphviz.org/doc/info/lang.html)."""
+    lines = [
+        "graph {",
+        "  graph [overlap=false, splines=true];",
+        '  node [shape=box, style="rounded,filled", fillcolor="#f4f6f8", color="#7a8794", fontname="sans-serif"];',
+        '  edge [color="#9aa5b1", fontname="sans-serif", fontsize=9];',
+    ]
+    for node in nodes:
+        said = _shortened(f"{node.type}: {node.description}" if node.description else node.type, MAX_TOOLTIP)
+        more = ', fillcolor="#ffe8a3", penwidth=2' if node.marked else ""
+        lines.append(f"  n{node.id} [label={_quoted(node.name)}, tooltip={_quoted(said)}{more}];")
+    for edge in edges:
+        label = f"label={_quoted(_shortened(edge.keywords, MAX_LABEL))}, " if edge.keywords else ""
+        lines.append(
+            f"  n{edge.source} -- n{edge.target} [{label}tooltip={_quoted(_shortened(edge.description, MAX_TOOLTIP))},"
+            f" weight={max(1, round(edge.weight))}, penwidth={_width(edge.weight)}];"
+        )
+    return "\n".join([*lines, "}", ""])
+
+
+def mermaid(nodes: list[Node], edges: list[Edge]) -> str:
+    """Return a Mermaid flowchart (mermaid.js.org/syntax/flowchart.html) with at most `MERMAID_EDGES` edges, the strongest."""
+    lines = ["graph LR"]
+    if len(edges) > MERMAID_EDGES:
+        lines.append(f"  %% the strongest {MERMAID_EDGES} of {len(edges)} relationships")
+    lines += [f'  n{node.id}["{_encoded(node.name)}"]' for node in nodes]
+    for edge in edges[:MERMAID_EDGES]:
+        label = f'|"{_encoded(_shortened(edge.keywords, MAX_LABEL))}"|' if edge.keywords else ""
+        lines.append(f"  n{edge.source} ---{label} n{edge.target}")
+    lines += [f"  style n{node.id} stroke-width:3px" for node in nodes if node.marked]
+    return "\n".join([*lines, ""])
+
+
+def _shortened(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def _width(weight: float) -> str:
+    """Return a line's width in points: by the logarithm, since weights of a hub and of a single mention are far apart."""
+    return f"{min(1 + math.log2(max(weight, 1)) / 2, 6):.3g}"
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+# What Graphviz takes for the HTML entity of another character.
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+
+
+def _quoted(text: str) -> str:
+    r"""Return a string of DOT that shows `text`: ``\N``, ``\l`` and their like and HTML entities are taken as they are."""
+    text = _ENTITY.sub("&amp;", _CONTROL.sub("", text))
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'
+
+
+# Quotes end a Mermaid label; the others are, in some places and versions, markup, Markdown, mathematics or directives.
+_MARKUP = re.compile(r"[!-&*/:-@\[-`{-~]")
+# A label that begins like a list is refused.
+_LIST = re.compile(r"^\s*(?:\d+(\.)|([-+]))", re.M)
+
+
+def _encoded(text: str) -> str:
+    """Return a Mermaid label that shows `text`, punctuation as ``#code;``."""
+    text = _CONTROL.sub("", text)
+    lists = {found.start(1) if found[1] else found.start(2) for found in _LIST.finditer(text)}
+    text = "".join(
+        f"#{ord(character)};" if at in lists or _MARKUP.match(character) else character
+        for at, character in enumerate(text)
+    )
+    return text.replace("\n", "<br/>")

@@ -1,0 +1,139 @@
+"""The relationships that matter to a query, for `path`: by vector (MiniRAG), or by BM25 (Takami et al.).
+
+Sources: MiniRAG (arXiv 2501.06713), section 3.2; Takami et al., methods 1 (``bm25_edges``) and 2 (``bm25_chunks``). A
+relationship is scored as its best mention, not as the merged text (DESIGN.md 3).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import graph
+from pg_graphrag.retrieval.bm25.formula import idf
+from pg_graphrag.retrieval.query import Query, int64s
+
+# Of a hub so many relationships are walked, those with most weight.
+MAX_FANOUT = 300
+K1, B = 1.5, 0.75
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Relationships in ascending order of `ids`: undirected pairs (`low`, `high`), shown from `source`; (m,) int64 each."""
+
+    ids: Any
+    low: Any
+    high: Any
+    source: Any
+
+    def touching(self, entities: Any) -> Any:
+        """Return which relationships have an end among `entities`, (m,) bool."""
+        return np.isin(self.low, entities) | np.isin(self.high, entities)
+
+
+_INCIDENT = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.int8send(f.low_id), ''::bytea) AS low,
+       pg_catalog.string_agg(pg_catalog.int8send(f.high_id), ''::bytea) AS high,
+       pg_catalog.string_agg(pg_catalog.int8send(f.source_id), ''::bytea) AS source
+  FROM (SELECT DISTINCT s.id, s.low_id, s.high_id, s.source_id
+          FROM pg_catalog.unnest($1) AS u (entity_id)
+         CROSS JOIN LATERAL (
+               SELECT r.id, r.low_id, r.high_id, r.source_id
+                 FROM (SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.high_id AS other
+                         FROM graphrag.relationships x WHERE x.low_id = u.entity_id
+                       UNION ALL
+                       SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.low_id
+                         FROM graphrag.relationships x WHERE x.high_id = u.entity_id) r
+                 JOIN graphrag.entities o ON o.id = r.other
+                {visible}
+                ORDER BY r.weight DESC, o.key
+                LIMIT $2) s) f
+"""
+
+
+def around(query: Query, entities: Any, hops: int) -> Edges:
+    """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
+    sql = _INCIDENT.format(visible="" if query.visible is None else graph.STATED_VISIBLY)
+    frontier, reached = entities, entities
+    columns = [np.empty(0, np.int64)] * 4
+    for _ in range(hops):
+        if not len(frontier):
+            break
+        row = query.db.query(sql, ["int8[]", "int4", "int8[]"], [frontier.tolist(), MAX_FANOUT, query.visible_ids])[0]
+        new = [int64s(row[name]) for name in ("ids", "low", "high", "source")]
+        columns = [np.concatenate(pair) for pair in zip(columns, new, strict=True)]
+        frontier = np.setdiff1d(np.union1d(new[1], new[2]), reached)
+        reached = np.union1d(reached, frontier)
+    _, first = np.unique(columns[0], return_index=True)
+    return Edges(*(column[first] for column in columns))
+
+
+def important(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
+    """Return {relationship: score} of the important ones, best first: the `limit` best of those near the candidates.
+
+    Parameters
+    ----------
+    near : (m,) bool
+        Which of `edges` touch a candidate or an entity that may be the answer.
+    holders : (chunks, entities), (p,) int64 each
+        Which chunks mention which entities.
+    """
+    if query.options.path_weighting == "bm25_chunks":
+        return _by_chunks(query, edges, near, holders, limit)
+    by = "vector" if query.options.path_weighting == "vector" else "bm25"
+    allowed = set(edges.ids[near].tolist())
+    # The best of all relationships, of which those count that are near: as the paper has it.
+    rows = graph.stated(query, [query.text], limit, by=by)
+    return {row["id"]: row["score"] for row in rows if row["id"] in allowed}
+
+
+def _by_chunks(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
+    """Score a relationship by BM25 of the distinct chunks that both ends carry; the collection are the near relationships."""
+    place = np.flatnonzero(near)
+    chunks, entities = holders
+    terms = sorted(query.terms)
+    if not len(place) or not len(chunks) or not terms:
+        return {}
+    every, inverse = np.unique(chunks, return_inverse=True)
+    counts, lengths = query.bm25_index("chunk").term_counts(terms, every)
+    edge, chunk = _shared(edges.low[place], edges.high[place], entities, inverse, len(every))
+    size = len(place)
+    length = np.bincount(edge, lengths[chunk], size)
+    documents = int((length > 0).sum())
+    if not documents:
+        return {}
+    norm = K1 * (1 - B + B * length / (length.sum() / documents))
+    scores = np.zeros(size)
+    for term, row in zip(terms, counts, strict=True):
+        tf = np.bincount(edge, row[chunk], size)
+        df = int((tf > 0).sum())
+        if df:
+            factor = query.terms[term] * idf(query.options.bm25_idf, documents, df) * (K1 + 1)
+            scores += factor * tf / np.where(tf > 0, tf + norm, 1.0)
+    order = np.argsort(-scores, kind="stable")
+    order = order[scores[order] > 0]
+    if limit < len(order):
+        order = order[scores[order] >= scores[order[limit - 1]]]
+    return dict(zip(edges.ids[place[order]].tolist(), scores[order].tolist(), strict=True))
+
+
+def _shared(low: Any, high: Any, entities: Any, chunks: Any, count: int) -> tuple[Any, Any]:
+    """Return (place of the pair, chunk) of all chunks, numbered 0 … `count` - 1, that both ends of pairs carry."""
+    ids, owner = np.unique(entities, return_inverse=True)
+    order = np.lexsort((chunks, owner))
+    owner, chunks = owner[order], chunks[order]
+    starts = np.searchsorted(owner, np.arange(len(ids) + 1))
+    held = np.unique(owner * count + chunks)
+    known = np.isin(low, ids) & np.isin(high, ids)
+    pair = np.flatnonzero(known)
+    one, other = np.searchsorted(ids, low[pair]), np.searchsorted(ids, high[pair])
+    sizes = np.diff(starts)
+    smaller = np.where(sizes[one] <= sizes[other], one, other)
+    larger = one + other - smaller
+    repeats = sizes[smaller]
+    within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    mine = chunks[np.repeat(starts[smaller], repeats) + within]
+    wanted = np.repeat(larger, repeats) * count + mine
+    both = held[np.minimum(np.searchsorted(held, wanted), len(held) - 1)] == wanted
+    return np.repeat(pair, repeats)[both], mine[both]

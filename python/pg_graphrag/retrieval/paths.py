@@ -1,0 +1,326 @@
+"""MiniRAG's paths: from the entities that a query names over at most two relationships to the chunks that tell of them.
+
+Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (`pg_graphrag.retrieval.edges`).
+What `compat` minirag does as MiniRAG's code does: chunks of a candidate are ranked by its last path only (in the order of
+names), what was seen on an earlier path counts only in part, a relationship counts in the direction in which it is shown
+only, a path of one relationship only where it goes no further, and types are compared in the upper case in which its graph
+holds them.
+
+With `profile` best a chunk counts as much as it is near to the query itself: hubs, which are on most paths, have many chunks,
+and only some of them are about what is asked. (Of the paper's own remedy, half of the chunks of an entity that has many, less
+is left: dev questions of LiHua-World R@10 .55 with it, .86 with the nearness.)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import dense, edges, ties
+from pg_graphrag.retrieval.evidence_chunks import nearness, read_mentions
+from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
+from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.rankings import Ranking, ranking
+from pg_graphrag.text.concepts import key
+
+HOPS = 2
+# Of the candidates without a path this share is kept, the best; each candidate votes for so many chunks.
+LONELY_SHARE = 0.2
+CHUNKS_EACH = {"paper": 3, "best": 10}
+# A query entity's first candidate counts double; one whose first chunk is retrieved directly ten times.
+FIRST, DIRECT = 2.0, 10.0
+# MiniRAG looks at half of the chunks of an entity that has more than this many.
+MANY_CHUNKS = 5
+
+
+@dataclass(frozen=True)
+class _Walks:
+    """The paths of one candidate, (n,) each: middle and end node (-1: none), first and second edge (-1: none), and weight."""
+
+    middle: Any
+    end: Any
+    first: Any
+    second: Any
+    weights: Any
+
+
+@dataclass
+class _Vote:
+    """What a candidate gives a chunk."""
+
+    score: float
+    candidate: int
+
+
+class PathGraph:
+    """The neighbourhood of a query's candidates: nodes and edges by place, in the order of names."""
+
+    def __init__(self, query: Query, candidates: dict[int, float]):
+        self.query = query
+        self.quirks = query.options.compat == "minirag"
+        self.profile = "paper" if self.quirks else query.options.profile
+        self.edges = edges.around(query, np.array(sorted(candidates), np.int64), HOPS)
+        found = np.unique(np.concatenate([self.edges.low, self.edges.high, np.array(sorted(candidates), np.int64)]))
+        self.nodes, self.names, answers = _in_order(query, found, self.quirks)
+        by_id = np.argsort(self.nodes)
+        self._place = by_id
+        self._ids = self.nodes[by_id]
+        self.is_answer = answers
+        low, high = self.places(self.edges.low), self.places(self.edges.high)
+        self.is_forward = self.edges.source == self.edges.low
+        tail, head = np.append(low, high), np.append(high, low)
+        edge = np.tile(np.arange(len(low)), 2)
+        order = np.lexsort((head, tail))
+        self._tail, self._head, self._edge = tail[order], head[order], edge[order]
+        self._starts = np.searchsorted(self._tail, np.arange(len(self.nodes) + 1))
+        # Whether a step over an edge, in its place, goes from source to target.
+        self._along = np.append(self.is_forward, ~self.is_forward)[order]
+        wanted = Evidence(entities=dict.fromkeys(found.tolist(), 1.0))
+        chunks, holders = read_mentions(query, [wanted])["entity"]
+        touching = self.edges.touching(np.append(np.array(sorted(candidates), np.int64), self.nodes[answers]))
+        limit = query.options.graph_top_k * max(len(query.entities), 1)
+        self.important = edges.important(query, self.edges, touching, (chunks, holders), limit)
+        self.counts = np.isin(self.edges.ids, np.array(list(self.important), np.int64))
+        self._hold(chunks, holders)
+
+    def places(self, entities: Any) -> Any:
+        """Return the places of entities, (n,) int64."""
+        return self._place[np.searchsorted(self._ids, entities)]
+
+    def _hold(self, chunks: Any, holders: Any) -> None:
+        """Number the chunks, and note which nodes and which important edges have them."""
+        stated, relationships = read_mentions(
+            self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
+        )["relationship"]
+        self.chunks = np.unique(np.append(chunks, stated))
+        self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
+        self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
+        self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stated)
+        if self.profile == "paper" and not self.quirks:
+            self.node_chunks = self._nearer_half()
+
+    def _nearer_half(self) -> tuple[Any, Any]:
+        """Return which nodes have which chunks, of a node with more than MANY_CHUNKS the half that is nearer to the query."""
+        nodes, chunks = self.node_chunks
+        order = np.lexsort((self.order[chunks], -self._nearness[chunks], nodes))
+        nodes, chunks = nodes[order], chunks[order]
+        kept = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
+        near = np.arange(len(nodes)) - np.searchsorted(nodes, nodes) < kept
+        return nodes[near], chunks[near]
+
+    def has_path(self, entity: int) -> bool:
+        """Whether an entity has a relationship."""
+        place = int(self.places(np.array([entity]))[0])
+        return bool(self._starts[place + 1] > self._starts[place])
+
+    def walks(self, start: int) -> _Walks:
+        """Return the paths from a node: over one relationship, and over two to a third node."""
+        here = slice(self._starts[start], self._starts[start + 1])
+        middle, first, along = self._head[here], self._edge[here], self._along[here]
+        counts = np.diff(self._starts)[middle]
+        source = np.repeat(np.arange(len(middle)), counts)
+        step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[middle][source]
+        further = self._head[step] != start
+        source, step = source[further], step[further]
+        single = np.arange(len(middle))
+        if self.quirks:
+            single = np.setdiff1d(single, source)
+        none = np.full(len(single), -1)
+        # In the order of names, a path before those that go on from it.
+        middles, ends = np.append(middle[single], middle[source]), np.append(none, self._head[step])
+        order = np.lexsort((ends, middles))
+        firsts = np.append(first[single], first[source])[order]
+        seconds = np.append(none, self._edge[step])[order]
+        ends, middles = ends[order], middles[order]
+        first_counts, second_counts = self.counts[firsts], (seconds >= 0) & self.counts[seconds]
+        if self.quirks:
+            first_counts &= np.append(along[single], along[source])[order]
+            second_counts &= np.append(none > 0, self._along[step])[order]
+        answers = self.is_answer[start] + self.is_answer[middles] + ((ends >= 0) & self.is_answer[ends])
+        weights = answers.astype(float) + first_counts + second_counts + 1.0
+        return _Walks(middles, ends, np.where(first_counts, firsts, -1), np.where(second_counts, seconds, -1), weights)
+
+    def best_chunks(self, start: int, seen: set[int]) -> tuple[Any, Any]:
+        """Return the places of the chunks that a candidate votes for, best first, and the share of its vote that each gets."""
+        walks = self.walks(start)
+        if not len(walks.weights):
+            totals = self._totals(np.array([start]), np.ones(1), np.empty(0, np.int64), np.empty(0))
+        elif self.quirks:
+            totals = self._last_path(start, walks, seen)
+        else:
+            ended = walks.end >= 0
+            nodes = np.concatenate([np.full(len(walks.weights), start), walks.middle, walks.end[ended]])
+            weights = np.concatenate([walks.weights, walks.weights, walks.weights[ended]])
+            used = np.concatenate([walks.first, walks.second])
+            totals = self._totals(nodes, weights, used[used >= 0], np.tile(walks.weights, 2)[used >= 0])
+        if self.profile == "best":
+            totals = totals * self._nearness
+        order = np.lexsort((self.order, -totals))[: CHUNKS_EACH[self.profile]]
+        order = order[totals[order] > 0]
+        shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
+        return order, shares
+
+    def _totals(self, nodes: Any, node_weights: Any, used: Any, edge_weights: Any) -> Any:
+        """Return what each chunk gets of nodes and edges with their weights, (chunks,) float64."""
+        by_node = np.bincount(nodes, node_weights, len(self.nodes))
+        by_edge = np.bincount(used, edge_weights, max(len(self.edges.ids), 1))
+        holders, held = self.node_chunks
+        stated, said = self.edge_chunks
+        size = len(self.chunks)
+        return np.bincount(held, by_node[holders], size) + np.bincount(said, by_edge[stated], size)
+
+    def _last_path(self, start: int, walks: _Walks, seen: set[int]) -> Any:
+        """MiniRAG's count for the last path; `seen` are the nodes that were on a path before."""
+        on_path = [int(node) for node in (walks.middle[-1], walks.end[-1]) if node >= 0]
+        earlier = set(walks.middle[:-1].tolist()) | set(walks.end[:-1].tolist())
+        size = len(self.chunks)
+        totals = np.bincount(self._of_node(start), minlength=size).astype(float)
+        for node in on_path:
+            chunks = self._of_node(node)
+            if len(chunks) > MANY_CHUNKS:
+                nearest = np.argsort(-self._nearness[chunks], kind="stable")[: max(MANY_CHUNKS, len(chunks) // 2)]
+                totals[chunks[nearest]] += 1
+            elif node not in seen and node not in earlier:
+                totals[chunks] += 1
+        seen.update(earlier, on_path)
+        used = [int(edge) for edge in (walks.first[-1], walks.second[-1]) if edge >= 0][:1]
+        for edge in used:
+            totals[self.edge_chunks[1][self.edge_chunks[0] == edge]] += 1
+        return totals * walks.weights[-1]
+
+    def _of_node(self, node: int) -> Any:
+        holders, held = self.node_chunks
+        return held[holders == node]
+
+    @cached_property
+    def _nearness(self) -> Any:
+        """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25; with MiniRAG, which compares words, BM25."""
+        if self.profile == "best":
+            return np.maximum(nearness(self.query, self.chunks), 0.0)
+        index = self.query.bm25_index("chunk")
+        return np.nan_to_num(index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf))
+
+    def explain(self, start: int, chunk: int) -> dict[str, Any]:
+        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
+        walks = self.walks(start)
+        said = {"candidate": self.names[start]}
+        if not len(walks.weights):
+            return said | {"path": [self.names[start]], "weight": 1.0, "edges": []}
+        carries = np.zeros(len(self.nodes) + 1, np.bool_)
+        carries[self.node_chunks[0][self.node_chunks[1] == chunk]] = True
+        telling = np.full(len(self.edges.ids) + 1, len(self.important) + 1)
+        stating = self.edge_chunks[0][self.edge_chunks[1] == chunk]
+        telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
+        told = np.minimum(telling[walks.first], telling[walks.second])
+        carrying = carries[walks.middle] | carries[walks.end]
+        best = int(np.lexsort((-walks.weights, ~carrying, told))[0])
+        nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
+        used = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
+        path = {"path": [self.names[node] for node in nodes], "weight": float(walks.weights[best])}
+        return said | path | {"edges": [self._edge_said(edge) for edge in used]}
+
+    def _edge_said(self, edge: int) -> dict[str, Any]:
+        relationship = int(self.edges.ids[edge])
+        low, high = (
+            self.names[int(self.places(np.array([end]))[0])] for end in (self.edges.low[edge], self.edges.high[edge])
+        )
+        source, target = (low, high) if self.is_forward[edge] else (high, low)
+        score = round(self.important[relationship], 6)
+        rank = self._ranks[relationship]
+        return {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        """The rank of each important relationship, from 1."""
+        return {relationship: rank for rank, relationship in enumerate(self.important, 1)}
+
+
+def rank(query: Query, limit: int) -> Ranking:
+    """Rank chunks by the votes of the query's candidates."""
+    by_entity = _candidates(query)
+    scores = {entity: score for found in by_entity for entity, score in found.items()}
+    if not scores:
+        return Ranking.empty("path")
+    graph = PathGraph(query, scores)
+    walked = dict.fromkeys(entity for entity in scores if graph.has_path(entity))
+    lonely = sorted((entity for entity in scores if entity not in walked), key=lambda entity: -scores[entity])
+    walked |= dict.fromkeys(lonely[: max(1, int(len(lonely) * LONELY_SHARE))])
+    direct = set(
+        dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
+    )
+    seen: set[int] = set()
+    starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
+    chosen = {entity: graph.best_chunks(start, seen) for entity, start in starts.items()}
+    totals: dict[int, float] = {}
+    votes: dict[int, _Vote] = {}
+    for found in by_entity:
+        for number, (entity, score) in enumerate(found.items()):
+            if entity not in chosen:
+                continue
+            chunks, shares = chosen[entity]
+            vote = (scores[entity] if graph.quirks else score) * (FIRST if number == 0 else 1.0)
+            if len(chunks) and int(graph.chunks[chunks[0]]) in direct:
+                vote *= DIRECT
+            for chunk, share in zip(chunks.tolist(), shares.tolist(), strict=True):
+                totals[chunk] = totals.get(chunk, 0.0) + vote * share
+                if chunk not in votes or vote * share > votes[chunk].score:
+                    votes[chunk] = _Vote(vote * share, starts[entity])
+    places = np.array(list(totals), np.int64)
+    number_of = {int(graph.chunks[place]): int(place) for place in places}
+
+    def why(chunk: int) -> dict[str, Any]:
+        place = number_of[chunk]
+        return graph.explain(votes[place].candidate, place)
+
+    values = np.array([totals[place] for place in places.tolist()])
+    best = ties.best(query, graph.chunks[places], values, limit)
+    return ranking("path", graph.chunks[places][best], values[best], why)
+
+
+def _candidates(query: Query) -> list[dict[int, float]]:
+    """Return for each query entity {entity: how near its name is}, best first, ties by name."""
+    limit = query.options.graph_top_k
+    texts = [text for text in query.entities if text.strip()]
+    found: list[dict[int, float]] = []
+    if query.dense_works:
+        found = dense.entities(query, [query.embed([text])[0] for text in texts], limit)
+    elif texts:
+        found = [{} for _ in texts]
+    keys: dict[int, str] = {}
+    if query.options.compat is None:
+        exact = {row["key"]: row["id"] for row in named(query, limit, [])}
+        for text, near in zip(texts, found, strict=True):
+            if key(text) in exact:
+                near[exact[key(text)]] = 1.0
+        if not query.dense_works:
+            found.append(dict.fromkeys(exact.values(), 1.0))
+    keys |= dense.keys(query, list({entity for near in found for entity in near}))
+    ordered = []
+    for near in found:
+        pairs = sorted((-round(score, DIGITS), keys[entity].encode(), entity) for entity, score in near.items())
+        ordered.append({entity: near[entity] for _, _, entity in pairs[:limit]})
+    return ordered
+
+
+_NODES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS ids,
+       pg_catalog.array_agg(e.name ORDER BY e.key) AS names,
+       pg_catalog.array_agg({answers} ORDER BY e.key) AS answers
+  FROM graphrag.entities e
+ WHERE e.id = ANY ($1)
+"""
+_OF_TYPE = "pg_catalog.{fold}(e.type) = ANY ($2)"
+_VISIBLY_OF_TYPE = (
+    "EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND pg_catalog.{fold}(m.type) = ANY ($2)"
+    " AND m.document_id = ANY ($3))"
+)
+
+
+def _in_order(query: Query, entities: Any, quirks: bool) -> tuple[Any, list[str], Any]:
+    """Return (ids, names, whether their type may be the answer's) of entities, in the order of their keys."""
+    answers = (_OF_TYPE if query.visible is None else _VISIBLY_OF_TYPE).format(fold="upper" if quirks else "lower")
+    types = [kind if quirks else kind.lower() for kind in query.answer_types]
+    row = query.db.query(
+        _NODES.format(answers=answers), ["int8[]", "text[]", "int8[]"], [entities.tolist(), types, query.visible_ids]
+    )[0]
+    return int64s(row["ids"]), row["names"] or [], np.array(row["answers"] or [], np.bool_)

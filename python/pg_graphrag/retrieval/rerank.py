@@ -1,0 +1,39 @@
+"""Rows re-scored by a cross-encoder, which reads query and text together."""
+
+from pg_graphrag.answer.call import rerank_texts
+from pg_graphrag.answer.door import MAX_RERANKED
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.server import Row
+
+# So many of the first rows are re-scored, more where more are wanted (Takami et al. re-score two lists of ten and more).
+CANDIDATES = 50
+
+
+def depth(query: Query, top_k: int) -> int:
+    """Return how many rows to retrieve for `top_k`; 22023 for more than one request holds, 55000 without a cross-encoder."""
+    if not query.options.reranks:
+        return top_k
+    query.corpus.options.reranker()
+    if top_k > MAX_RERANKED:
+        raise GraphRAGError(
+            f"{top_k} rows cannot be re-ranked, at most {MAX_RERANKED} can",
+            hint=f"Give a smaller top_k (or chunk_top_k), or leave out rerank. Of {CANDIDATES} rows and more all are re-scored.",
+        )
+    return max(top_k, CANDIDATES)
+
+
+def rescored(query: Query, rows: list[Row]) -> list[Row]:
+    """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
+
+    Texts are what was retrieved: title and content. Equal relevance: as they were.
+    """
+    if not query.options.reranks or not rows:
+        return rows
+    texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
+    relevance, usage = rerank_texts(query.db, query.corpus, query.text, texts)
+    query.usage.append(usage)
+    for rank, (row, score) in enumerate(zip(rows, relevance, strict=True), 1):
+        row["explain"]["rerank"] = {"rank_before": rank, "score_before": row["score"], "score": score}
+        row["score"] = score
+    return sorted(rows, key=lambda row: -row["score"])

@@ -1,0 +1,140 @@
+"""The query made over by a model before a mode retrieves: transforms wrap a mode and are a mode themselves.
+
+Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). A model that fails costs a WARNING: the
+query is used as it is, and `explain` says so.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pg_graphrag.answer.call import ask_model
+from pg_graphrag.answer.tasks import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import ties
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, Ranking, reciprocal_rank
+
+Mode = Callable[[Query, int], Fused]
+
+# The role whose model does each task.
+_ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "relevance": "relevance"}
+_TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("relevance", "rewrite")}
+
+
+def transformed(mode: Mode, widest: Mode, query: Query) -> Mode:
+    """Return `mode` with the query's transform; `widest` is the mode that a corrected query is searched by besides.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the corpus has no model for it: what was asked for is never left out in silence.
+    """
+    for task in _TASKS.get(query.options.transform, ()):
+        query.corpus.options.llm.of(_ROLES[task])
+    if query.options.transform == "hyde":
+        return _hyde(mode)
+    if query.options.transform == "decompose":
+        return _decompose(mode)
+    return _corrective(mode, widest) if query.options.transform == "corrective" else mode
+
+
+def _hyde(mode: Mode) -> Mode:
+    def retrieve(query: Query, depth: int) -> Fused:
+        query.passage = _said(query, "hyde", {"question": query.text})
+        if query.passage is not None:
+            query.notes["transform"] = {"kind": "hyde", "passage": query.passage}
+        return mode(query, depth)
+
+    return retrieve
+
+
+def _decompose(mode: Mode) -> Mode:
+    """The query and each of its parts, by RRF."""
+
+    def retrieve(query: Query, depth: int) -> Fused:
+        parts = _said(query, "decompose", {"question": query.text})
+        if parts is None:
+            return mode(query, depth)
+        query.notes["transform"] = {"kind": "decompose", "queries": parts}
+        rankings = [mode(query, depth).ranking("query")]
+        for number, part in enumerate(parts, 1):
+            rankings.append(_searched(query.about(part), mode, depth, f"query {number}"))
+        return reciprocal_rank(query.options.rrf_k)(rankings)
+
+    return retrieve
+
+
+def _corrective(mode: Mode, widest: Mode) -> Mode:
+    """What came back is graded: kept where it answers, widened by a rewritten query where it may not, replaced where not."""
+
+    def retrieve(query: Query, depth: int) -> Fused:
+        fused = mode(query, depth)
+        first = fused.ids[ties.best(query, fused.ids, fused.scores, MAX_GRADED)]
+        # Nothing at all is as good as nothing relevant.
+        texts = _texts(query, first)
+        grades = _said(query, "relevance", {"question": query.text, "texts": texts}) if texts else []
+        if grades is None:
+            return fused
+        note: dict[str, Any] = {"kind": "corrective", "grades": grades}
+        query.notes["transform"] = note
+        graded = dict(zip(first.tolist(), grades, strict=True))
+        note["verdict"] = "correct" if "correct" in grades else "ambiguous" if "ambiguous" in grades else "incorrect"
+        if note["verdict"] == "correct":
+            return _refined(fused, graded)
+        rewritten = _said(query, "rewrite", {"question": query.text})
+        if rewritten is None:
+            return fused
+        note["query"] = rewritten
+        other = query.about(rewritten)
+        rankings = [_searched(other, mode, depth, "rewritten")]
+        if widest is not mode:
+            rankings.append(_searched(other, widest, depth, "widened"))
+        if note["verdict"] == "ambiguous":
+            rankings.insert(0, fused.ranking("query"))
+        return reciprocal_rank(query.options.rrf_k)(rankings)
+
+    return retrieve
+
+
+def _searched(query: Query, mode: Mode, depth: int, name: str) -> Ranking:
+    return mode(query, depth).ranking(name, text=query.text)
+
+
+def _refined(fused: Fused, graded: dict[int, str]) -> Fused:
+    """Put what was graded incorrect behind all the rest, its order kept."""
+    wrong = np.isin(fused.ids, [chunk for chunk, grade in graded.items() if grade == "incorrect"])
+    below = float(np.ptp(fused.scores)) + 1.0
+    return Fused(fused.ids, np.where(wrong, fused.scores - below, fused.scores), fused.rankings)
+
+
+def _texts(query: Query, chunks: Any) -> list[str]:
+    """Return title and beginning of chunks, in their order; "" of one that is gone."""
+    rows = query.db.query(
+        "SELECT c.id, pg_catalog.left(pg_catalog.concat_ws(E'\\n', d.title, c.content), $2) AS text FROM graphrag.chunks c"
+        " JOIN graphrag.documents d ON d.id = c.document_id WHERE c.id = ANY ($1)",
+        ["int8[]", "int4"],
+        [chunks.tolist(), MAX_GRADED_CHARACTERS],
+    )
+    found = {row["id"]: row["text"] for row in rows}
+    return [found.get(chunk, "") for chunk in chunks.tolist()]
+
+
+def _said(query: Query, task: str, arguments: dict[str, Any]) -> Any:
+    """Return what a model makes of the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
+    if task not in query.said:
+        outcome = ask_model(query.db, query.corpus, task, arguments, query.record)
+        query.usage.append(outcome["usage"])
+        if "fault" in outcome:
+            _failed(query, task, outcome["fault"])
+        query.said[task] = outcome.get("value")
+    return query.said[task]
+
+
+def _failed(query: Query, task: str, fault: dict[str, Any]) -> None:
+    fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
+    query.db.warning(f"the query was searched as it is, not transformed ({task}): {fault['message']}", **fields)
+    query.notes["transform"] = {
+        "kind": query.options.transform,
+        "failed": task,
+        "reason": fault["message"],
+    }

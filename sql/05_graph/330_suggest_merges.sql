@@ -1,0 +1,11 @@
+-- Entities that may be one, for a person to decide; nothing is merged. Owner only, as what it leads to.
+CREATE FUNCTION graphrag.suggest_merges(corpus text DEFAULT 'default', max_suggestions int DEFAULT 100)
+RETURNS TABLE (entity text, target text, score double precision, reason text)
+LANGUAGE plpython3u STABLE ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "curation.suggest:suggest", corpus, max_suggestions)
+$$;
+REVOKE ALL ON FUNCTION graphrag.suggest_merges(text, int) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.suggest_merges(text, int) IS 'Pairs of entities that may be one, best first, with a score (0.6 to 1) and its reason: spelling, transliteration, abbreviation or embedding; neighbours in common, near names and types count besides. What merge_entities() would be called with; a merge that was undone is not suggested again. Owner only; 42704 for an unknown corpus.';

@@ -1,0 +1,241 @@
+"""graphrag.check() names every damage, and nothing where there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.ingest import STORIES, delete, new_corpus, put, refused, rows, value, work
+from tests.sql.llm import provider
+
+LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
+
+
+def violated(db: Any, corpus: str) -> list[tuple[str, str, str]]:
+    return rows(db, "SELECT * FROM graphrag.check(%s)", corpus)
+
+
+def extraction(messages: Sequence[dict[str, Any]]) -> str:
+    text = "\n".join(str(message["content"]) for message in messages)
+    names = [name for name in ("Ada Lovelace", "Charles Babbage", "Alan Turing", "London") if name in text]
+    entities = [{"name": name, "type": "person", "description": f"{name}, {len(text)}."} for name in names]
+    relationships = [
+        {"source": names[0], "target": name, "keywords": ["knew"], "description": f"They met {name}.", "strength": 2}
+        for name in names[1:]
+    ]
+    claims = [{"subject": name, "type": "fact", "status": "TRUE", "description": "So it was."} for name in names[:1]]
+    return json.dumps({"entities": entities, "relationships": relationships, "claims": claims})
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> Iterator[str]:
+    """A corpus with everything: packed and unpacked items, a tombstone, described mentions, claims."""
+    with Endpoint() as endpoint:
+        endpoint.reply(extraction)
+        model = {"provider": provider(module_db, endpoint), "model": "model-1"}
+        name = new_corpus(module_db, extractor="llm", claims=True, max_gleaning=0, llm={"roles": {"extract": model}})
+        for key in ("ada", "babbage", "turing"):
+            put(module_db, name, key, STORIES[key], title=f"About {key}")
+        work(module_db)
+        module_db.execute("SELECT graphrag.optimize(%s)", [name])
+        for key in ("hopper", "enigma"):
+            put(module_db, name, key, STORIES[key])
+        delete(module_db, name, "turing")
+        work(module_db)
+        yield name
+
+
+def test_a_healthy_corpus_breaks_nothing(module_db: Database, corpus: str) -> None:
+    assert value(module_db, "SELECT count(*) FROM graphrag.bm25_tombstones") > 0
+    assert value(module_db, "SELECT count(*) FROM graphrag.claims") > 0
+    assert violated(module_db, corpus) == []
+
+
+def test_concepts_break_nothing(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    for key, content in STORIES.items():
+        put(module_db, name, key, content, title=key)
+    put(module_db, name, "blank", " \u3000\x1c\n")
+    work(module_db)
+    assert violated(module_db, name) == []
+
+
+def test_waiting_work_breaks_nothing(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        delete(module_db, corpus, "ada")
+        put(module_db, corpus, "babbage", "Something else.")
+        put(module_db, corpus, "new", "Something new.")
+        module_db.execute("UPDATE graphrag.documents SET source_key = 'renamed' WHERE source_key = 'hopper'")
+        assert violated(module_db, corpus) == []
+
+
+# Damage, and the invariant that names it. :c stands for the corpus' number.
+DAMAGES = {
+    "UPDATE graphrag.documents SET indexed_hash = 'x', indexed_at = now() WHERE source_key = 'ada'": "a document is indexed",
+    "DELETE FROM graphrag.jobs; UPDATE graphrag.documents SET indexed_at = NULL; DELETE FROM graphrag.jobs": "what is due",
+    "INSERT INTO graphrag.jobs (corpus_id, kind, document_id) SELECT :c, 'remove', min(id) FROM graphrag.documents"
+    " WHERE corpus_id = :c": "what is due",
+    "INSERT INTO graphrag.jobs (corpus_id, kind, document_id) VALUES (:c, 'index', 999999)": "what is due",
+    "DELETE FROM graphrag.documents WHERE source_key = 'ada'; DELETE FROM graphrag.jobs": "a chunk has its document",
+    "UPDATE graphrag.chunks SET content = content || '.' WHERE corpus_id = :c": "the chunks of a document",
+    "UPDATE graphrag.chunks SET end_offset = end_offset - 1 WHERE corpus_id = :c": "the chunks of a document",
+    "UPDATE graphrag.chunks SET ordinal = ordinal + 1 WHERE corpus_id = :c": "the chunks of a document",
+    "UPDATE graphrag.chunk_windows SET start_offset = start_offset + 1 WHERE corpus_id = :c": "windows partition",
+    "DELETE FROM graphrag.chunk_windows WHERE corpus_id = :c": "windows partition",
+    "UPDATE graphrag.entity_mentions SET document_id = 999999 WHERE corpus_id = :c": "what refers to a chunk",
+    "UPDATE graphrag.claims SET document_id = 999999 WHERE corpus_id = :c": "what refers to a chunk",
+    "UPDATE graphrag.entities SET mention_count = mention_count + 1 WHERE corpus_id = :c": "entities and relationships",
+    "UPDATE graphrag.relationships SET weight = weight + .1 WHERE corpus_id = :c": "entities and relationships",
+    "INSERT INTO graphrag.entities (corpus_id, key, name, type) VALUES (:c, 'x', 'x', 'x')": "entities and relationships",
+    "UPDATE graphrag.entity_mentions SET raw_key = raw_key || 'x' WHERE corpus_id = :c": "a mention has the key",
+    "UPDATE graphrag.relationship_mentions SET forward = NOT forward WHERE corpus_id = :c": "a mention has the key",
+    "UPDATE graphrag.entity_values SET count = count + 1": "spellings, types, keywords",
+    "UPDATE graphrag.entity_values SET count = count + 1 WHERE kind = 'd'": "spellings, types, keywords",
+    "DELETE FROM graphrag.relationship_values WHERE kind = 'k'": "spellings, types, keywords",
+    "UPDATE graphrag.relationship_mentions SET description = 'x' WHERE corpus_id = :c": "spellings, types, keywords",
+    "UPDATE graphrag.entities SET name = 'x' WHERE corpus_id = :c": "name and type",
+    "UPDATE graphrag.entities SET type = 'x' WHERE corpus_id = :c": "name and type",
+    "UPDATE graphrag.entities SET degree = degree + 1 WHERE corpus_id = :c": "degree is",
+    "UPDATE graphrag.relationships SET source_id = target_id, target_id = source_id": "a relationship is shown",
+    "UPDATE graphrag.relationships SET keywords = '{x}' WHERE corpus_id = :c": "a relationship is shown",
+    "UPDATE graphrag.entities SET description = 'x' WHERE corpus_id = :c": "the description of each entity",
+    "UPDATE graphrag.entities SET summary_of = 'x' WHERE corpus_id = :c": "the description of each entity",
+    "UPDATE graphrag.relationships SET description = 'x' WHERE corpus_id = :c": "the description of each relationship",
+    "DELETE FROM graphrag.corpus_revisions": "a corpus with chunks has a revision",
+    "ALTER SEQUENCE graphrag.chunks_id_seq RESTART": "sequences are beyond",
+    "DELETE FROM graphrag.window_vectors": "everything that is searched",
+    "DELETE FROM graphrag.entity_vectors": "everything that is searched",
+    "DELETE FROM graphrag.entity_mention_vectors": "everything that is searched",
+    "DELETE FROM graphrag.relationship_mention_vectors": "everything that is searched",
+    "UPDATE graphrag.window_vectors SET chunk_id = 0": "every vector is of something",
+    "UPDATE graphrag.entity_vectors SET entity_id = entity_id + 1000000": "every vector is of something",
+    "INSERT INTO graphrag.window_vectors SELECT * FROM graphrag.window_vectors": "every vector is of something",
+    "DELETE FROM graphrag.bm25_tail WHERE kind = 'chunk'": "BM25 holds each item once",
+    "DELETE FROM graphrag.bm25_tombstones": "BM25 holds each item once",
+    "UPDATE graphrag.bm25_tail SET length = length + 1": "BM25 holds each item once",
+    "UPDATE graphrag.bm25_segments SET total_length = 0": "BM25 holds each item once",
+    "INSERT INTO graphrag.bm25_tombstones SELECT corpus_id, 'chunk', id FROM graphrag.chunks": "BM25 holds each item once",
+    "UPDATE graphrag.bm25_tail SET terms[1] = 'zzz'": "BM25 holds the terms",
+    "DELETE FROM graphrag.bm25_postings WHERE term = 'london'": "BM25 holds the terms",
+    "UPDATE graphrag.bm25_postings SET frequencies = set_byte(frequencies, 0, 9)": "BM25 holds the terms",
+    "UPDATE graphrag.bm25_postings SET df = df + 1": "BM25 counts the items",
+}
+DAMAGES |= {f'DELETE FROM graphrag_:c."{label}"': "the graph is" for label in LABELS}
+DAMAGES |= {
+    f"""UPDATE graphrag_:c."{label}" SET properties = '{{"x": 1}}'""": "the graph is"
+    for label in LABELS
+    if label != "PART_OF"
+}
+DAMAGES |= {
+    f'UPDATE graphrag_:c."{label}" SET start_id = end_id, end_id = start_id': "the graph is"
+    for label in ("RELATED", "MENTIONED_IN", "PART_OF")
+}
+DAMAGES["SELECT ag_catalog.drop_label('graphrag_:c', 'RELATED')"] = "the corpus has its graph"
+DAMAGES["UPDATE ag_catalog.ag_label SET id = 99 WHERE name = 'Chunk'"] = "the corpus has its graph"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_named(module_db: Database, corpus: str, damage: str) -> None:
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    with module_db.transaction(force_rollback=True):
+        # As another program would: past our triggers, which would mend some of it.
+        module_db.execute(
+            "SET LOCAL session_replication_role = replica" if "documents SET indexed_hash" in damage else "SELECT 1"
+        )
+        module_db.execute(damage.replace(":c", str(number)).encode())
+        found = violated(module_db, corpus)
+    wanted = DAMAGES[damage]
+    assert [invariant for invariant, _, _ in found if invariant.startswith(wanted)], found
+
+
+def test_rebuild_graph_mends_a_damaged_projection(module_db: Database, corpus: str) -> None:
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    for statement in (
+        'DELETE FROM graphrag_:c."Chunk"',
+        """UPDATE graphrag_:c."RELATED" SET properties = '{}'""",
+        """UPDATE graphrag_:c."Entity" SET properties = '{"key": "x"}' WHERE id::text LIKE '%1'""",
+        'DELETE FROM graphrag_:c."PART_OF"',
+    ):
+        module_db.execute(statement.replace(":c", str(number)).encode())
+    found = violated(module_db, corpus)
+    assert {invariant for invariant, _, _ in found} == {"the graph is what the tables are"}
+    assert all("graphrag.rebuild_graph()" in detail for _, _, detail in found)
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) != before
+    module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
+    assert violated(module_db, corpus) == []
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+
+
+def test_rebuild_graph_mends_whatever_check_names_of_the_graph(module_db: Database, corpus: str) -> None:
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    for damage, wanted in DAMAGES.items():
+        if not wanted.startswith(("the graph is", "the corpus has its graph")):
+            continue
+        module_db.execute(damage.replace(":c", str(number)).encode())
+        assert {one for one, _, _ in violated(module_db, corpus)} & {wanted, f"{wanted} what the tables are"}, damage
+        module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
+        assert violated(module_db, corpus) == [], damage
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+
+
+def test_many_violations_are_cut_short(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        module_db.execute(
+            "INSERT INTO graphrag.entities (corpus_id, key, name, type)"
+            " SELECT c.id, 'x' || n, 'x', 'x' FROM graphrag.corpora c, generate_series(1, 150) n WHERE c.name = %s",
+            [corpus],
+        )
+        found = [row for row in violated(module_db, corpus) if row[0].startswith("entities and relationships")]
+    assert len(found) == 101
+    assert found[-1][1:] == ("…", "there are more than these 100")
+
+
+def test_an_unknown_corpus_is_an_error(module_db: Database) -> None:
+    for function in ("check", "fingerprint", "fingerprint_sections"):
+        assert refused(module_db, f"SELECT graphrag.{function}('nobody')").sqlstate == "42704"
+
+
+def test_they_are_the_owners(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        module_db.execute("SET LOCAL ROLE graphrag_reader")
+        assert refused(module_db, "SELECT graphrag.check(%s)", corpus).sqlstate == "42501"
+
+
+CURATIONS = {
+    "create": "SELECT graphrag.create_entity('Nobody', :c, 'ghost', 'Was never there.')",
+    "fragment": 'SELECT graphrag.insert_graph(:c, \'{"entities": [{"name": "Ada Lovelace", "description": "Counted."}],'
+    ' "relationships": [{"source": "Nobody", "target": "London", "keywords": ["saw"], "weight": 2.5},'
+    ' {"source": "London", "target": "Ada Lovelace", "description": "Home."}]}\')',
+    "merge": "SELECT graphrag.merge_entities(ARRAY['Charles Babbage'], 'Ada Lovelace', :c)",
+    "edit": "SELECT graphrag.edit_entity('Ada Lovelace', :c, 'countess', 'Edited.')",
+    "weigh": "SELECT graphrag.edit_relationship('Ada Lovelace', 'London', :c, ARRAY['edited'], 'Edited.', 7)",
+    "rename": "SELECT graphrag.rename_entity('Ada Lovelace', 'Augusta King', :c)",
+    "part": "SELECT graphrag.delete_relationship('Augusta King', 'London', :c)",
+    "delete": "SELECT graphrag.delete_entity('Nobody', :c)",
+}
+
+
+def test_curations_break_nothing_and_leave_no_trace_when_undone(module_db: Database, corpus: str) -> None:
+    before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    name = "'" + corpus + "'"
+    made = []
+    for what, statement in CURATIONS.items():
+        made.append(value(module_db, statement.replace(":c", name)))
+        assert violated(module_db, corpus) == [], what
+        assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) != before, what
+    with module_db.transaction(force_rollback=True):
+        module_db.execute("UPDATE graphrag.aliases SET entity_key = 'london' WHERE key = 'charles babbage'")
+        assert "a mention has the key of what it mentions, or an alias of it" in {
+            one for one, _, _ in violated(module_db, corpus)
+        }
+    for number in made:
+        module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
+        assert violated(module_db, corpus) == []
+    assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before

@@ -1,0 +1,74 @@
+"""The graph of a corpus in files and in networkx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx
+import psycopg
+import pytest
+from pg_graphrag import GraphRAG
+from pg_graphrag.cli import main
+from pg_graphrag.errors import GraphRAGError
+
+from tests.runtime.cluster import Database
+
+TEXTS = {
+    "open": "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London.",
+    "secret": "Ada Lovelace hid the Enigma. Ada Lovelace met Charles Babbage.",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(module_db: Database) -> Database:
+    with GraphRAG(module_db.url) as client:
+        client.insert({"source_key": key, "content": content} for key, content in TEXTS.items())
+        client.process_jobs()
+    return module_db
+
+
+def test_networkx_holds_what_the_views_show(filled: Database) -> None:
+    with GraphRAG(filled.url) as client:
+        graph = client.to_networkx()
+    assert isinstance(graph, networkx.Graph) and not graph.is_directed()
+    columns = "entity_id, key, name, type, description, degree, mention_count"
+    assert {tuple(node.values()) for _, node in graph.nodes(data=True)} == set(
+        filled.execute(f"SELECT {columns} FROM graphrag.graph_nodes")
+    )
+    weights = {(edge["relationship_id"], edge["weight"], edge["pmi"]) for *_, edge in graph.edges(data=True)}
+    assert weights == set(filled.execute("SELECT relationship_id, weight, pmi FROM graphrag.graph_edges"))
+    assert graph.edges["ada lovelace", "charles babbage"]["source"] == "ada lovelace"
+
+
+@pytest.mark.parametrize("name", ["graph.graphml", "graph.GEXF"])
+def test_the_command_writes_the_graph(
+    filled: Database, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    assert main(["export", "--url", filled.url, str(path)]) == 0
+    nodes, edges = (
+        filled.execute(f"SELECT count(*) FROM graphrag.{view}").fetchone()[0] for view in ("graph_nodes", "graph_edges")
+    )
+    assert capsys.readouterr().out == f"{path}: {nodes} entities, {edges} relationships\n"
+    found = networkx.read_graphml(path) if name.endswith("graphml") else networkx.read_gexf(path)
+    assert (len(found), found.number_of_edges()) == (nodes, edges)
+
+
+def test_what_is_hidden_from_a_reader_is_in_no_export(filled: Database) -> None:
+    with psycopg.connect(filled.url) as connection:
+        connection.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+        connection.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (source_key = 'open')")
+        connection.execute("SET LOCAL ROLE graphrag_reader")
+        graph = GraphRAG(connection).to_networkx()
+        connection.rollback()
+    assert "ada lovelace" in graph and "enigma" not in graph
+
+
+def test_an_unknown_corpus_is_an_error_and_an_empty_one_is_none(filled: Database, tmp_path: Path) -> None:
+    with pytest.raises(GraphRAGError, match='corpus "nope" does not exist'), GraphRAG(filled.url, "nope") as client:
+        client.to_networkx()
+    with GraphRAG(filled.url, "empty") as client:
+        client.create_corpus()
+        assert len(client.to_networkx()) == 0
+    assert main(["export", "--url", filled.url, "--corpus", "nope", str(tmp_path / "x.gexf")]) == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,184 @@
+"""Mode path: MiniRAG's paths with BM25 weighting; the paper's case studies, on recorded extraction, name the edge that won."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint, Recorded
+from tests.runtime.cluster import Database
+from tests.sql.ingest import keys, new_corpus, put, refused, search, work
+from tests.sql.llm import provider
+
+WEIGHTINGS = ("vector", "bm25_edges", "bm25_chunks")
+# The chats of the two case studies (Takami et al.), and others of the same people.
+CHATS = ("20260121_13:00", "20260122_17:00", "20260608_14:30")
+OTHERS = 8
+MOVIE = 'Who does Li Hua go to watch the movie "Overwatch 3" with?'
+MEETING = "When is the Freelancer Group Meeting that Yuriko Yamamoto goes to?"
+# How the rows of the paper's Table 1 are said.
+TABLE_1: dict[str, tuple[str, dict[str, Any]]] = {
+    "NaiveRAG": ("naive", {}),
+    "MiniRAG": ("path", {"path_weighting": "vector", "fuse": "none", "compat": "minirag"}),
+    **{
+        f"{weighting} {fuse}": ("path", {"path_weighting": weighting, "fuse": fuse})
+        for weighting, fuse in itertools.product(("bm25_edges", "bm25_chunks"), ("none", "rrf", "rerank"))
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database, shared_data: Path) -> Iterator[str]:
+    folder = shared_data / "lihua-world"
+    chats = {
+        chat["id"]: chat["text"]
+        for chat in map(json.loads, (folder / "docs.jsonl").read_text(encoding="utf-8").splitlines())
+        if chat["id"][:6] <= "202606"
+    }
+    chosen = [*CHATS, *itertools.islice((name for name in chats if name not in CHATS), 0, None, len(chats) // OTHERS)]
+    with Endpoint() as endpoint:
+        endpoint.reply(Recorded(shared_data))
+        model = {"provider": provider(module_db, endpoint), "model": "recorded"}
+        ranker = {"provider": provider(module_db, endpoint, kind="rerank"), "model": "ranker"}
+        name = new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}, rerank=ranker, max_gleaning=0)
+        for key in chosen:
+            put(module_db, name, key, chats[key], metadata={"open": key != CHATS[0]})
+        work(module_db)
+        yield name
+
+
+def asked(db: Any, question: str, corpus: str, top_k: int = 10, **options: Any) -> list[dict[str, Any]]:
+    return search(db, question, corpus, "path", top_k=top_k, options=options)
+
+
+def won(row: dict[str, Any]) -> set[frozenset[str]]:
+    """The pairs of names of the edges that a row's path has."""
+    return {frozenset((edge["source"], edge["target"])) for edge in row["explain"]["path"]["edges"]}
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_overwatch_3_is_found_over_the_edge_of_who_watches_it(module_db: Database, corpus: str, weighting: str) -> None:
+    found = asked(
+        module_db, MOVIE, corpus,
+        path_weighting=weighting, query_entities=["Li Hua", "Overwatch 3"], answer_types=[],
+    )  # fmt: skip
+    assert CHATS[0] in keys(found)[:2]
+    (first,) = [row for row in found if row["source_key"] == CHATS[0]]
+    said = first["explain"]["path"]
+    assert said["path"][0] == said["candidate"]
+    assert len(said["path"]) in (2, 3)
+    # By chunks all relationships that are stated in the same ones are equal.
+    assert any("Overwatch 3" in pair for pair in won(first)) or weighting == "bm25_chunks", said
+    assert said["weight"] == 1 + len(said["edges"]) > 1
+    for edge in said["edges"]:
+        assert edge["rank"] >= 1
+        assert {edge["source"], edge["target"]} <= set(said["path"])
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_the_freelancer_group_meeting_is_found_over_its_own_edge(
+    module_db: Database, corpus: str, weighting: str
+) -> None:
+    given = {"query_entities": ["Freelancer Group Meeting", "Yuriko Yamamoto"], "answer_types": ["time"]}
+    found = asked(module_db, MEETING, corpus, path_weighting=weighting, **given)
+    assert found[0]["source_key"] == CHATS[2]
+    assert any("Freelancer Group Meeting" in pair for pair in won(found[0]))
+    if weighting == "bm25_edges":
+        assert frozenset(("Yuriko Yamamoto", "Freelancer Group Meeting")) in won(found[0])
+    assert CHATS[2] in keys(asked(module_db, MEETING, corpus, path_weighting=weighting, profile="paper", **given))[:5]
+
+
+def test_what_the_query_names_is_read_off_it_where_it_is_not_given(module_db: Database, corpus: str) -> None:
+    found = asked(module_db, MEETING, corpus)
+    assert found[0]["source_key"] == CHATS[2]
+    assert "Freelancer Group Meeting" in found[0]["explain"]["path"]["path"]
+
+
+@pytest.mark.parametrize("row", TABLE_1)
+def test_every_row_of_the_papers_table_1_runs_by_name(module_db: Database, corpus: str, row: str) -> None:
+    mode, options = TABLE_1[row]
+    found = search(module_db, MOVIE, corpus, mode, options=options)
+    assert "rerank" in row or CHATS[0] in keys(found)
+    said = {retriever for one in found for retriever in one["explain"]}
+    assert ("path" in said) is (mode == "path")
+    assert ("bm25" in said) is ("rrf" in row or "rerank" in row)
+    assert ("rerank" in said) is ("rerank" in row)
+
+
+def test_answer_types_count_in_any_case_but_in_minirags_own_code_do_not(module_db: Database, corpus: str) -> None:
+    weights = {}
+    for compat, types in (("minirag", ["person"]), ("minirag", ["PERSON"]), (None, ["person"]), (None, ["PERSON"])):
+        found = asked(
+            module_db, MOVIE, corpus,
+            query_entities=["Overwatch 3"], answer_types=types, compat=compat, fuse="none", path_weighting="vector",
+        )  # fmt: skip
+        weights[compat, types[0]] = max(row["explain"]["path"]["weight"] for row in found if "path" in row["explain"])
+    assert weights["minirag", "person"] < weights["minirag", "PERSON"]
+    assert weights[None, "person"] == weights[None, "PERSON"]
+
+
+def test_without_fusion_direct_chunks_stand_behind_the_voted_ones(module_db: Database, corpus: str) -> None:
+    found = asked(
+        module_db, MOVIE, corpus, top_k=30, fuse="none", query_entities=["Overwatch 3"], profile="paper", graph_top_k=1
+    )
+    voted = ["path" in row["explain"] for row in found]
+    assert voted == sorted(voted, reverse=True)
+    assert True in voted and False in voted
+
+
+def test_a_query_that_names_nothing_known_is_answered_by_the_other_retriever(module_db: Database, corpus: str) -> None:
+    found = asked(module_db, "Overwatch movie", corpus, query_entities=[])
+    assert keys(found)[0] in CHATS[:2]
+    assert "path" not in found[0]["explain"]
+
+
+def test_paths_over_what_a_filter_leaves_out_do_not_count(module_db: Database, corpus: str) -> None:
+    given = {"query_entities": ["Overwatch 3"], "fuse": "none"}
+    found = search(module_db, MOVIE, corpus, "path", filter={"open": True}, options=given)
+    assert CHATS[0] not in keys(found)
+    assert not any("Movie Outing" in str(row["explain"]) for row in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"path_weighting": "cosine"}, "cosine"),
+        ({"fuse": "both"}, "both"),
+        ({"query_entities": "Ann"}, "Ann"),
+        ({"query_entities": ["a", "b", "c", "d", "e", "f"]}, "query_entities"),
+        ({"answer_types": [""]}, "answer_types"),
+        ({"answer_types": ["x"] * 4}, "answer_types"),
+        ({"compat": "lightrag"}, "lightrag"),
+        ({"damping": 0.5}, "damping"),
+    ],
+)
+def test_a_bad_or_misplaced_option_is_refused_by_name(
+    module_db: Database, corpus: str, options: dict[str, Any], named: str
+) -> None:
+    diag = refused(module_db, "SELECT graphrag.search('x', %s, 'path', options => %s)", corpus, Jsonb(options))
+    assert diag.sqlstate == "22023"
+    assert named in str(diag.message_primary)
+    assert diag.message_hint
+
+
+def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db: Database, corpus: str) -> None:
+    given = {"query_entities": ["Overwatch 3"], "answer_types": ["person"]}
+    module_db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+    module_db.execute("CREATE POLICY open ON graphrag.documents FOR SELECT USING ((metadata ->> 'open')::boolean)")
+    try:
+        with psycopg.connect(module_db.url, autocommit=True) as reader:
+            reader.execute("SET ROLE graphrag_reader")
+            found = search(reader, MOVIE, corpus, "path", options=given)
+    finally:
+        module_db.execute("DROP POLICY open ON graphrag.documents")
+        module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
+    filtered = search(module_db, MOVIE, corpus, "path", filter={"open": True}, options=given)
+    assert [row["chunk_id"] for row in found] == [row["chunk_id"] for row in filtered]
+    assert found

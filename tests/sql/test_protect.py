@@ -1,0 +1,202 @@
+"""graphrag.protect(): who may not see a document does not see what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import Connection, corpus_id, keys, new_corpus, put, refused, rows, search, value, work
+
+OPEN = "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London."
+SECRET = "Ada Lovelace hid the Enigma machine. The Enigma machine came from Bletchley Park."
+CONDITION = "metadata ->> 'team' = pg_catalog.current_setting('app.team', true)"
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+# Statistics, and what tells of corpora; the rest tells what documents say.
+UNPROTECTED = {
+    "corpora",
+    "corpus_revisions",
+    "embedding_spaces",
+    "bm25_segments",
+    "bm25_postings",
+    "bm25_deletions",
+    "bm25_tail",
+    "bm25_tombstones",
+}
+
+
+@pytest.fixture(scope="module")
+def protected(module_db: Database) -> str:
+    corpus = fill(module_db)
+    module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, CONDITION])
+    return corpus
+
+
+def fill(db: Connection) -> str:
+    corpus = new_corpus(db)
+    put(db, corpus, "open", OPEN, metadata={"team": "a"})
+    put(db, corpus, "secret", SECRET, metadata={"team": "b"})
+    work(db)
+    return corpus
+
+
+@pytest.fixture
+def reader(module_db: Database) -> Iterator[Database]:
+    """A reader of team a."""
+    with Database.connect(module_db.url, autocommit=True) as connection:
+        connection.execute("SET ROLE graphrag_reader")
+        connection.execute("SET app.team = 'a'")
+        yield connection
+
+
+def readable(db: Connection) -> list[str]:
+    found = rows(
+        db,
+        "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
+        " AND has_table_privilege('graphrag_reader', c.oid, 'SELECT') ORDER BY 1",
+    )
+    return [name for (name,) in found]
+
+
+def test_every_table_is_as_if_the_hidden_document_were_not_there(protected: str, reader: Database) -> None:
+    (documents,) = rows(reader, "SELECT array_agg(source_key) FROM graphrag.documents")
+    assert documents == (["open"],)
+    names = {name for (name,) in rows(reader, "SELECT key FROM graphrag.entities")}
+    assert {"ada lovelace", "charles babbage", "london"} <= names
+    assert not {name for name in names if "enigma" in name or "bletchley" in name}
+    owner = "LEFT JOIN graphrag.documents d ON d.id = document_id"
+    for table in ("chunks", "chunk_windows", "entity_mentions", "relationship_mentions"):
+        found = rows(reader, f"SELECT DISTINCT d.source_key FROM graphrag.{table} {owner}")
+        assert found == [("open",)], table
+    endpoints = (
+        "SELECT count(*) FROM graphrag.relationships r LEFT JOIN graphrag.entities e ON e.id IN (r.low_id, r.high_id)"
+    )
+    assert value(reader, endpoints) > 0
+    assert value(reader, f"{endpoints} WHERE e.id IS NULL") == 0
+    vectors = value(
+        reader, "SELECT count(*) FROM graphrag.entity_vectors v JOIN graphrag.entities e ON e.id = v.entity_id"
+    )
+    assert vectors == value(reader, "SELECT count(*) FROM graphrag.entity_vectors") == len(names)
+
+
+def test_partitions_of_vectors_are_closed_too(protected: str, module_db: Database, reader: Database) -> None:
+    new_corpus(module_db)  # its tables came later than the protection
+    for table in [name for name in readable(module_db) if "_vectors" in name]:
+        whole = value(module_db, f"SELECT count(*) FROM graphrag.{table}")
+        seen = value(reader, f"SELECT count(*) FROM graphrag.{table}")
+        assert seen < whole or whole == 0, table
+
+
+def test_no_table_was_forgotten(protected: str, module_db: Database) -> None:
+    secured = rows(
+        module_db,
+        "SELECT c.relname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity"
+        " WHERE p.polname = 'graphrag_protection' ORDER BY 1",
+    )
+    assert {name for (name,) in secured} == set(readable(module_db)) - UNPROTECTED
+
+
+def test_every_mode_finds_visible_documents_only(protected: str, module_db: Database, reader: Database) -> None:
+    for mode in MODES:
+        assert set(keys(search(module_db, "Who hid the Enigma machine of Ada Lovelace?", protected, mode))) == {
+            "open",
+            "secret",
+        }
+        assert keys(search(reader, "Who hid the Enigma machine of Ada Lovelace?", protected, mode)) == ["open"], mode
+    shown = [
+        value(reader, "SELECT graphrag.context('Ada Lovelace and the Enigma machine', %s)::text", protected),
+        *rows(reader, "SELECT e::text FROM graphrag.search_entities('Ada Lovelace Enigma', %s) e", protected),
+        *rows(reader, "SELECT n::text FROM graphrag.neighbors('ada lovelace', %s, 3) n", protected),
+        *rows(reader, "SELECT n::text FROM graphrag.graph_nodes n"),
+        *rows(reader, "SELECT n::text FROM graphrag.graph_edges n"),
+    ]
+    assert len(shown) > 5
+    # The question stands in the context's own words for it.
+    assert not [
+        text for text in map(str, shown) if "came from" in text or "hid the Enigma" in text.replace("and the", "")
+    ]
+
+
+def test_another_reader_sees_the_other_document(protected: str, reader: Database) -> None:
+    reader.execute("SET app.team = 'b'")
+    assert keys(search(reader, "Enigma", protected)) == ["secret"]
+    reader.execute("SET app.team = ''")
+    assert keys(search(reader, "Enigma", protected)) == []
+
+
+# The last in this database: it deletes.
+def test_other_corpora_and_who_writes_are_not_concerned(protected: str, module_db: Database, reader: Database) -> None:
+    other = new_corpus(module_db)
+    put(module_db, other, "plain", SECRET)
+    work(module_db)
+    assert keys(search(reader, "Enigma", other)) == ["plain"]
+    module_db.execute("CREATE ROLE protect_app IN ROLE graphrag_reader")
+    module_db.execute("GRANT INSERT, UPDATE, DELETE ON graphrag.documents TO protect_app")
+    with Database.connect(module_db.url, autocommit=True) as app:
+        app.execute("SET ROLE protect_app")
+        app.execute("SET app.team = 'a'")
+        put(app, protected, "more", "Mary Somerville taught Ada Lovelace.", metadata={"team": "a"})
+        app.execute("DELETE FROM graphrag.documents")
+        assert value(module_db, "SELECT array_agg(source_key) FROM graphrag.documents") == ["secret"]
+        # A worker that does not see a document would take it for deleted.
+        diag = refused(app, "CALL graphrag.process_jobs()")
+    assert diag.sqlstate == "42501" and "row-level security" in str(diag.message_primary)
+    module_db.execute("DROP OWNED BY protect_app")
+    module_db.execute("DROP ROLE protect_app")
+
+
+def test_the_last_protection_to_go_turns_row_level_security_off(db: Database) -> None:
+    first, second = fill(db), fill(db)
+    for corpus in (first, second):
+        db.execute("SELECT graphrag.protect(%s, 'false')", [corpus])
+    db.execute("SELECT graphrag.protect(%s, %s)", [second, CONDITION])  # replaces
+    db.execute("SELECT graphrag.unprotect(%s)", [first])
+    with Database.connect(db.url, autocommit=True) as reader:
+        reader.execute("SET ROLE graphrag_reader")
+        counted = "SELECT count(*) FROM graphrag.documents"
+        assert value(reader, counted) == 2
+        reader.execute("SET app.team = 'b'")
+        assert value(reader, counted) == 3
+    db.execute("SELECT graphrag.drop_corpus(%s)", [second])
+    assert rows(db, "SELECT polrelid::regclass FROM pg_policy") == []
+    assert (
+        rows(db, "SELECT oid::regclass FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace")
+        == []
+    )
+
+
+def test_a_corpus_that_comes_with_a_protection_is_closed_even_with_triggers_off(db: Database) -> None:
+    corpus = fill(db)
+    db.execute("SET session_replication_role = replica")
+    db.execute(
+        "INSERT INTO graphrag.corpora (name, tokenizer, tokenizer_fingerprint, protection)"
+        " SELECT 'restored', tokenizer, tokenizer_fingerprint, 'true' FROM graphrag.corpora"
+    )
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, corpus_id, source_key, content, content_hash)"
+        " SELECT 'restored', c.id, 'x', d.content, d.content_hash FROM graphrag.documents d, graphrag.corpora c"
+        " WHERE c.name = 'restored' AND d.source_key = 'open'"
+    )
+    with Database.connect(db.url, autocommit=True) as reader:
+        reader.execute("SET ROLE graphrag_reader")
+        assert refused(reader, "SELECT * FROM graphrag.documents WHERE corpus = 'restored'").sqlstate == "55000"
+        assert value(reader, "SELECT count(*) FROM graphrag.documents WHERE corpus_id = %s", corpus_id(db, corpus)) == 2
+
+
+def test_what_cannot_be_protected_is_refused(db: Database) -> None:
+    corpus = new_corpus(db)
+    assert refused(db, "SELECT graphrag.protect('none', 'true')").sqlstate == "42704"
+    assert refused(db, "SELECT graphrag.unprotect('none')").sqlstate == "42704"
+    assert refused(db, "SELECT graphrag.protect(%s, ' ')", corpus).sqlstate == "22023"
+    assert refused(db, "SELECT graphrag.protect(%s, 'no_such_column = 1')", corpus).sqlstate == "42703"
+    db.execute("CREATE POLICY own ON graphrag.documents USING (true)")
+    assert refused(db, "SELECT graphrag.protect(%s, 'true')", corpus).sqlstate == "55000"
+    db.execute("CREATE ROLE protect_curious")
+    db.execute("GRANT EXECUTE ON FUNCTION graphrag.protect TO protect_curious")
+    db.execute("GRANT USAGE ON SCHEMA graphrag TO protect_curious")
+    with db.transaction():
+        db.execute("SET LOCAL ROLE protect_curious")
+        assert refused(db, "SELECT graphrag.protect(%s, 'true')", corpus).sqlstate == "42501"
+    db.execute("DROP OWNED BY protect_curious")
+    db.execute("DROP ROLE protect_curious")

@@ -1,0 +1,55 @@
+"""Which names may be one, by the names alone."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.curation.variants import latin, variants
+from pg_graphrag.text.concepts import key
+
+ALIKE = [
+    ("write-ahead log", "Write Ahead Logs", "spelling: the same letters"),
+    ("The Analytical Engine", "analytical engine", "spelling: the same letters"),
+    ("Charles Babbage", "Charles Babage", "spelling: a letter apart"),
+    ("Müller", "Mueller", "transliteration: the same letters"),
+    ("Renée Noël", "Renee Noel", "transliteration: the same letters"),
+    ("Ада Лавлейс", "Ada Lovelace", "transliteration: the same sound"),
+    ("Чайковский", "Tchaikovsky", "transliteration: the same sound"),
+    ("トヨタ", "Toyota", "transliteration: the same letters"),
+    ("Σωκράτης", "Sokratis", "transliteration: the same letters"),
+    ("WAL", "write-ahead logging", "abbreviation: initials WAL"),
+    ("U.S.A.", "United States of America", "abbreviation: initials USA"),
+    ("A. Lovelace", "Ada Lovelace", "abbreviation: part of the longer name"),
+    ("Babbage", "Charles Babbage", "abbreviation: part of the longer name"),
+    ("Dr. Turing", "Alan Turing", "abbreviation: part of the longer name"),
+]
+APART = [
+    ("PostgreSQL 16", "PostgreSQL 17"),
+    ("Charles I", "Charles II"),
+    ("London", "Londonderry"),
+    ("cat", "car"),
+    ("was", "write-ahead system"),
+    ("Ada Lovelace", "Alan Turing"),
+    ("B. Lovelace", "Ada Lovelace"),
+    ("東京", "京都"),
+]
+
+
+def reason(one: str, other: str) -> str | None:
+    found = variants({1: (key(one), one), 2: (key(other), other)})
+    return found[1, 2][1] if found else None
+
+
+@pytest.mark.parametrize(("one", "other", "why"), ALIKE)
+def test_variants_are_found_with_their_reason(one: str, other: str, why: str) -> None:
+    assert reason(one, other) == why
+    assert reason(other, one) == why
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_different_names_are_left_alone(one: str, other: str) -> None:
+    assert reason(one, other) is None
+
+
+def test_kana_is_written_as_it_sounds() -> None:
+    assert latin("キャノン") == "kyanon"
+    assert latin("ソニー") == "soni"

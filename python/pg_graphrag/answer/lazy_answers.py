@@ -64,7 +64,7 @@ def _by_model(usage: list[dict[str, Any]]) -> Tester:
     def test(query: Query, chunks: Sequence[int]) -> list[bool]:
         rows = chunk_rows(query, list(chunks))
         texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
-        outcomes, used = ask_models(query.db, query.corpus, "relevance", texts, record=True)
+        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True)
         usage.append(used)
         faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
         if faults and len(faults) == len(outcomes):

@@ -143,18 +143,18 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         {"role": "user", "content": question},
     )
     return ChatRequest(
-        "answer", messages, replies.refined, _schema("refined", {"queries": _PHRASES, "expanded": {"type": "string"}})
+        "answer", messages, replies.refined, _schema("refine", {"queries": _PHRASES, "expanded": {"type": "string"}})
     )
 
 
-def _relevance(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, text = _text(arguments, "question"), _text(arguments, "text")
     boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
     messages = (
-        {"role": "system", "content": prompts.render(options, "relevance", boundary=boundary)},
+        {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
         {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
     )
-    return ChatRequest("relevance", messages, replies.relevant, _schema("relevance", {"relevant": {"type": "boolean"}}))
+    return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
 
 
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
@@ -166,7 +166,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "answer": _answer,
     "map": _map,
     "refine": _refine,
-    "relevance": _relevance,
+    "relevant": _relevant,
 }
 
 

@@ -98,7 +98,8 @@ END;
 REVOKE ALL ON FUNCTION graphrag._readable_relations() FROM PUBLIC;
 
 -- Rows of a table are as visible as the document, entity or relationship they belong to (what people said, as what they said it
--- of); rows of a protected corpus that belong to none (communities and their reports tell of all) are closed.
+-- of); rows of a protected corpus that belong to none (communities and their reports tell of all; what people added and no
+-- document mentions) are closed.
 CREATE FUNCTION graphrag._secure(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
@@ -109,7 +110,9 @@ BEGIN
     EXECUTE format('DROP POLICY IF EXISTS graphrag_protection ON %s', relation);
     EXECUTE format('CREATE POLICY graphrag_protection ON %s FOR SELECT USING (' || CASE
         WHEN name = 'entities'             THEN 'EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = %2$I.id)'
+            ' OR curated AND EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
         WHEN name = 'relationships'        THEN 'EXISTS (SELECT FROM graphrag.relationship_mentions m WHERE m.relationship_id = %2$I.id)'
+            ' OR curated AND EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = %2$I.corpus_id AND c.protection IS NULL)'
         WHEN name = 'aliases'              THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = %2$I.corpus_id AND e.key = %2$I.entity_key)'
         WHEN name = 'curated'              THEN 'EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = %2$I.corpus_id AND e.key = %2$I.entity_key)'
             ' AND (%2$I.other_entity_key IS NULL OR EXISTS (SELECT FROM graphrag.entities s JOIN graphrag.entities t ON t.corpus_id = s.corpus_id'

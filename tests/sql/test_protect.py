@@ -87,18 +87,22 @@ def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database,
     for key, name in names.items():
         db.execute("SELECT graphrag.edit_entity(%s, %s, description => 'Edited.')", [key, corpus])
         db.execute("SELECT graphrag.rename_entity(%s, %s, %s)", [key, name, corpus])
-    db.execute("SELECT graphrag.create_entity('Known to all', %s)", [corpus])
+    for where in (corpus, open_corpus := new_corpus(db)):
+        db.execute("SELECT graphrag.create_entity('Said by nobody else', %s)", [where])
     number = corpus_id(db, corpus)
     told = {
         table: rows(reader, f"SELECT t::text FROM graphrag.{table} t WHERE corpus_id = %s", number)
         for table in ("aliases", "curated", "entities")
     }
     assert "ada lovelace" in str(told["aliases"]) and "ada lovelace" in str(told["curated"])
-    assert "Known to all" in str(told["entities"]) and "known to all" in str(told["curated"])
+    assert "nobody else" not in str(told)
+    added = "SELECT name FROM graphrag.entities WHERE corpus_id = %s"
+    assert rows(reader, added, corpus_id(db, open_corpus)) == [("Said by nobody else",)]
     assert "bletchley" not in str(told) and "station x" not in str(told).lower()
     assert rows(reader, "SELECT * FROM graphrag.neighbors('Countess', %s)", corpus)
     assert not rows(reader, "SELECT * FROM graphrag.neighbors('Station X', %s)", corpus)
-    db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+    for gone in (corpus, open_corpus):
+        db.execute("SELECT graphrag.drop_corpus(%s)", [gone])
 
 
 def test_partitions_of_vectors_are_closed_too(protected: str, module_db: Database, reader: Database) -> None:

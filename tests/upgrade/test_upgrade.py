@@ -35,6 +35,9 @@ QUESTIONS = {
     "shop": "autovacuum worker",
 }
 
+# Modes whose order a later version changed on purpose: 0.2.0 seeds hybrid's PageRank otherwise.
+RANKED_ANEW = {"hybrid"}
+
 
 def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
@@ -110,6 +113,9 @@ def test_the_update_finds_what_was_found_before(upgraded: Upgraded) -> None:
     for corpus, modes in upgraded.found.items():
         for mode, before in modes.items():
             found = search(upgraded.db, QUESTIONS[corpus], corpus, mode)
+            if mode in RANKED_ANEW:
+                assert {row["source_key"] for row in found} == {key for key, _ in before}, (corpus, mode)
+                continue
             assert [row["source_key"] for row in found] == [key for key, _ in before], (corpus, mode)
             assert [row["score"] for row in found] == pytest.approx([score for _, score in before], abs=1e-5), (
                 corpus,

@@ -37,6 +37,12 @@ def _object(fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
+def _fenced(what: str, data: str) -> tuple[str, str]:
+    """Return (boundary, data between marks that hold it): no text can hold the hash of what holds the text."""
+    boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
+    return boundary, f"<{what}-{boundary}>\n{data}\n</{what}-{boundary}>"
+
+
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     turns = history(arguments.get("history"))
@@ -58,12 +64,8 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
-    # A text that holds the boundary of a context that holds that text: nobody can write that.
-    boundary = hashlib.sha256(context.encode("utf-8", "replace")).hexdigest()[:16]
-    last = (
-        f"<documents-{boundary}>\n{context}\n</documents-{boundary}>\n\n"
-        f"Question: {question}\n\nForm of the answer: {form}"
-    )
+    boundary, documents = _fenced("documents", context)
+    last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
     system = prompts.render(options, "answer", boundary=boundary, not_found=NOT_FOUND)
     messages = (
         {"role": "system", "content": system},
@@ -117,8 +119,8 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
     numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
-    boundary = hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest()[:16]
-    asked = f"Question: {question}\n\n<texts-{boundary}>\n{numbered}\n</texts-{boundary}>"
+    boundary, fenced = _fenced("texts", numbered)
+    asked = f"Question: {question}\n\n{fenced}"
     system = prompts.render(options, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
@@ -126,10 +128,10 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, reports = _text(arguments, "question"), _text(arguments, "reports")
-    boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
+    boundary, fenced = _fenced("reports", reports)
     messages = (
         {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
-        {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
     )
     point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
     schema = _schema("points", {"points": {"type": "array", "items": point}})
@@ -149,10 +151,10 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, text = _text(arguments, "question"), _text(arguments, "text")
-    boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    boundary, fenced = _fenced("text", text)
     messages = (
         {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
-        {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
     )
     return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
 

@@ -27,7 +27,7 @@ CREATE FUNCTION graphrag.evaluate(
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.evaluation
 LANGUAGE plpython3u STABLE ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "evaluation.retrieval:evaluate", corpus, questions, modes, k, baseline, options)

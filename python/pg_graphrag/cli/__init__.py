@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[corpus],
         help="write GraphRAG's parquet files",
         description="""Write the corpus as the tables that graphrag index writes (version 3), for programs that read
-        those: documents, text_units, entities, relationships, covariates.""",
+        those: documents, text_units, entities, relationships, covariates, communities, community_reports.""",
     )
     tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
     tables.set_defaults(run=_export_graphrag)
@@ -155,9 +155,9 @@ def _parser() -> argparse.ArgumentParser:
             name,
             parents=[corpus],
             help=f"take over an index made by {system}",
-            description=f"""Take over the documents, chunks, entities and relationships that {system} made, and index
-            them without asking a model. They stay as they are as long as a document's content does. A corpus that
-            there is not yet is made, with the option extractor "given".""",
+            description=f"""Take over the documents, chunks, entities and relationships (of GraphRAG: communities and
+            reports too) that {system} made, and index them without asking a model. They stay as they are as long as a
+            document's content does. A corpus that there is not yet is made, with the option extractor "given".""",
         )
         imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
         imports.set_defaults(run=_import, system=system)

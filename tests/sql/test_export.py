@@ -32,9 +32,14 @@ def test_networkx_holds_what_the_views_show(filled: Database) -> None:
         graph = client.to_networkx()
     assert isinstance(graph, networkx.Graph) and not graph.is_directed()
     columns = "entity_id, key, name, type, description, degree, mention_count"
-    assert {tuple(node.values()) for _, node in graph.nodes(data=True)} == set(
+    assert {tuple(node[column] for column in columns.split(", ")) for _, node in graph.nodes(data=True)} == set(
         filled.execute(f"SELECT {columns} FROM graphrag.graph_nodes")
     )
+    members = filled.execute(
+        "SELECT e.key, c.level, c.id FROM graphrag.community_members m JOIN graphrag.entities e ON e.id = m.entity_id"
+        "  JOIN graphrag.communities c ON c.id = m.community_id"
+    ).fetchall()
+    assert members and all(graph.nodes[key][f"community_{level}"] == number for key, level, number in members)
     weights = {(edge["relationship_id"], edge["weight"], edge["pmi"]) for *_, edge in graph.edges(data=True)}
     assert weights == set(filled.execute("SELECT relationship_id, weight, pmi FROM graphrag.graph_edges"))
     assert graph.edges["ada lovelace", "charles babbage"]["source"] == "ada lovelace"
@@ -62,6 +67,8 @@ def test_what_is_hidden_from_a_reader_is_in_no_export(filled: Database) -> None:
         graph = GraphRAG(connection).to_networkx()
         connection.rollback()
     assert "ada lovelace" in graph and "enigma" not in graph
+    # It tells of what is hidden too.
+    assert "community_0" not in graph.nodes["ada lovelace"]
 
 
 def test_an_unknown_corpus_is_an_error_and_an_empty_one_is_none(filled: Database, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import networkx
 import psycopg
@@ -57,6 +58,21 @@ def test_the_command_writes_the_graph(
     assert capsys.readouterr().out == f"{path}: {nodes} entities, {edges} relationships\n"
     found = networkx.read_graphml(path) if name.endswith("graphml") else networkx.read_gexf(path)
     assert (len(found), found.number_of_edges()) == (nodes, edges)
+
+
+def test_the_command_draws_the_graph_by_community(
+    filled: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "graph.svg"
+    assert main(["plot", "--url", filled.url, "--max-nodes", "3", str(path)]) == 0
+    total = filled.execute("SELECT count(*) FROM graphrag.graph_nodes").fetchone()[0]
+    said = capsys.readouterr().out
+    assert said.startswith(f"{path}: 3 entities, the most connected of {total}, ") and said.endswith("by communities\n")
+    texts = [text for text in ElementTree.parse(path).getroot().itertext() if text.strip()]
+    assert {"Ada Lovelace", "Charles Babbage", "Communities"} <= set(texts)
+    assert main(["plot", "--url", filled.url, str(tmp_path / "graph.doc")]) == 1
+    assert "no format for graph.doc" in capsys.readouterr().err
 
 
 def test_what_is_hidden_from_a_reader_is_in_no_export(filled: Database) -> None:

@@ -13,6 +13,14 @@ def positive(text: str) -> int:
     return number
 
 
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+    return number
+
+
 def json_array(text: str) -> list[Any]:
     """A JSON array."""
     value = _json(text)

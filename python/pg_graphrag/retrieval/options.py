@@ -116,7 +116,7 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
             )
         if name in _CONTEXT_ONLY and not context:
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name in _MODES and mode not in _MODES[name] and not (name == "rrf_k" and given.get("transform") in _FUSING):
+        if not has(mode, name) and not (name == "rrf_k" and given.get("transform") in _FUSING):
             hint = f"Modes that do: {', '.join(_MODES[name])}."
             if mode == "global" and "graph_global" in _MODES[name]:
                 hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
@@ -127,6 +127,11 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
             given[name] = tuple(given[name])
     paper = given.get("profile") == "paper" or given.get("compat") is not None
     return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
+
+
+def has(mode: str, name: str) -> bool:
+    """Whether a mode has an option."""
+    return mode in _MODES.get(name, (mode,))
 
 
 def _check(name: str, value: Any) -> None:

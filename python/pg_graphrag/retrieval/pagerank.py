@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, ties
-from pg_graphrag.retrieval.query import LED, Query, int64s
+from pg_graphrag.retrieval import dense, seeds, ties
+from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.text.concepts import key
 
@@ -62,24 +62,16 @@ class Graph:
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False) -> Ranking:
-    """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
+    """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
     Parameters
     ----------
-    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks, at most SEED_CHUNKS.
+    direct : (chunk id, weight) of the chunks to start from besides.
     linked : whether names like those of the query's entities are walked to as well.
     """
-    corpus_id = query.corpus.id
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
-    named = query.db.query(
-        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e"
-        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
-        " AND e.mention_count <= $3",
-        ["int4", "text[]", "float8"],
-        [corpus_id, query.low_level_keys, hub],
-    )
-    entity_seeds = {row["id"]: 3.0 / float(np.log1p(row["df"])) for row in named if row["df"]}
+    entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank")
@@ -92,22 +84,26 @@ def spread(
     query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
 ) -> Ranking:
     """Rank the `limit` best chunks of a graph by their mass."""
-    if not len(graph.chunks):
-        return Ranking.empty("pagerank")
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], mass[order]
     through = cache(lambda: _through(query, graph.entities, graph.chunks, flow, ids))
 
     def why(chunk: int) -> dict[str, Any]:
-        entity, key = through()[chunk]
-        return {"through": {"entity_id": entity, "key": key}, "seed": chunk in chunk_seeds}
+        said: dict[str, Any] = {"seed": chunk in chunk_seeds}
+        if chunk in through():
+            entity, key = through()[chunk]
+            said |= {"through": {"entity_id": entity, "key": key}}
+        return said
 
     return Ranking("pagerank", ids, mass, why)
 
 
 def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -> dict[int, tuple[int, str]]:
-    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key."""
+    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key.
+
+    A seed that mentions no entity of the graph has none.
+    """
     here = np.isin(chunks, wanted)
     entities, chunks, flow = entities[here], chunks[here], flow[here]
     _, place = np.unique(chunks, return_inverse=True)
@@ -231,10 +227,12 @@ def walk(
 ) -> tuple[Any, Any, Any]:
     """Personalised PageRank; return (chunk ids ascending, mass, the last step's flow of each entity–chunk edge).
 
-    The mass is exact to RESIDUAL: what the power iteration leaves unspread. Seeds outside the graph are left out.
+    The mass is exact to RESIDUAL: what the power iteration leaves unspread. A chunk outside the graph keeps what it is seeded
+    with; entities outside it are left out.
     """
     entity_ids, left = np.unique(graph.entities, return_inverse=True)
-    chunk_ids, right = np.unique(graph.chunks, return_inverse=True)
+    chunk_ids = np.union1d(graph.chunks, np.array(sorted(chunk_seeds), np.int64))
+    right = np.searchsorted(chunk_ids, graph.chunks)
     sizes = len(entity_ids), len(chunk_ids)
     one, other = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
     tail, head, linked = np.append(one, other), np.append(other, one), np.append(graph.links[2], graph.links[2])

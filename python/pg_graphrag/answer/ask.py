@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.answer import global_answers, lazy_answers, tasks
+from pg_graphrag.answer import drift_answers, global_answers, lazy_answers, tasks
 from pg_graphrag.answer.call import ask_model, stream_model
 from pg_graphrag.answer.citations import Citations, listed
 from pg_graphrag.answer.query_log import log_query
@@ -18,6 +18,12 @@ from pg_graphrag.retrieval.search import prepare
 from pg_graphrag.server import Database, Rows
 
 MAX_RESPONSE_TYPE = 200
+# Modes in which models make the context of the answer: (a query, the question, tokens) to (context, what each step cost).
+_MADE = {
+    "graph_global": global_answers.mapped,
+    "drift": drift_answers.mapped,
+    "lazy": lazy_answers.mapped,
+}
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 # Modes that use a question's keywords; the others look at its words alone.
 _UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
@@ -34,6 +40,11 @@ class _Asked:
     arguments: dict[str, Any]
     usage: dict[str, Any]
     started: float
+
+    @property
+    def task(self) -> str:
+        """What the model is to do with the context."""
+        return "reduce" if self.mode in _MADE else "answer"
 
 
 def ask(
@@ -54,7 +65,7 @@ def ask(
     citations = Citations(reference["number"] for reference in asked.context["references"])
     usage = asked.usage
     if asked.context["prompt"]:
-        outcome = ask_model(db, asked.corpus, "answer", asked.arguments, record=True)
+        outcome = ask_model(db, asked.corpus, asked.task, asked.arguments, record=True)
         usage = _sum(usage, outcome["usage"])
         if "fault" in outcome:
             fault = outcome["fault"]
@@ -97,7 +108,7 @@ def _pieces(db: Database, asked: _Asked) -> Iterator[str]:
     """Yield the pieces, none empty; invalid citations are left out on the way."""
     if asked.context["prompt"]:
         citations = Citations(reference["number"] for reference in asked.context["references"])
-        for piece in stream_model(db, asked.corpus, "answer", asked.arguments, record=True):
+        for piece in stream_model(db, asked.corpus, asked.task, asked.arguments, record=True):
             if shown := citations.feed(piece):
                 yield shown
         if shown := citations.finish():
@@ -121,7 +132,7 @@ def _prepare(
     response_type: str | None,
 ) -> _Asked:
     started = time.monotonic()
-    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, context=True)
+    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, of="ask")
     turns = list(tasks.history(json.loads(history) if history is not None else None))
     form = _response_type(response_type)
     if not asked.text:
@@ -141,11 +152,8 @@ def _prepare(
         asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
     asked.record = True
     used: list[dict[str, Any]] = []
-    if mode_name == "graph_global":
-        context, cost = global_answers.mapped(asked, asked.text, budget(asked, max_tokens))
-        used.append(cost)
-    elif mode_name == "lazy":
-        context, used = lazy_answers.mapped(asked, asked.text, budget(asked, max_tokens))
+    if mode_name in _MADE:
+        context, used = _MADE[mode_name](asked, asked.text, budget(asked, max_tokens))
     else:
         context = assemble(asked, mode_name, max_tokens)
     if understood is not None:

@@ -5,31 +5,19 @@ context that the answer is made from. A batch that fails costs its reports, whic
 """
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from pg_graphrag.answer.call import ask_models
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.answer.points import Passage, Sources, points_of, report_passage
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
-from pg_graphrag.retrieval.themes import level_cut
+from pg_graphrag.retrieval.themes import level_cut, without_reports
 from pg_graphrag.server import Row
-from pg_graphrag.text.tokenizers import tokenizer
 
-# Tokens of reports that one map request holds, and the seed that shuffles them: neighbours would tell of the same.
-BATCH_TOKENS = 12_000
+# Shuffles the reports: neighbours would tell of the same.
 SEED = 86
 
-_CHUNKS = """
-SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title
-  FROM graphrag.chunks c
-  JOIN graphrag.documents d ON d.id = c.document_id
- WHERE c.id = ANY ($1) AND ($2 IS NULL OR c.document_id = ANY ($2))
- ORDER BY d.source_key COLLATE "C", c.ordinal
-"""
 
-
-def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return (the context made of the best points, what it cost).
 
     Raises
@@ -37,118 +25,27 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dic
     GraphRAGError
         When no batch was answered: the first one's fault.
     """
-    db = asked.db
+    rows = _rows(asked)
+    if not rows:
+        without_reports(asked)
+    passages, sources = passages_of(asked, rows)
+    context, usage = points_of(asked, question, passages, sources, total)
+    context["map"] |= {"level": asked.options.level, "reports": len(rows)}
+    return context, [usage]
+
+
+def _rows(asked: Query) -> list[Row]:
+    """Return the reports of the level that the caller may see."""
     cut = level_cut(asked)
     seen = visible_communities(asked, cut)
-    rows = report_rows(db, [number for number in cut if number in seen])
-    wanted = {chunk for row in rows.values() for finding in row["findings"] for chunk in finding["chunk_ids"]}
-    known = chunk_rows(asked, sorted(wanted))
-    numbers: dict[int, int] = {}
-    for chunk in known.values():
-        numbers.setdefault(chunk["document_id"], len(numbers) + 1)
-    texts = [_cited(row, known, numbers) for row in rows.values()]
-    random.Random(SEED).shuffle(texts)
-    context, usage = points_of(asked, question, texts, known, numbers, total)
-    context["map"] |= {"level": asked.options.level, "reports": len(rows)}
-    if not rows:
-        db.warning(
-            f'corpus "{asked.corpus.name}" has no reports on communities yet',
-            hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
-        )
-    return context, usage
+    found = report_rows(asked.db, [number for number in cut if number in seen])
+    return [found[number] for number in sorted(found)]
 
 
-def points_of(
-    asked: Query, question: str, texts: Sequence[str], known: dict[int, Row], numbers: dict[int, int], total: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Have texts read in batches, side by side; return (the context made of the best points, what it cost).
-
-    Raises
-    ------
-    GraphRAGError
-        When no batch was answered: the first one's fault.
-    """
-    count = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint).count
-    batches = _batches(texts, count)
-    wanted = [{"question": question, "reports": "\n\n".join(batch)} for batch in batches]
-    outcomes, usage = ask_models(asked.db, asked.corpus, "map", wanted, record=True)
-    faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-    if faults and len(faults) == len(outcomes):
-        raise GraphRAGError(
-            faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-        )
-    if faults:
-        asked.db.warning(f"{len(faults)} of {len(outcomes)} batches were not read: {faults[0]['message']}")
-    points = sorted(
-        (point for outcome in outcomes if "value" in outcome for point in outcome["value"] if point["score"] > 0),
-        key=lambda point: (-point["score"], point["description"]),
-    )
-    context = _context(points, total, count, known, numbers)
-    context["map"] = {"batches": len(batches), "failed": len(faults)}
-    return context, usage
-
-
-def chunk_rows(asked: Query, ids: Sequence[int]) -> dict[int, Row]:
-    """Return {chunk id: chunk and document} of those that the caller may see, by document."""
-    found = asked.db.query(_CHUNKS, ["int8[]", "int8[]"], [list(ids), asked.visible_ids])
-    return {row["chunk_id"]: row for row in found}
-
-
-def _cited(row: Row, known: dict[int, Row], numbers: dict[int, int]) -> str:
-    """A report whose findings carry the numbers of the documents they rest on."""
-    parts = [f"# {row['title']}", row["summary"]]
-    for finding in row["findings"]:
-        documents = {numbers[known[chunk]["document_id"]] for chunk in finding["chunk_ids"] if chunk in known}
-        cited = "".join(f"[{number}]" for number in sorted(documents))
-        parts += [f"## {finding['summary']} {cited}".rstrip(), finding["explanation"]]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _batches(texts: Sequence[str], count: Any) -> list[list[str]]:
-    batches: list[list[str]] = []
-    room = 0
-    for text in texts:
-        cost = int(count(text)) + 2
-        if not batches or cost > room:
-            batches.append([])
-            room = BATCH_TOKENS
-        batches[-1].append(text)
-        room -= cost
-    return batches
-
-
-def _context(
-    points: Sequence[dict[str, Any]], total: int, count: Any, known: dict[int, Row], numbers: dict[int, int]
-) -> dict[str, Any]:
-    """Put the best points that fit into a context; its references are the documents that they cite."""
-    kept, lines = [], ["Points, each with its score from 0 to 100 and the numbers of its documents:"]
-    used = count(lines[0])
-    for point in points:
-        line = f"- ({point['score']}) {point['description']}"
-        used += count(line) + 1
-        if used > total:
-            break
-        kept.append(point)
-        lines.append(line)
-    prompt = "\n".join(lines) if kept else ""
-    references = {}
-    for chunk in known.values():
-        number = numbers[chunk["document_id"]]
-        if f"[{number}]" in prompt:
-            fields = {name: chunk[name] for name in ("document_id", "source_key", "title")}
-            references[number] = {"number": number} | fields
-    if references:
-        names = (f"[{number}] {one['title'] or one['source_key']}" for number, one in sorted(references.items()))
-        prompt += "\n\nReferences:\n" + "\n".join(names)
-    chunks = [
-        {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
-        | {"reference": numbers[chunk["document_id"]]}
-        for chunk in known.values()
-        if numbers[chunk["document_id"]] in references
-    ]
-    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "points": kept, "chunks": chunks}
-    return whole | {
-        "references": [references[number] for number in sorted(references)],
-        "prompt": prompt,
-        "tokens": count(prompt),
-    }
+def passages_of(asked: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+    """Return (reports, shuffled; what they rest on)."""
+    sources = Sources()
+    sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    passages = [report_passage(row, sources) for row in rows]
+    random.Random(SEED).shuffle(passages)
+    return passages, sources

@@ -55,7 +55,7 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     )
 
 
-def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer") -> ChatRequest:
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     # A text that holds the boundary of a context that holds that text: nobody can write that.
@@ -64,7 +64,7 @@ def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         f"<documents-{boundary}>\n{context}\n</documents-{boundary}>\n\n"
         f"Question: {question}\n\nForm of the answer: {form}"
     )
-    system = prompts.render(options, "answer", boundary=boundary, not_found=NOT_FOUND)
+    system = prompts.render(options, prompt, boundary=boundary, not_found=NOT_FOUND)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
@@ -112,6 +112,22 @@ _GRADES = _schema(
 )
 
 
+# Characters of the report that shows what an expansion looks like.
+MAX_EXAMPLE = 8000
+
+_STEP = _schema(
+    "step",
+    {
+        "answer": {"type": "string"},
+        "score": {"type": "number"},
+        "follow_ups": {
+            "type": "array",
+            "items": _object({"question": {"type": "string"}, "score": {"type": "number"}}),
+        },
+    },
+)
+
+
 def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
@@ -124,13 +140,17 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
 
-def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, reports = _text(arguments, "question"), _text(arguments, "reports")
-    boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
-    messages = (
-        {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
-        {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
+def _fenced(options: Options, prompt: str, what: str, data: str, question: str) -> tuple[dict[str, str], ...]:
+    """The messages of a prompt about data, which stands between marks that nothing in it can forge."""
+    boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
+    return (
+        {"role": "system", "content": prompts.render(options, prompt, boundary=boundary)},
+        {"role": "user", "content": f"<{what}-{boundary}>\n{data}\n</{what}-{boundary}>\n\nQuestion: {question}"},
     )
+
+
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _fenced(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
     point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
     schema = _schema("points", {"points": {"type": "array", "items": point}})
     return ChatRequest("answer", messages, replies.points, schema)
@@ -148,13 +168,25 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, text = _text(arguments, "question"), _text(arguments, "text")
-    boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-    messages = (
-        {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
-        {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
-    )
+    messages = _fenced(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
+
+
+def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    report = _text(arguments, "report")[:MAX_EXAMPLE]
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    return ChatRequest("answer", _fenced(options, "expand", "report", report, question), replies.passage)
+
+
+def _primer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _fenced(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    return ChatRequest("answer", messages, replies.step, _STEP)
+
+
+def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = f"{_text(arguments, 'question')}\n\nThe question that it is asked for: {_text(arguments, 'whole')}"
+    messages = _fenced(options, "follow_up", "documents", _text(arguments, "context"), question)
+    return ChatRequest("answer", messages, replies.step, _STEP)
 
 
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
@@ -164,9 +196,13 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "rewrite": _rewrite,
     "grades": _grades,
     "answer": _answer,
+    "reduce": partial(_answer, prompt="reduce"),
     "map": _map,
     "refine": _refine,
     "relevant": _relevant,
+    "expand": _expand,
+    "primer": _primer,
+    "follow_up": _follow_up,
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import graph, themes
+from pg_graphrag.retrieval import drift, graph, themes
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
@@ -22,9 +22,10 @@ _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
     "hybrid": (graph.local_evidence, graph.global_evidence),
     "mix": (graph.local_evidence, graph.global_evidence),
     "graph_local": (themes.local_evidence,),
+    "drift": (themes.local_evidence, drift.primer_evidence),
 }
 # GraphRAG's shares of the whole: text, reports; the rest is for entities and relationships.
-_SHARES = {"graph_local": (0.5, 0.15), "graph_global": (0.0, 1.0)}
+_SHARES = {"graph_local": (0.5, 0.15), "drift": (0.5, 0.15), "graph_global": (0.0, 1.0)}
 MAX_REPORTS = 100
 
 
@@ -40,12 +41,17 @@ def context(
     options: str | None,
 ) -> str:
     """Return {entities, relationships, reports, chunks, references, prompt, tokens} as JSON."""
-    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, context=True)
+    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, of="context")
     return json.dumps(assemble(asked, mode_name, max_tokens), ensure_ascii=False)
 
 
-def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """Return the context of a prepared query, as `context` does."""
+def assemble(
+    asked: Query, mode_name: str | None, max_tokens: int | None, numbers: dict[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the context of a prepared query, as `context` does.
+
+    `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
+    """
     total = budget(asked, max_tokens)
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
     found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
@@ -56,7 +62,8 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     relationships, more = _fit(relationships, _relationship_line, for_relationships, ranks.count)
     reports, told = _fit(_reports(asked, str(mode_name)), _report_text, for_reports, ranks.count)
     left = total - used - more - told if for_text is None else for_text
-    chunks = _chunks(asked, mode_name, left) if asked.options.include_chunks and left else []
+    with_chunks = asked.options.include_chunks and left
+    chunks = _chunks(asked, mode_name, left, {} if numbers is None else numbers) if with_chunks else []
     prompt = _prompt(entities, relationships, reports, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := ranks.count(prompt)) > total and prompt:
@@ -88,6 +95,8 @@ def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
         rows = themes.local_reports(asked, MAX_REPORTS)
     elif asked.text and mode_name == "graph_global":
         rows = themes.global_reports(asked, MAX_REPORTS)
+    elif asked.text and mode_name == "drift":
+        rows = drift.primer_reports(asked)
     names = ("community_id", "level", "title", "summary", "content", "rating")
     return [{name: row[name] for name in names} for row in rows]
 
@@ -148,9 +157,8 @@ def _fit(
     return kept, used
 
 
-def _chunks(query: Query, mode_name: str | None, budget: int) -> list[Row]:
+def _chunks(query: Query, mode_name: str | None, budget: int, numbers: dict[int, int]) -> list[Row]:
     """Return the best chunks that fit, whole; each with the number of its document."""
-    numbers: dict[int, int] = {}
     kept: list[Row] = []
     for row in run(query, mode_name, query.options.chunk_top_k):
         budget -= row["token_count"]

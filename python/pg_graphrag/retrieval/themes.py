@@ -72,13 +72,18 @@ def graph_global(query: Query, depth: int) -> Fused:
     """
     cut = level_cut(query)
     if not cut:
-        query.db.warning(
-            f'corpus "{query.corpus.name}" has no reports on communities yet',
-            hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
-        )
+        without_reports(query)
         return alone([Ranking.empty("graph_global")])
     matched = match_reports(query, GLOBAL_REPORTS, within=cut)
     return alone([_in_turns(query, matched, depth)])
+
+
+def without_reports(query: Query) -> None:
+    """Say that there are no reports, and what makes some."""
+    query.db.warning(
+        f'corpus "{query.corpus.name}" has no reports on communities yet',
+        hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
+    )
 
 
 def global_reports(query: Query, limit: int) -> list[Row]:

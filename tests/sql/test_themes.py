@@ -13,8 +13,8 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, rows, search, value, work
-from tests.sql.themes import SEA, task
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.themes import SEA, asked, counted, task
 
 THEME = "What do the documents say about computing machines?"
 
@@ -106,6 +106,74 @@ def test_graph_global_answers_from_the_points_and_cites_documents(
     assert (again[0], again[2]["calls"]) == (answer, 0)
 
 
+def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    parents = dict(
+        rows(
+            module_db,
+            "SELECT o.community_id, o.parent_id FROM graphrag.community_overview o WHERE o.corpus = %s",
+            themed,
+        )
+    )
+    content = dict(rows(module_db, "SELECT community_id, content FROM graphrag.community_reports"))
+    tops = [one for one, parent in parents.items() if parent is None]
+    machines = {one for one in parents if "Enigma" in content[one]}
+    parts = [one for one, parent in parents.items() if parent in machines and one not in tops]
+    assert parts and set(tops) - machines
+
+    def rating(messages: Messages) -> str:
+        if task(messages) == "rate":
+            return json.dumps({"rating": 3 if "Enigma" in str(messages[-1]["content"]) else 0})
+        return reply(messages)
+
+    module_endpoint.reply(rating)
+    module_endpoint.forget()
+    answer, _, usage, context = ask(
+        module_db, THEME, themed, mode="graph_global", options={"dynamic": True, "level": 1}
+    )
+    rated = counted(module_endpoint)["rate"]
+    assert context["map"]["dynamic"] == {"rated": len(tops) + len(parts), "failed": 0} and rated == len(tops) + len(
+        parts
+    )
+    # Relevant parts stand for the whole; what is not relevant is neither read nor gone into.
+    chosen = [one for one in machines if not any(parents[part] == one for part in machines)]
+    assert context["map"]["reports"] == len(chosen)
+    (mapped,) = asked(module_endpoint, "map")
+    assert "Enigma" in mapped.text and not re.search("Nautilus|Kraken", mapped.text)
+    assert usage["calls"] == len(module_endpoint.requests) == rated + 2 and answer.startswith("Machines")
+    # At level 0 nothing is gone into.
+    flat = ask(module_db, THEME, themed, mode="graph_global", options={"dynamic": True, "level": 0})
+    assert flat[3]["map"]["dynamic"]["rated"] == len(tops) and flat[3]["map"]["level"] == 0
+    # Where nothing is relevant, nobody is asked for an answer.
+    module_endpoint.forget()
+    module_endpoint.reply(lambda messages: '{"rating": 0}')
+    nothing = ask(module_db, "What of whales?", themed, mode="graph_global", options={"dynamic": True})
+    assert nothing[0] == "The documents do not answer this question."
+    assert counted(module_endpoint) == {"rate": len(tops)}
+
+    # A report that is not rated is read.
+    def unsure_of_ships(messages: Messages) -> str:
+        return "I cannot say." if task(messages) == "rate" and "Nautilus" in str(messages) else rating(messages)
+
+    module_endpoint.reply(unsure_of_ships)
+    with warnings(module_db) as said:
+        unsure = ask(module_db, "What of machines?", themed, mode="graph_global", options={"dynamic": True, "level": 0})
+    assert unsure[3]["map"]["dynamic"]["failed"] >= 1 and "taken for relevant" in str(said)
+    assert unsure[3]["map"]["reports"] == sum(bool(re.search("Enigma|Nautilus", content[one])) for one in tops)
+    module_endpoint.reply(reply)
+
+
+def test_dynamic_without_a_model_for_relevance_is_an_error_and_of_ask_alone(module_db: Database, themed: str) -> None:
+    dynamic = "'graph_global', options => '{\"dynamic\": true}')"
+    assert "of graphrag.ask" in str(
+        refused(module_db, f"SELECT graphrag.search('x', %s, {dynamic}", themed).message_primary
+    )
+    llm = value(module_db, "SELECT options #> '{llm,roles,answer}' FROM graphrag.corpora WHERE name = %s", themed)
+    bare = new_corpus(module_db, llm={"roles": {"answer": llm}})
+    assert refused(module_db, f"SELECT graphrag.ask('x', %s, {dynamic}", bare).sqlstate == "55000"
+
+
 def test_a_batch_that_fails_is_said_and_the_others_answer(
     module_db: Database, themed: str, module_endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +184,14 @@ def test_a_batch_that_fails_is_said_and_the_others_answer(
         [themed],
     )
     module_endpoint.misbehave("bad_request", times=1)
+    module_endpoint.forget()
+    module_endpoint.latency = 0.2
     with warnings(module_db) as said:
         _, _, _, context = ask(module_db, "Were they really broken?", themed, mode="graph_global", options={"level": 0})
     assert context["map"]["failed"] == 1 < context["map"]["batches"]
+    module_endpoint.latency = 0
+    # Side by side: nobody waits for one batch after another.
+    assert module_endpoint.peak == context["map"]["batches"]
     assert any(f"1 of {context['map']['batches']} batches were not read" in text for text in said)
     module_endpoint.misbehave("bad_request", times=1000)
     with pytest.raises(psycopg.Error):

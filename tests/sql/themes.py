@@ -22,6 +22,7 @@ _TASKS = {
     "keywords": "low_level_keywords",
     "refine": "prepare a question about a collection",
     "relevant": "judge whether a text helps",
+    "rate": "You rate how much a report",
     "map": "note what in them helps",
     "expand": "could stand in a collection of reports",
     "primer": "answer a question from them as far as they go",

@@ -191,6 +191,24 @@ def relevant(text: str, cut_off: bool) -> bool:
     raise ItemFault("the model did not say whether the text is relevant", raw=text)
 
 
+def rating(text: str, cut_off: bool) -> int:
+    """Return how relevant a model finds a report, 0 … 5: {"rating": 3}, or just a number.
+
+    Raises
+    ------
+    ItemFault
+        When it gives none.
+    """
+    said = without_reasoning(text)
+    for found in objects(said):
+        if (value := _score(found.get("rating"), 5)) is not None:
+            return value
+    value = _score(said.strip().strip(".*`\"'"), 5)
+    if value is None:
+        raise ItemFault("the model did not rate the report", raw=text)
+    return value
+
+
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
     """Return {text, cut_off}: an answer in prose is what it is.
 

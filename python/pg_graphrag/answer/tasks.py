@@ -156,6 +156,11 @@ def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.points, schema)
 
 
+def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _fenced(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
+    return ChatRequest("relevance", messages, replies.rating, _schema("rating", {"rating": {"type": "integer"}}))
+
+
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     messages = (
@@ -198,6 +203,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "answer": _answer,
     "reduce": partial(_answer, prompt="reduce"),
     "map": _map,
+    "rate": _rate,
     "refine": _refine,
     "relevant": _relevant,
     "expand": _expand,

@@ -22,7 +22,7 @@ _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
     "hybrid": (graph.local_evidence, graph.global_evidence),
     "mix": (graph.local_evidence, graph.global_evidence),
     "graph_local": (themes.local_evidence,),
-    "drift": (themes.local_evidence, drift.primer_evidence),
+    "drift": (drift.evidence,),
 }
 # GraphRAG's shares of the whole: text, reports; the rest is for entities and relationships.
 _SHARES = {"graph_local": (0.5, 0.15), "drift": (0.5, 0.15), "graph_global": (0.0, 1.0)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pg_graphrag.retrieval import evidence_chunks, graph, themes
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, reciprocal_rank
+from pg_graphrag.retrieval.rankings import Fused, alone
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
 from pg_graphrag.server import Row
 
@@ -19,9 +19,20 @@ SEARCHED_REPORTS = 5
 
 
 def drift(query: Query, depth: int) -> Fused:
-    """Local retrieval twice, from the query's entities and from those of the best reports, by reciprocal rank."""
-    evidence = {"graph_local": themes.local_evidence(query), "primer": primer_evidence(query)}
-    return reciprocal_rank(query.options.rrf_k)(evidence_chunks.rank(query, evidence, depth))
+    """Local retrieval from the query's entities and those of the best reports together."""
+    return alone(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
+
+
+def evidence(query: Query) -> graph.Evidence:
+    """What the query is about, then what the reports on it are about."""
+    local, primer = themes.local_evidence(query), _primer(query).evidence
+    return graph.Evidence(
+        local.entities | {one: score for one, score in primer.entities.items() if one not in local.entities},
+        local.relationships
+        | {one: score for one, score in primer.relationships.items() if one not in local.relationships},
+        primer.why | local.why,
+        local.described,
+    )
 
 
 def matched_reports(query: Query, limit: int) -> list[Matched]:
@@ -38,13 +49,10 @@ def primer_reports(query: Query) -> list[Row]:
     return _primer(query).reports
 
 
-def primer_evidence(query: Query) -> graph.Evidence:
-    """Entities that the best reports rest on, the relationships among them, and which report each is of."""
-    return _primer(query).evidence
-
-
 @dataclass
 class _Primer:
+    """The best reports; and the entities that they rest on, the relationships among them, and which report each is of."""
+
     reports: list[Row] = field(default_factory=list)
     evidence: graph.Evidence = field(default_factory=graph.Evidence)
 

@@ -32,6 +32,7 @@ class SearchOptions:
     answer_types: tuple[str, ...] | None = None
     compat: str | None = None
     level: int = 1
+    dynamic: bool = False
     primer_folds: int = 5
     drift_k_followups: int = 5
     n_depth: int = 3
@@ -79,7 +80,7 @@ _GRAPH_MODES = ("local", "global", "hybrid", "mix", "path", "ppr")
 _MODES = {
     "profile": _GRAPH_MODES,
     "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global", "drift", "lazy"),
-    "rrf_k": ("mix", "path", "drift"),
+    "rrf_k": ("mix", "path"),
     "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local", "drift"),
     "damping": ("hybrid", "ppr"),
     "path_weighting": ("path",),
@@ -88,6 +89,7 @@ _MODES = {
     "answer_types": ("path",),
     "compat": ("path",),
     "level": ("graph_global", "drift"),
+    "dynamic": ("graph_global",),
     "primer_folds": ("drift",),
     "drift_k_followups": ("drift",),
     "n_depth": ("drift",),
@@ -103,7 +105,7 @@ _DEFAULTS = {
     "lazy": {"max_total_tokens": 12_000},
 }
 # What only a model makes use of; and what has no meaning where a model makes its own questions.
-_ASK_ONLY = ("primer_folds", "drift_k_followups", "n_depth")
+_ASK_ONLY = ("dynamic", "primer_folds", "drift_k_followups", "n_depth")
 _NOT_ASKED = ("transform", "rerank")
 _REDUCED = ("graph_global", "drift", "lazy")
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")

@@ -105,6 +105,17 @@ def level_cut(query: Query) -> list[int]:
     return [row["id"] for row in rows]
 
 
+def child_communities(query: Query, parents: list[int] | None) -> list[int]:
+    """Return the communities with a report that are parts of `parents`; None: the coarsest."""
+    rows = query.db.query(
+        "SELECT c.id FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
+        " WHERE c.corpus_id = $1 AND (c.parent_id = ANY ($2) OR $2 IS NULL AND c.level = 0) ORDER BY c.id",
+        ["int4", "int8[]"],
+        [query.corpus.id, parents],
+    )
+    return [row["id"] for row in rows]
+
+
 def _in_turns(query: Query, matched: list[Matched], depth: int) -> Ranking:
     """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
     titles = report_rows(query.db, [one.community_id for one in matched])

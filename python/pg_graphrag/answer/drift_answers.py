@@ -167,7 +167,7 @@ def _follow(search: _Search, chosen: Sequence[_Open], number: int) -> dict[str, 
     asked, contexts = search.asked, []
     for one in chosen:
         context = assemble(asked.about(one.question), LOCAL, search.total, search.sources.numbers)
-        search.sources.take(context)
+        search.sources.add(asked, (one["chunk_id"] for one in [*context["claims"], *context["chunks"]]))
         if context["prompt"]:
             contexts.append((one.question, context))
     wanted = [

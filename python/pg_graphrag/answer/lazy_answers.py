@@ -5,8 +5,10 @@ from typing import Any
 
 from pg_graphrag.answer.call import ask_model, ask_models
 from pg_graphrag.answer.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.retrieval import claims
 from pg_graphrag.retrieval.lazy import NOWHERE, Tester, match, near_enough
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.server import Row
 
 # Sub-queries that one question may be taken apart into.
 MAX_QUERIES = 5
@@ -32,7 +34,7 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
             relevant.setdefault(chunk, community)
     sources = Sources()
     sources.add(asked, relevant)
-    context, used = points_of(asked, expanded, _by_community(relevant, sources), sources, total)
+    context, used = points_of(asked, expanded, _by_community(asked, relevant, sources), sources, total)
     usage.append(used)
     context["relevance_tests"] = {
         "spent": spent,
@@ -70,13 +72,28 @@ def _by_model(usage: list[dict[str, Any]]) -> Tester:
     return test
 
 
-def _by_community(relevant: dict[int, int], sources: Sources) -> list[Passage]:
-    """The relevant chunks, to find claims in: those of one community together."""
-    groups: dict[int, list[Passage]] = {}
+def _by_community(asked: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
+    """The relevant chunks, to find claims in: those of one community together, behind the claims they are known to make."""
+    groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
         if chunk in sources.chunks:
+            groups.setdefault(community if community != NOWHERE else -chunk, []).append(chunk)
+    made: dict[int, list[Row]] = {}
+    for claim in claims.of_chunks(asked, [chunk for group in groups.values() for chunk in group]):
+        made.setdefault(claim["chunk_id"], []).append(claim)
+    passages = []
+    for group in groups.values():
+        lines = [
+            claims.line(claim | {"reference": _number(claim, sources)}) for one in group for claim in made.get(one, ())
+        ]
+        if lines:
+            passages.append(Passage("Claims:\n" + "\n".join(lines), frozenset(sources.numbers_of(group))))
+        for chunk in group:
             row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
             text = f"## {row['title'] or row['source_key']} {cited(numbers)}\n\n{row['content']}"
-            group = groups.setdefault(community if community != NOWHERE else -chunk, [])
-            group.append(Passage(text, frozenset(numbers)))
-    return [one for group in groups.values() for one in group]
+            passages.append(Passage(text, frozenset(numbers)))
+    return passages
+
+
+def _number(claim: Row, sources: Sources) -> int:
+    return sources.numbers[claim["document_id"]]

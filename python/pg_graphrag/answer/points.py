@@ -37,14 +37,6 @@ class Sources:
             self.chunks[row["chunk_id"]] = row
             self.numbers.setdefault(row["document_id"], len(self.numbers) + 1)
 
-    def take(self, context: dict[str, Any]) -> None:
-        """Take up the chunks of a context that cites by these numbers."""
-        names = {one["number"]: one for one in context["references"]}
-        for chunk in context["chunks"]:
-            reference = names[chunk["reference"]]
-            row = {name: chunk[name] for name in ("chunk_id", "document_id", "content")}
-            self.chunks.setdefault(chunk["chunk_id"], row | {name: reference[name] for name in ("source_key", "title")})
-
     def numbers_of(self, ids: Iterable[int]) -> list[int]:
         """Return the numbers of the documents of chunks, ascending."""
         return sorted({self.numbers[self.chunks[chunk]["document_id"]] for chunk in ids if chunk in self.chunks})
@@ -189,7 +181,8 @@ def context_of(
         for chunk in sources.chunks.values()
         if sources.numbers[chunk["document_id"]] in references
     ]
-    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "points": kept, "chunks": chunks}
+    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
+    whole |= {"points": kept, "chunks": chunks}
     return whole | {
         "references": [references[number] for number in sorted(references)],
         "prompt": prompt,

@@ -41,6 +41,10 @@ def reply(messages: Messages) -> str:
             found["claims"] = [claim("Bletchley Park", "Alan Turing", "SUSPECTED", HIRED)]
         return json.dumps(found)
     what = task(messages)
+    if what == "keywords":
+        return json.dumps(
+            {"low_level_keywords": ["Ada Lovelace"], "high_level_keywords": ["admiration"], "entities": []}
+        )
     if what == "relevant":
         return json.dumps({"relevant": "Ada Lovelace" in str(messages[-1]["content"]).partition("Question: ")[0]})
     if what == "refine":

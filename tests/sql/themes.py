@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
+from pg_graphrag.answer.tasks import TASKS
+from pg_graphrag.llm import prompts
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Request
@@ -17,24 +19,13 @@ SEA = {
     "nemo": "Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken. The Nautilus sank a frigate.",
     "land": "Ned Land harpooned the Kraken. Ned Land met Captain Nemo on the Nautilus.",
 }
-# A phrase of each prompt.
-_TASKS = {
-    "keywords": "low_level_keywords",
-    "refine": "prepare a question about a collection",
-    "relevant": "judge whether a text helps",
-    "rate": "You rate how much a report",
-    "map": "note what in them helps",
-    "expand": "could stand in a collection of reports",
-    "primer": "answer a question from them as far as they go",
-    "follow_up": "as a step towards another question",
-    "reduce": "from notes that were taken",
-    "answer": "You answer questions from documents",
-}
+# How the prompt of each task begins.
+_BEGINNINGS = {name: prompts.default(name).splitlines()[0].partition("{")[0] for name in TASKS}
 
 
 def task(messages: Messages) -> str:
     """Which task a prompt is of."""
-    (found,) = (name for name, phrase in _TASKS.items() if phrase in str(messages[0]["content"]))
+    (found,) = (name for name, text in _BEGINNINGS.items() if str(messages[0]["content"]).startswith(text))
     return found
 
 

@@ -14,6 +14,7 @@ from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, unde
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.context import assemble, budget
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare
 from pg_graphrag.server import Database, Rows
 
@@ -134,7 +135,7 @@ def _prepare(
     started = time.monotonic()
     asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, of="ask")
     turns = list(tasks.history(json.loads(history) if history is not None else None))
-    form = _response_type(response_type)
+    form = response_form(response_type)
     if not asked.text:
         raise GraphRAGError("the question is empty", hint="Ask something.")
     # Before anything is paid for.
@@ -147,9 +148,8 @@ def _prepare(
         understood = understand(db, asked.corpus, whole, given=given, history=turns, record=True)
         asked.understanding = understood
     if turns:
-        # What a question means may lie in what went before: as the model restated it, else with the question before.
-        before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
-        asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
+        # As the model restated it, else with the question before.
+        asked.text = (understood and understood.question) or in_light_of(turns, whole)
     asked.record = True
     used: list[dict[str, Any]] = []
     if mode_name in _MADE:
@@ -165,7 +165,19 @@ def _prepare(
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 
-def _response_type(form: str | None) -> str:
+def understands(asked: Query, mode_name: str, given: bool) -> bool:
+    """Whether a model is asked for the keywords of a question; `given`: the caller gave some."""
+    return mode_name in _UNDERSTOOD and not given and asked.corpus.options.llm.has("keywords")
+
+
+def in_light_of(turns: list[dict[str, str]], question: str) -> str:
+    """Return a question with the one before it: what it means may lie there."""
+    before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+    return f"{before[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
+
+
+def response_form(form: str | None) -> str:
+    """Return the form that an answer is to have, in words; 22023 for a bad one."""
     text = " ".join((form or "").split())
     if not text or len(text) > MAX_RESPONSE_TYPE:
         raise GraphRAGError(

@@ -48,10 +48,11 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
 
 def cut_reports(asked: Query) -> list[Row]:
     """Return the reports of the level that the caller may see."""
-    return _reports(asked, level_cut(asked))
+    return reports_of(asked, level_cut(asked))
 
 
-def _reports(asked: Query, communities: list[int]) -> list[Row]:
+def reports_of(asked: Query, communities: list[int]) -> list[Row]:
+    """Return the reports on communities that the caller may see."""
     seen = visible_communities(asked, communities)
     found = report_rows(asked.db, [number for number in communities if number in seen])
     return [found[number] for number in sorted(found)]
@@ -66,7 +67,7 @@ def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple
     asked.corpus.options.llm.of("relevance")
     chosen: dict[int, Row] = {}
     counts = {"rated": 0, "failed": 0}
-    frontier = _reports(asked, child_communities(asked, None))
+    frontier = reports_of(asked, child_communities(asked, None))
     for level in range(asked.options.level + 1):
         if not frontier:
             break
@@ -84,7 +85,7 @@ def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple
             chosen.pop(row["parent_id"], None)
             chosen[row["community_id"]] = row
         if level < asked.options.level:
-            frontier = _reports(asked, child_communities(asked, [row["community_id"] for row in relevant]))
+            frontier = reports_of(asked, child_communities(asked, [row["community_id"] for row in relevant]))
     return list(chosen.values()), counts
 
 
@@ -92,6 +93,9 @@ def passages_of(asked: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
     """Return (reports, shuffled; what they rest on)."""
     sources = Sources()
     sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
-    passages = [report_passage(row, sources) for row in rows]
-    random.Random(SEED).shuffle(passages)
-    return passages, sources
+    return [report_passage(row, sources) for row in shuffled(rows)], sources
+
+
+def shuffled(rows: list[Row]) -> list[Row]:
+    """Return reports in the order that they are read in, always the same."""
+    return random.Random(SEED).sample(rows, len(rows))

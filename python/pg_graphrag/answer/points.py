@@ -152,15 +152,40 @@ def context_of(
     sources: Sources,
 ) -> dict[str, Any]:
     """Put the best (point, its text) that fit under a heading; the references are the documents that they cite."""
-    kept, lines = [], [heading]
+    kept: list[tuple[dict[str, Any], str]] = []
     used = count(heading)
-    for point, line in entries:
-        used += count(line) + 1
+    for entry in entries:
+        used += count(entry[1]) + 1
         if used > total:
             break
-        kept.append(point)
-        lines.append(line)
-    prompt = "\n".join(lines) if kept else ""
+        kept.append(entry)
+    # Costs add up only nearly, and references count too. The last points go first.
+    while True:
+        prompt, references = _prompt(heading, [line for _, line in kept], sources)
+        tokens = count(prompt)
+        if tokens <= total or not kept:
+            break
+        kept.pop()
+    chunks = [
+        {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
+        | {"reference": sources.numbers[chunk["document_id"]]}
+        for chunk in sources.chunks.values()
+        if sources.numbers[chunk["document_id"]] in references
+    ]
+    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
+    whole |= {"points": [point for point, _ in kept], "chunks": chunks}
+    return whole | {
+        "references": [references[number] for number in sorted(references)],
+        "prompt": prompt,
+        "tokens": tokens,
+    }
+
+
+def _prompt(heading: str, lines: Sequence[str], sources: Sources) -> tuple[str, dict[int, dict[str, Any]]]:
+    """Return (the text of a context, {number: the reference that it cites})."""
+    if not lines:
+        return "", {}
+    prompt = "\n".join([heading, *lines])
     found = Citations(sources.numbers.values())
     found.feed(prompt)
     found.finish()
@@ -175,16 +200,4 @@ def context_of(
     if references:
         names = (f"[{number}] {one['title'] or one['source_key']}" for number, one in sorted(references.items()))
         prompt += "\n\nReferences:\n" + "\n".join(names)
-    chunks = [
-        {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
-        | {"reference": sources.numbers[chunk["document_id"]]}
-        for chunk in sources.chunks.values()
-        if sources.numbers[chunk["document_id"]] in references
-    ]
-    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
-    whole |= {"points": kept, "chunks": chunks}
-    return whole | {
-        "references": [references[number] for number in sorted(references)],
-        "prompt": prompt,
-        "tokens": count(prompt),
-    }
+    return prompt, references

@@ -13,6 +13,8 @@ from pg_graphrag.llm.transport import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# A part of a question, or one that an answer raises, is asked many times.
+MAX_PART_CHARACTERS = 500
 # Points of one batch of reports, and characters of one.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
@@ -148,7 +150,7 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
 
 def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
     asked, own = (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
-    question = " ".join(clean(asked).split())[:MAX_QUESTION_CHARACTERS] if isinstance(asked, str) else ""
+    question = " ".join(clean(asked).split())[:MAX_PART_CHARACTERS] if isinstance(asked, str) else ""
     return {"question": question, "score": score if own is None else own} if question else None
 
 
@@ -163,7 +165,7 @@ def refined(text: str, cut_off: bool) -> dict[str, Any]:
     for found in objects(without_reasoning(text)):
         queries = found.get("queries")
         if isinstance(queries, list):
-            said = [" ".join(clean(one).split())[:MAX_QUESTION_CHARACTERS] for one in queries if isinstance(one, str)]
+            said = [" ".join(clean(one).split())[:MAX_PART_CHARACTERS] for one in queries if isinstance(one, str)]
             expanded = found.get("expanded")
             whole = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
             return {"queries": list(dict.fromkeys(filter(None, said)))[:MAX_KEYWORDS], "expanded": whole}

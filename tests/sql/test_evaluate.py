@@ -193,8 +193,16 @@ GOOD = QUESTIONS[:2]
         ([{"question": " ", "evidence": ["ada"]}], {}, 'question "1" has no text'),
         ([{"question": "?", "evidence": "ada"}], {}, '"evidence" is "ada", not an array of strings'),
         ([{"question": "?", "low_level_keywords": [1]}], {}, '"low_level_keywords" is [1], not an array of strings'),
-        ([{"id": "x", "question": "?", "query_entities": ["a"] * 6}], {}, 'question "x": search option "query_entities"'),
-        ([{"question": "?", "answer_types": "person"}], {}, 'question "1": search option "answer_types" cannot be "person"'),
+        (
+            [{"id": "x", "question": "?", "query_entities": ["a"] * 6}],
+            {},
+            'question "x": search option "query_entities"',
+        ),
+        (
+            [{"question": "?", "answer_types": "person"}],
+            {},
+            'question "1": search option "answer_types" cannot be "person"',
+        ),
         ([GOOD[0], GOOD[0]], {}, 'two questions have the id "q1"'),
         ([{"question": "?"}, QUESTIONS[4]], {}, "none of the 2 questions has evidence"),
         ([*GOOD, {"question": "?", "evidence": ["ada", "nobody"]}], {}, 'has the source_key "nobody"'),

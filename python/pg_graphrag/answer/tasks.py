@@ -61,12 +61,12 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     )
 
 
-def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer") -> ChatRequest:
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
-    system = prompts.render(options, "answer", boundary=boundary, not_found=NOT_FOUND)
+    system = prompts.render(options, prompt, boundary=boundary, not_found=NOT_FOUND)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
@@ -114,6 +114,22 @@ _GRADES = _schema(
 )
 
 
+# Characters of the report that shows what an expansion looks like.
+MAX_EXAMPLE = 8000
+
+_STEP = _schema(
+    "step",
+    {
+        "answer": {"type": "string"},
+        "score": {"type": "number"},
+        "follow_ups": {
+            "type": "array",
+            "items": _object({"question": {"type": "string"}, "score": {"type": "number"}}),
+        },
+    },
+)
+
+
 def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
@@ -126,16 +142,25 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
 
-def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, reports = _text(arguments, "question"), _text(arguments, "reports")
-    boundary, fenced = _fenced("reports", reports)
-    messages = (
-        {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
+def _about(options: Options, prompt: str, what: str, data: str, question: str) -> tuple[dict[str, str], ...]:
+    """The messages of a prompt about data, and what is asked of it."""
+    boundary, fenced = _fenced(what, data)
+    return (
+        {"role": "system", "content": prompts.render(options, prompt, boundary=boundary)},
         {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
     )
+
+
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
     point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
     schema = _schema("points", {"points": {"type": "array", "items": point}})
     return ChatRequest("answer", messages, replies.points, schema)
+
+
+def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
+    return ChatRequest("relevance", messages, replies.rating, _schema("rating", {"rating": {"type": "integer"}}))
 
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -150,13 +175,25 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, text = _text(arguments, "question"), _text(arguments, "text")
-    boundary, fenced = _fenced("text", text)
-    messages = (
-        {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
-        {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
-    )
+    messages = _about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
+
+
+def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    report = _text(arguments, "report")[:MAX_EXAMPLE]
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    return ChatRequest("answer", _about(options, "expand", "report", report, question), replies.passage)
+
+
+def _primer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    return ChatRequest("answer", messages, replies.step, _STEP)
+
+
+def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = f"{_text(arguments, 'question')}\n\nThe question that it is asked for: {_text(arguments, 'whole')}"
+    messages = _about(options, "follow_up", "documents", _text(arguments, "context"), question)
+    return ChatRequest("answer", messages, replies.step, _STEP)
 
 
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
@@ -166,9 +203,14 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "rewrite": _rewrite,
     "grades": _grades,
     "answer": _answer,
+    "reduce": partial(_answer, prompt="reduce"),
     "map": _map,
+    "rate": _rate,
     "refine": _refine,
     "relevant": _relevant,
+    "expand": _expand,
+    "primer": _primer,
+    "follow_up": _follow_up,
 }
 
 

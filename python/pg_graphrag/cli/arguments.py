@@ -4,6 +4,9 @@ import argparse
 import json
 from typing import Any
 
+# The modes of search, as the help of the commands names them.
+MODES = "hybrid (default), naive, bm25, local, global, mix, path, ppr, graph_local, graph_global, drift or lazy"
+
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""

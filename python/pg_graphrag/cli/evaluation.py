@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.cli.arguments import json_object, positive
+from pg_graphrag.cli.arguments import MODES, json_object, positive
 from pg_graphrag.errors import GraphRAGError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         question, answer. What cannot be answered is named on standard error and left out.""",
     )
     answer.add_argument("file", type=Path, metavar="FILE")
-    answer.add_argument("--mode", default="hybrid", help="mode of search (default: hybrid)")
+    answer.add_argument("--mode", default="hybrid", help=MODES)
     answer.add_argument("--options", type=json_object, default={}, metavar="JSON", help="search options")
     answer.set_defaults(run=_answer)
 

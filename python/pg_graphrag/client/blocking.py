@@ -144,7 +144,7 @@ class GraphRAG:
         Parameters
         ----------
         mode : str
-            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global or lazy.
+            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
         top_k : int
             Rows returned.
         filter : mapping, optional

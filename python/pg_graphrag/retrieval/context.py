@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import graph, themes
+from pg_graphrag.retrieval import claims as claims_of
+from pg_graphrag.retrieval import drift, graph, themes
+from pg_graphrag.retrieval.claims import line as claim_line
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
@@ -22,10 +24,26 @@ _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
     "hybrid": (graph.local_evidence, graph.global_evidence),
     "mix": (graph.local_evidence, graph.global_evidence),
     "graph_local": (themes.local_evidence,),
+    "drift": (drift.evidence,),
 }
-# GraphRAG's shares of the whole: text, reports; the rest is for entities and relationships.
-_SHARES = {"graph_local": (0.5, 0.15), "graph_global": (0.0, 1.0)}
+# GraphRAG's shares of the whole: text, reports; the rest is for claims, a third of it at most, entities and relationships.
+_SHARES = {"graph_local": (0.5, 0.15), "drift": (0.5, 0.15), "graph_global": (0.0, 1.0)}
 MAX_REPORTS = 100
+_CHUNK = ("chunk_id", "document_id", "content", "score", "explain")
+_CLAIM = (
+    "claim_id",
+    "chunk_id",
+    "document_id",
+    "subject",
+    "object",
+    "type",
+    "status",
+    "start_date",
+    "end_date",
+    "description",
+)
+# Of a lazy context, the share that the claims of its chunks may have.
+LAZY_CLAIMS = 0.15
 
 
 def context(
@@ -39,46 +57,76 @@ def context(
     high: list[str] | None,
     options: str | None,
 ) -> str:
-    """Return {entities, relationships, reports, chunks, references, prompt, tokens} as JSON."""
-    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, context=True)
+    """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
+    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, of="context")
     return json.dumps(assemble(asked, mode_name, max_tokens), ensure_ascii=False)
 
 
-def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """Return the context of a prepared query, as `context` does."""
+def assemble(
+    asked: Query, mode_name: str | None, max_tokens: int | None, numbers: dict[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the context of a prepared query, as `context` does.
+
+    `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
+    """
     total = budget(asked, max_tokens)
+    mode = str(mode_name)
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
-    found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
-    relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
+    numbers = {} if numbers is None else numbers
+    found = _graph_part(asked, mode) if asked.text else graph.Evidence()
+    rows = run(asked, mode, asked.options.chunk_top_k) if asked.options.include_chunks and total else []
+    for_text, for_reports, for_claims, for_graph = _budgets(asked, mode, total)
+    claims, argued = _fit(_claims(asked, mode, found, rows), _unnumbered_line, for_claims, ranks.count)
+    claims = _numbered(claims, numbers)
+    for_entities, for_relationships = for_graph or _halves(total - int(for_text or 0) - for_reports - argued)
     entities = [_entity(row) for row in entity_rows(asked, found.entities)]
-    for_text, for_reports, for_entities, for_relationships = _budgets(asked, str(mode_name), total)
     entities, used = _fit(entities, _entity_line, for_entities, ranks.count)
+    relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
+    if mode in _SHARES:
+        # GraphRAG's order: those inside the network first, not the best scored.
+        place = {number: at for at, number in enumerate(found.relationships)}
+        relationships.sort(key=lambda one: place[one["relationship_id"]])
     relationships, more = _fit(relationships, _relationship_line, for_relationships, ranks.count)
-    reports, told = _fit(_reports(asked, str(mode_name)), _report_text, for_reports, ranks.count)
-    left = total - used - more - told if for_text is None else for_text
-    chunks = _chunks(asked, mode_name, left) if asked.options.include_chunks and left else []
-    prompt = _prompt(entities, relationships, reports, chunks)
+    reports, told = _fit(_reports(asked, mode), _report_text, for_reports, ranks.count)
+    chunks = _chunks(rows, total - used - more - told - argued if for_text is None else for_text)
+    if mode == "lazy":
+        chunks = _grouped(chunks)
+    chunks = _numbered(chunks, numbers)
+    prompt = _prompt(entities, relationships, reports, claims, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := ranks.count(prompt)) > total and prompt:
-        (chunks or reports or relationships or entities).pop()
-        prompt = _prompt(entities, relationships, reports, chunks)
-    references = _references(chunks)
-    for chunk in chunks:
-        del chunk["source"]
-    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": reports, "chunks": chunks}
-    whole |= {"references": references, "prompt": prompt, "tokens": tokens}
+        (chunks or reports or claims or relationships or entities).pop()
+        prompt = _prompt(entities, relationships, reports, claims, chunks)
+    references = _references([*claims, *chunks])
+    for one in [*claims, *chunks]:
+        del one["source"]
+    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": reports}
+    whole |= {"claims": claims, "chunks": chunks, "references": references, "prompt": prompt, "tokens": tokens}
     return whole
 
 
-def _budgets(asked: Query, mode_name: str, total: int) -> tuple[int | None, int, int, int]:
-    """Return the tokens for text (None: what the others leave), reports, entities and relationships."""
-    if mode_name in _SHARES:
-        text, reports = (int(total * share) for share in _SHARES[mode_name])
-        rest = total - text - reports
-        return text, reports, rest // 2, rest - rest // 2
+def _budgets(asked: Query, mode: str, total: int) -> tuple[int | None, int, int, tuple[int, int] | None]:
+    """Return the tokens for text (None: what the others leave), reports, claims, and entities and relationships (None: what
+    the others leave, in halves)."""
+    if mode in _SHARES:
+        text, reports = (int(total * share) for share in _SHARES[mode])
+        return text, reports, (total - text - reports) // 3, None
+    if mode == "lazy":
+        return None, 0, int(total * LAZY_CLAIMS), (0, 0)
     # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
     share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
-    return None, 0, int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens)
+    return None, 0, 0, (int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens))
+
+
+def _halves(tokens: int) -> tuple[int, int]:
+    return tokens // 2, tokens - tokens // 2
+
+
+def _claims(asked: Query, mode: str, found: graph.Evidence, rows: list[Row]) -> list[dict[str, Any]]:
+    """Return the claims that the mode reads: about its entities, or made by its chunks."""
+    if mode == "lazy":
+        return claims_of.of_chunks(asked, [row["chunk_id"] for row in rows])
+    return claims_of.of_entities(asked, list(found.entities)) if mode in ("graph_local", "drift") else []
 
 
 def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
@@ -88,6 +136,8 @@ def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
         rows = themes.local_reports(asked, MAX_REPORTS)
     elif asked.text and mode_name == "graph_global":
         rows = themes.global_reports(asked, MAX_REPORTS)
+    elif asked.text and mode_name == "drift":
+        rows = drift.primer_reports(asked)
     names = ("community_id", "level", "title", "summary", "content", "rating")
     return [{name: row[name] for name in names} for row in rows]
 
@@ -129,6 +179,10 @@ def _relationship_line(relationship: dict[str, Any]) -> str:
     return f"- {relationship['source']} -- {relationship['target']}{keywords}: {relationship['description']}"
 
 
+def _unnumbered_line(claim: dict[str, Any]) -> str:
+    return claim_line(claim | {"reference": 0})
+
+
 def _report_text(report: dict[str, Any]) -> str:
     return str(report["content"])
 
@@ -148,25 +202,41 @@ def _fit(
     return kept, used
 
 
-def _chunks(query: Query, mode_name: str | None, budget: int) -> list[Row]:
-    """Return the best chunks that fit, whole; each with the number of its document."""
-    numbers: dict[int, int] = {}
+def _chunks(rows: list[Row], budget: int) -> list[Row]:
+    """Return the best chunks that fit, whole."""
     kept: list[Row] = []
-    for row in run(query, mode_name, query.options.chunk_top_k):
+    for row in rows:
         budget -= row["token_count"]
         if budget < 0:
             break
-        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
-        entry = {name: row[name] for name in ("chunk_id", "document_id", "content", "score", "explain")}
-        kept.append(entry | {"reference": number, "source": {name: row[name] for name in ("source_key", "title")}})
+        kept.append(row)
     return kept
 
 
-def _references(chunks: list[Row]) -> list[dict[str, Any]]:
+def _grouped(rows: list[Row]) -> list[Row]:
+    """Put the chunks of a community together: where its best one stands."""
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
+    return [row for group in groups.values() for row in group]
+
+
+def _numbered(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:
+    """Return chunks or claims, each with the number of its document."""
+    made = []
+    for row in rows:
+        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
+        names = _CLAIM if "claim_id" in row else _CHUNK
+        source = {name: row[name] for name in ("source_key", "title")}
+        made.append({name: row[name] for name in names} | {"reference": number, "source": source})
+    return made
+
+
+def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one numbered reference per document."""
     found = {
-        chunk["reference"]: {"number": chunk["reference"], "document_id": chunk["document_id"]} | chunk["source"]
-        for chunk in chunks
+        one["reference"]: {"number": one["reference"], "document_id": one["document_id"]} | one["source"]
+        for one in cited
     }
     return [found[number] for number in sorted(found)]
 
@@ -175,7 +245,8 @@ def _prompt(
     entities: list[dict[str, Any]],
     relationships: list[dict[str, Any]],
     reports: list[dict[str, Any]],
-    chunks: list[Row],
+    claims: list[dict[str, Any]],
+    chunks: list[dict[str, Any]],
 ) -> str:
     parts = []
     if reports:
@@ -184,8 +255,11 @@ def _prompt(
         parts.append("Entities:\n" + "\n".join(map(_entity_line, entities)))
     if relationships:
         parts.append("Relationships:\n" + "\n".join(map(_relationship_line, relationships)))
+    if claims:
+        parts.append("Claims:\n" + "\n".join(map(claim_line, claims)))
     if chunks:
         parts.append("Text:\n" + "\n\n".join(f"[{chunk['reference']}] {chunk['content']}" for chunk in chunks))
-        names = (f"[{r['number']}] {r['title'] or r['source_key']}" for r in _references(chunks))
+    if claims or chunks:
+        names = (f"[{r['number']}] {r['title'] or r['source_key']}" for r in _references([*claims, *chunks]))
         parts.append("References:\n" + "\n".join(names))
     return "\n\n".join(parts)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, evidence_chunks, graph, lazy, mentions, paths, seeds, themes, ties
+from pg_graphrag.retrieval import dense, drift, evidence_chunks, graph, lazy, mentions, paths, seeds, themes, ties
 from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
@@ -145,6 +145,7 @@ MODES: dict[str, Mode] = {
     "ppr": ppr,
     "graph_local": themes.graph_local,
     "graph_global": themes.graph_global,
+    "drift": drift.drift,
     "lazy": lazy.lazy,
 }
 

@@ -38,14 +38,20 @@ class Ranking:
 
     def explain(self, chunk: int) -> dict[str, Any] | None:
         """Say at which rank and score the chunk stands, and why; None: not at all."""
-        place = self._places.get(chunk)
-        if place is None:
+        stands = self._stands.get(chunk)
+        if stands is None:
             return None
-        return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.why(chunk)
+        return {"rank": stands[0], "score": round(stands[1], 6)} | self.why(chunk)
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {chunk: place for place, chunk in enumerate(self.ids.tolist())}
+    def _stands(self) -> dict[int, tuple[int, float]]:
+        stands = zip(self.ranks.tolist(), self.scores.tolist(), strict=True)
+        return dict(zip(self.ids.tolist(), stands, strict=True))
+
+    @cached_property
+    def standard(self) -> Any:
+        """The scores as standard scores, (n,) float64."""
+        return (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
 
 
 @dataclass
@@ -91,8 +97,7 @@ def standard_scores(weights: Mapping[str, float]) -> Fuser:
         parts = []
         for ranking in rankings:
             if len(ranking.ids):
-                spread = float(ranking.scores.std()) or 1.0
-                standard = (ranking.scores - ranking.scores.mean()) / spread * weights[ranking.retriever]
+                standard = ranking.standard * weights[ranking.retriever]
                 parts.append((standard, float(standard.min())))
             else:
                 parts.append((ranking.scores, 0.0))
@@ -142,11 +147,15 @@ def leveled(scores: Any) -> Any:
     The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
     highest value.
     """
-    order = np.argsort(-scores, kind="stable")
+    if not len(scores):
+        return scores
+    order = np.argsort(-scores)
     ordered = scores[order]
-    first = np.append(True, ordered[:-1] - ordered[1:] > NOISE)[: len(ordered)]
+    first = np.zeros(len(ordered), np.intp)
+    starts = np.flatnonzero(ordered[:-1] - ordered[1:] > NOISE) + 1
+    first[starts] = starts
     level = np.empty_like(scores)
-    level[order] = ordered[np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))]
+    level[order] = ordered[np.maximum.accumulate(first)]
     return level
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,10 @@ from tests.sql.llm import provider
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 QUESTION = "Whom did Ada Lovelace admire, and who broke Enigma at Bletchley Park?"
 LOW, HIGH = ["Ada Lovelace", "engine"], ["admiration", "code breaking"]
-NEW = "Joan Clarke broke Enigma with Alan Turing at Bletchley Park. Ada Lovelace would have admired Joan Clarke."
+NEWS = (
+    f"Joan Clarke broke Enigma with Alan Turing at Bletchley Park. Ada Lovelace would have admired Joan Clarke {n} times."
+    for n in itertools.count(2)
+)
 # (mode, filter, low-level keywords, high-level keywords, options)
 ASKED = [
     *[(mode, None, LOW, HIGH, {}) for mode in MODES],
@@ -82,13 +86,7 @@ def described_corpus(db: Connection, endpoint: Endpoint) -> str:
 
 @pytest.fixture(scope="module", params=["nlp", "llm"])
 def corpus(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
-    """A corpus that no test changes."""
-    return fill(module_db, new_corpus(module_db)) if request.param == "nlp" else described_corpus(module_db, endpoint)
-
-
-@pytest.fixture(params=["nlp", "llm"])
-def changing(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
-    """A corpus of the test's own."""
+    """A corpus that the tests change, one after the other."""
     return fill(module_db, new_corpus(module_db)) if request.param == "nlp" else described_corpus(module_db, endpoint)
 
 
@@ -98,7 +96,7 @@ def session(db: Database) -> Iterator[Connection]:
         yield connection
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader(module_db: Database) -> Iterator[Connection]:
     with session(module_db) as connection:
         yield connection
@@ -155,8 +153,9 @@ def warm(db: Connection, corpus: str) -> Any:
 
 
 def test_what_is_held_changes_no_result(reader: Connection, corpus: str) -> None:
+    before = held(reader)
     expected = unheld(reader, corpus, ASKED)
-    assert not held(reader)
+    assert held(reader) == before
     warm(reader, corpus)
     assert results(reader, corpus, ASKED) == expected
 
@@ -167,7 +166,7 @@ def test_a_held_session_asks_for_no_more_than_the_corpus_the_words_and_the_docum
     asked = [("mix", None, LOW, HIGH, {})]
     warm(reader, corpus)
     reader.execute(
-        "CREATE FUNCTION pg_temp.statements(query text, corpus text, low text[], high text[]) RETURNS int"
+        "CREATE OR REPLACE FUNCTION pg_temp.statements(query text, corpus text, low text[], high text[]) RETURNS int"
         " LANGUAGE plpython3u STABLE AS $$\n"
         "from pg_graphrag.retrieval.context import context\nfrom pg_graphrag.server import Database, database\n"
         "class Counted(Database):\n    n = 0\n"
@@ -179,27 +178,29 @@ def test_a_held_session_asks_for_no_more_than_the_corpus_the_words_and_the_docum
     assert value(reader, "SELECT pg_temp.statements(%s, %s, %s, %s)", QUESTION, corpus, LOW, HIGH) <= 6
 
 
-def test_a_session_sees_what_another_changes(module_db: Database, reader: Connection, changing: str) -> None:
-    found = [warm(reader, changing)]
-    for change in ("insert", "update", "optimize", "delete", "removal"):
+def test_a_session_sees_what_another_changes(module_db: Database, reader: Connection, corpus: str) -> None:
+    found = [warm(reader, corpus)]
+    for change in ("insert", "update", "optimize", "title", "delete", "removal"):
         if change == "insert":
-            put(module_db, changing, "clarke", NEW)
+            put(module_db, corpus, "clarke", next(NEWS))
         elif change == "update":
-            put(module_db, changing, "turing", NEW.replace("Clarke", "Murray"))
+            put(module_db, corpus, "turing", next(NEWS))
+        elif change == "title":
+            module_db.execute("UPDATE graphrag.documents SET title = 'Bletchley Park' WHERE source_key = 'hopper'")
         elif change == "optimize":
-            module_db.execute("SELECT graphrag.optimize(%s)", [changing])
+            module_db.execute("SELECT graphrag.optimize(%s)", [corpus])
         elif change == "delete":
-            delete(module_db, changing, "enigma")
-        if change != "delete":
+            delete(module_db, corpus, "enigma")
+        if change not in ("title", "delete"):
             work(module_db)
-        expected = unheld(reader, changing)
-        assert [results(reader, changing) for _ in range(3)] == [expected] * 3, change
+        expected = unheld(reader, corpus)
+        assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
         assert (expected == found[-1]) is (change == "optimize")
         found.append(expected)
 
 
-def test_a_session_sees_what_people_change(module_db: Database, reader: Connection, changing: str) -> None:
-    found = [warm(reader, changing)]
+def test_a_session_sees_what_people_change(module_db: Database, reader: Connection, corpus: str) -> None:
+    found = [warm(reader, corpus)]
     for change in (
         "merge_entities('{Enigma}', 'Bletchley Park', %s)",
         "edit_entity('Ada Lovelace', %s, description => 'Admired at Bletchley Park for her engine.')",
@@ -208,25 +209,25 @@ def test_a_session_sees_what_people_change(module_db: Database, reader: Connecti
         "delete_entity('Bletchley Park', %s)",
     ):
         with reader.transaction(force_rollback=True):
-            value(reader, f"SELECT graphrag.{change}", changing)
-            within = unheld(reader, changing)
-            assert [results(reader, changing) for _ in range(2)] == [within] * 2, change
-        assert results(reader, changing) == found[-1]
-        number = value(module_db, f"SELECT graphrag.{change}", changing)
-        expected = unheld(reader, changing)
-        assert [results(reader, changing) for _ in range(3)] == [expected] * 3, change
+            value(reader, f"SELECT graphrag.{change}", corpus)
+            within = unheld(reader, corpus)
+            assert [results(reader, corpus) for _ in range(2)] == [within] * 2, change
+        assert results(reader, corpus) == found[-1]
+        number = value(module_db, f"SELECT graphrag.{change}", corpus)
+        expected = unheld(reader, corpus)
+        assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
         assert expected not in found
         found.append(expected)
     module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
-    assert results(reader, changing) == unheld(reader, changing)
+    assert results(reader, corpus) == unheld(reader, corpus)
 
 
-def test_nothing_is_seen_before_its_commit(module_db: Database, reader: Connection, changing: str) -> None:
-    before = warm(reader, changing)
+def test_nothing_is_seen_before_its_commit(module_db: Database, reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
     with module_db.transaction(force_rollback=True):
-        change_within(module_db, changing, "Uncommitted.")
-        assert results(reader, changing) == before
-    assert results(reader, changing) == before
+        change_within(module_db, corpus, "Uncommitted.")
+        assert results(reader, corpus) == before
+    assert results(reader, corpus) == before
 
 
 def change_within(db: Connection, corpus: str, text: str) -> None:
@@ -240,45 +241,45 @@ def change_within(db: Connection, corpus: str, text: str) -> None:
     )
 
 
-def test_a_transaction_sees_its_own_changes_and_their_undoing(reader: Connection, changing: str) -> None:
-    before = warm(reader, changing)
+def test_a_transaction_sees_its_own_changes_and_their_undoing(reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
     with reader.transaction(force_rollback=True):
-        change_within(reader, changing, "First.")
+        change_within(reader, corpus, "First.")
         for text in ("Second.", "Third."):
             with reader.transaction(force_rollback=text == "Third."):
-                change_within(reader, changing, text)
-                seen = [results(reader, changing) for _ in range(3)]
-                assert seen == [unheld(reader, changing)] * 3
+                change_within(reader, corpus, text)
+                seen = [results(reader, corpus) for _ in range(2)]
+                assert seen == [unheld(reader, corpus)] * 2
                 assert text in json.dumps(seen)
-        assert "Second." in json.dumps(results(reader, changing))
-    assert [results(reader, changing) for _ in range(3)] == [before] * 3
+        assert "Second." in json.dumps(results(reader, corpus))
+    assert [results(reader, corpus) for _ in range(2)] == [before] * 2
 
 
-def test_an_older_snapshot_sees_what_was_then(module_db: Database, reader: Connection, changing: str) -> None:
-    before = warm(reader, changing)
+def test_an_older_snapshot_sees_what_was_then(module_db: Database, reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
     with session(module_db) as other, other.transaction():
         other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        assert results(other, changing) == before
-        put(module_db, changing, "clarke", NEW)
+        assert results(other, corpus) == before
+        put(module_db, corpus, "clarke", next(NEWS))
         work(module_db)
-        after = unheld(reader, changing)
+        after = unheld(reader, corpus)
         assert after != before
-        assert [results(other, changing) for _ in range(3)] == [before] * 3
-    assert [results(reader, changing) for _ in range(3)] == [after] * 3
+        assert [results(other, corpus) for _ in range(2)] == [before] * 2
+    assert [results(reader, corpus) for _ in range(2)] == [after] * 2
 
 
 def test_a_cursor_keeps_its_snapshot_while_the_session_holds_newer(
-    module_db: Database, reader: Connection, changing: str
+    module_db: Database, reader: Connection, corpus: str
 ) -> None:
     search = "SELECT * FROM graphrag.search(%s, %s, 'hybrid', 20)"
-    warm(reader, changing)
-    before = rows(reader, search, QUESTION, changing)
+    warm(reader, corpus)
+    before = rows(reader, search, QUESTION, corpus)
     with reader.transaction(), reader.cursor("old") as cursor:
-        cursor.execute(search.encode(), [QUESTION, changing])
-        put(module_db, changing, "clarke", NEW)
+        cursor.execute(search.encode(), [QUESTION, corpus])
+        put(module_db, corpus, "clarke", next(NEWS))
         work(module_db)
         for _ in range(3):
-            after = rows(reader, search, QUESTION, changing)
+            after = rows(reader, search, QUESTION, corpus)
         assert after != before
         assert cursor.fetchall() == before
 
@@ -287,8 +288,7 @@ def test_a_role_that_may_not_see_all_gets_nothing_that_is_held(
     module_db: Database, reader: Connection, corpus: str
 ) -> None:
     warm(reader, corpus)
-    module_db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
-    module_db.execute("CREATE POLICY held ON graphrag.documents FOR SELECT USING ((metadata ->> 'even')::boolean)")
+    module_db.execute("SELECT graphrag.protect(%s, $$(metadata ->> 'even')::boolean$$)", [corpus])
     try:
         reader.execute("SET ROLE graphrag_reader")
         seen = [results(reader, corpus) for _ in range(3)]
@@ -298,8 +298,7 @@ def test_a_role_that_may_not_see_all_gets_nothing_that_is_held(
         assert everything != seen[0]
         assert everything == unheld(reader, corpus)
     finally:
-        module_db.execute("DROP POLICY held ON graphrag.documents")
-        module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
+        module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
 
 
 def test_a_role_without_privileges_is_refused_although_the_session_holds_all(
@@ -319,14 +318,12 @@ def test_a_role_without_privileges_is_refused_although_the_session_holds_all(
         module_db.execute("DROP ROLE held_nobody")
 
 
-@pytest.mark.parametrize("size", ["20kB", "60kB"])
-def test_memory_is_bounded_by_its_setting(module_db: Database, corpus: str, size: str) -> None:
-    with session(module_db) as reader:
-        expected = unheld(reader, corpus)
-        with memory(reader, size):
-            for _ in range(3):
-                assert results(reader, corpus) == expected
-        assert sum(held(reader).values()) <= int(size.removesuffix("kB")) * 1024
+def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> None:
+    expected = unheld(reader, corpus)
+    for size in (60, 20):
+        with memory(reader, f"{size}kB"):
+            assert [results(reader, corpus) for _ in range(2)] == [expected] * 2
+        assert sum(held(reader).values()) <= size * 1024
 
 
 def test_a_bad_setting_of_memory_is_named(reader: Connection, corpus: str) -> None:

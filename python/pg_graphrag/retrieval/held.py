@@ -4,7 +4,7 @@ One rule: what was read is right for every snapshot that sees the same `Corpus.r
 read all of the tables, and in the transaction that changed the corpus: they read the tables. Documents are not kept: they
 come, go and are renamed without a merge.
 
-The setting graphrag.session_memory bounds it (``0``: nothing is held).
+The setting graphrag.session_memory bounds it (``0``: nothing is kept or used).
 """
 
 from collections import OrderedDict
@@ -40,6 +40,10 @@ def keep(corpus: Corpus, key: Hashable, value: Any, size: int) -> None:
     _kept.move_to_end(key)
     if size > most(corpus):
         del _kept[key]
+    _bound(corpus)
+
+
+def _bound(corpus: Corpus) -> None:
     while sum(size for _, size in _kept.values()) > corpus.memory:
         _kept.popitem(last=False)
 
@@ -48,6 +52,7 @@ def settled(corpus: Corpus) -> bool:
     """Whether an earlier query of the session found the same revision: only then is it worth reading much at once."""
     if corpus.revision is None:
         return False
+    _bound(corpus)
     seen = _seen.get(corpus.id)
     if seen is None or seen.revision != corpus.revision:
         _seen[corpus.id] = corpus

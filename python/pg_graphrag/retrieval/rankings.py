@@ -38,15 +38,14 @@ class Ranking:
 
     def explain(self, chunk: int) -> dict[str, Any] | None:
         """Say at which rank and score the chunk stands, and why; None: not at all."""
-        stands = self._stands.get(chunk)
-        if stands is None:
+        place = self._places.get(chunk)
+        if place is None:
             return None
-        return {"rank": stands[0], "score": round(stands[1], 6)} | self.why(chunk)
+        return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.why(chunk)
 
     @cached_property
-    def _stands(self) -> dict[int, tuple[int, float]]:
-        stands = zip(self.ranks.tolist(), self.scores.tolist(), strict=True)
-        return dict(zip(self.ids.tolist(), stands, strict=True))
+    def _places(self) -> dict[int, int]:
+        return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
     @cached_property
     def standard(self) -> Any:

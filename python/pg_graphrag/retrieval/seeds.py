@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.bm25 import BM25Index
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
 
@@ -20,36 +20,13 @@ MIN_LENGTH = 4
 # How many chunks are looked through for the words of a date.
 CANDIDATES = 200
 
-# What a key names: the entity of this very key, the one that an alias leads to, and the first whose names begin with it.
-_NAMED = """
-SELECT u.key AS asked, e.id, e.key, e.mention_count AS df
-  FROM pg_catalog.unnest($2) AS u (key)
- CROSS JOIN LATERAL (
-       SELECT x.id, x.key, x.mention_count
-         FROM graphrag.entities x
-        WHERE x.corpus_id = $1 AND x.key = u.key COLLATE "C"
-        UNION ALL
-       SELECT x.id, x.key, x.mention_count
-         FROM graphrag.aliases a
-         JOIN graphrag.entities x ON x.corpus_id = $1 AND x.key = a.entity_key
-        WHERE a.corpus_id = $1 AND a.key = u.key COLLATE "C"
-        UNION ALL
-       (SELECT x.id, x.key, x.mention_count
-          FROM graphrag.entities x
-         WHERE x.corpus_id = $1 AND x.key > (u.key || ' ') COLLATE "C" AND x.key < (u.key || '!') COLLATE "C"
-         ORDER BY x.key
-         LIMIT $3)) e
-"""
-
 
 def entities(query: Query, hub: float) -> dict[int, float]:
     """Return {entity: weight} of those that the low-level keywords name; none in more than `hub` chunks.
 
     Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song).
     """
-    rows = query.db.query(
-        _NAMED, ["int4", "text[]", "int4"], [query.corpus.id, query.low_level_keys, MAX_NAMESAKES + 1]
-    )
+    rows = graph_of(query).namesakes(query.low_level_keys, MAX_NAMESAKES + 1)
     found: dict[int, float] = {}
     for asked in query.low_level_keys:
         named = [row for row in rows if row["asked"] == asked]
@@ -60,8 +37,8 @@ def entities(query: Query, hub: float) -> dict[int, float]:
         if len(longer) > MAX_NAMESAKES:
             longer = []
         for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
-            if 0 < row["df"] <= hub:
-                weight = share * NAMED / float(np.log1p(row["df"]))
+            if 0 < row["mention_count"] <= hub:
+                weight = share * NAMED / float(np.log1p(row["mention_count"]))
                 found[row["id"]] = max(found.get(row["id"], 0.0), weight)
     return found
 
@@ -97,7 +74,7 @@ def _of_day(query: Query, day: Date) -> Any:
     ways = [_having(query, day.in_one_word())]
     for written in day.in_words():
         terms = sorted(query.lexemes(written))
-        index = BM25Index(query.db, query.corpus.id, "chunk")
+        index = query.bm25_index("chunk")
         near = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
         counts, _ = index.term_counts(terms, near)
         ways.append(near[(counts > 0).all(axis=0)])
@@ -106,5 +83,5 @@ def _of_day(query: Query, day: Date) -> Any:
 
 def _having(query: Query, terms: list[str]) -> Any:
     """Return chunks with one of `terms`, ascending: all, or if more than MAX_CHUNKS have one, some more than these."""
-    index = BM25Index(query.db, query.corpus.id, "chunk")
+    index = query.bm25_index("chunk")
     return np.sort(index.search(terms, MAX_CHUNKS + 1, documents=query.visible)[0])

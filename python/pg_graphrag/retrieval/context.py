@@ -94,12 +94,12 @@ def assemble(
     if mode == "lazy":
         chunks = _grouped(chunks)
     chunks = _numbered(chunks, numbers)
-    parts = _prompt(entity_lines, relationship_lines, report_texts, claims, chunks)
+    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
         kept: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
         kept.pop()
-        parts = _prompt(entity_lines, relationship_lines, report_texts, claims, chunks)
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     references = _references([*claims, *chunks])
     for one in [*claims, *chunks]:
         del one["source"]
@@ -258,7 +258,7 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _prompt(
+def prompt_parts(
     entities: list[str],
     relationships: list[str],
     reports: list[str],

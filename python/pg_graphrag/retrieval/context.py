@@ -52,8 +52,8 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     relationships = relationship_rows(asked, found.relationships)
     entities = entity_rows(asked, found.entities)
     for_text, for_reports, for_entities, for_relationships = _budgets(asked, str(mode_name), total)
-    entity_lines, used = _fit(map(_entity_line, entities), for_entities, ranks)
-    relationship_lines, more = _fit(map(_relationship_line, relationships), for_relationships, ranks)
+    entity_lines, used = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
+    relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
     reports = _reports(asked, str(mode_name))
     report_texts, told = _fit((str(report["content"]) for report in reports), for_reports, ranks)
     left = total - used - more - told if for_text is None else for_text
@@ -67,8 +67,8 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     for chunk in chunks:
         del chunk["source"]
     return {
-        "entities": [_entity(row) for row in entities[: len(entity_lines)]],
-        "relationships": [_relationship(row) for row in relationships[: len(relationship_lines)]],
+        "entities": [_entity(*one) for one in entities[: len(entity_lines)]],
+        "relationships": [_relationship(*one) for one in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
         "chunks": chunks,
         "references": references,
@@ -117,18 +117,18 @@ def _graph_part(query: Query, mode_name: str) -> graph.Evidence:
     return merged
 
 
-def _entity(row: Row) -> dict[str, Any]:
+def _entity(row: Row, score: float) -> dict[str, Any]:
     return {
         "entity_id": row["id"],
         "name": row["name"],
         "type": row["type"],
         "description": row["description"],
         "degree": row["degree"],
-        "score": row["score"],
+        "score": score,
     }
 
 
-def _relationship(row: Row) -> dict[str, Any]:
+def _relationship(row: Row, score: float) -> dict[str, Any]:
     return {
         "relationship_id": row["id"],
         "source": row["source"],
@@ -136,7 +136,7 @@ def _relationship(row: Row) -> dict[str, Any]:
         "keywords": row["keywords"],
         "description": row["description"],
         "weight": row["weight"],
-        "score": row["score"],
+        "score": score,
     }
 
 

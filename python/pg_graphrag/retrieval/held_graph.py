@@ -13,6 +13,8 @@ from pg_graphrag.server import Row
 # Larger graphs are read where they are: entities, relationships and chunks of each so many, and mentions of both kinds.
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
+# What a query costs more without it, in rows read into it: where a corpus changes often, reading it again must pay.
+ROWS_PER_QUERY = 2000
 # About what a row costs as Python objects, beside its texts.
 _ROW_BYTES = 1000
 
@@ -85,6 +87,11 @@ class Contents:
     entities_of: Lists
     stated_in: Lists
     incident: Lists
+
+    @property
+    def rows(self) -> int:
+        """How many rows it was read from, of those that become objects."""
+        return len(self.entities.rows) + len(self.relationships.rows) + len(self.chunks.rows)
 
 
 class HeldGraph(TableGraph):
@@ -183,11 +190,14 @@ _large: set[tuple[str, int, int]] = set()
 def _contents(query: Query) -> Contents | None:
     """Return the graph as this snapshot sees it; None where it is large, not known yet, or not all to be seen."""
     corpus = query.corpus
-    if corpus.revision is None or query.visible is not None or not held.settled(corpus):
+    repeats = held.repeats(corpus)
+    if corpus.revision is None or query.visible is not None:
         return None
     kept: Contents | None = held.recall(("graph", corpus.id))
     if kept is not None and kept.revision == corpus.revision:
         return kept
+    if not repeats or (kept is not None and repeats * ROWS_PER_QUERY < kept.rows):
+        return None
     mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
     if mark in _large:
         return None

@@ -102,10 +102,6 @@ def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes,
     return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
 
 
-# Texts of one rerank: what cross-encoders are served in one request.
-MAX_RERANKED = 200
-
-
 def rerank(db: Database, corpus_id: int, query: str | None, texts: list[str] | None) -> tuple[list[float], str]:
     """Return (relevance of each text to the query by the corpus' cross-encoder; usage as JSON); of long texts their beginning."""
     corpus = by_id(db, corpus_id)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pg_graphrag.answer import streams, tasks
-from pg_graphrag.answer.call import MAX_REQUESTS
+from pg_graphrag.answer.call import MAX_REQUESTS, MAX_RERANKED
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding

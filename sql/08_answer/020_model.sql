@@ -7,7 +7,7 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.door:model", corpus_id, task, arguments, record)
 $$;
 REVOKE ALL ON FUNCTION graphrag._model(int, text, jsonb, boolean) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, hyde, decompose, rewrite, relevance, answer): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
+COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, hyde, decompose, rewrite, grades, answer, reduce, map, rate, refine, relevant, expand, primer, follow_up): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
 
 -- As _model, and SECURITY DEFINER for the same reason: one task for each of several arguments, side by side.
 CREATE FUNCTION graphrag._models(corpus_id int, task text, arguments jsonb, record boolean) RETURNS jsonb

@@ -11,6 +11,8 @@ from pg_graphrag.server import Database
 
 # How `pg_graphrag.server.call` marks its errors.
 _PREFIX = "graphrag: "
+# Requests of one task that pass the door at once.
+MAX_REQUESTS = 1000
 
 
 def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> dict[str, Any]:
@@ -28,15 +30,18 @@ def ask_models(
     db: Database, corpus: Corpus, task: str, arguments: list[dict[str, Any]], record: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage)."""
-    if not arguments:
-        return [], {}
-    rows = db.query(
-        "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
-        ["int4", "text", "jsonb", "bool"],
-        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
-    )
-    outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
-    return outcome["outcomes"], outcome["usage"]
+    outcomes: list[dict[str, Any]] = []
+    usage: dict[str, Any] = {}
+    for at in range(0, len(arguments), MAX_REQUESTS):
+        rows = db.query(
+            "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
+            ["int4", "text", "jsonb", "bool"],
+            [corpus.id, task, json.dumps(arguments[at : at + MAX_REQUESTS], ensure_ascii=False), record],
+        )
+        outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
+        outcomes += outcome["outcomes"]
+        usage = {name: usage.get(name, 0) + used for name, used in outcome["usage"].items()}
+    return outcomes, usage
 
 
 def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pg_graphrag.answer import streams, tasks
+from pg_graphrag.answer.call import MAX_REQUESTS
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding
@@ -35,10 +36,6 @@ def model(db: Database, corpus_id: int, task: str | None, arguments: str | None,
     except GraphRAGError as fault:
         outcome = {"fault": _shown(db, corpus, request.role, fault)}
     return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
-
-
-# Requests of one task at once: a corpus has not more batches of reports.
-MAX_REQUESTS = 1000
 
 
 def models(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:

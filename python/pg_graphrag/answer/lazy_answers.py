@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.answer.call import ask_model, ask_models
-from pg_graphrag.answer.global_answers import chunk_rows, points_of
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.answer.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.retrieval import claims
 from pg_graphrag.retrieval.lazy import NOWHERE, Tester, match, near_enough
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
@@ -32,16 +32,14 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         spent += found.tests
         for chunk, (community, _) in found.relevant.items():
             relevant.setdefault(chunk, community)
-    known = chunk_rows(asked, sorted(relevant))
-    numbers: dict[int, int] = {}
-    for row in known.values():
-        numbers.setdefault(row["document_id"], len(numbers) + 1)
-    context, used = points_of(asked, expanded, _by_community(relevant, known, numbers), known, numbers, total)
+    sources = Sources()
+    sources.add(asked, relevant)
+    context, used = points_of(asked, expanded, _by_community(asked, relevant, sources), sources, total)
     usage.append(used)
     context["relevance_tests"] = {
         "spent": spent,
         "budget": budget,
-        "relevant": len(known),
+        "relevant": len(sources.chunks),
         "by": by,
         "queries": queries,
     }
@@ -62,28 +60,40 @@ def _by_model(usage: list[dict[str, Any]]) -> Tester:
     """A model's word on each chunk; a test that fails says no, and counts."""
 
     def test(query: Query, chunks: Sequence[int]) -> list[bool]:
-        rows = chunk_rows(query, list(chunks))
+        read = Sources()
+        read.add(query, chunks)
+        rows = read.chunks
         texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
         outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True)
         usage.append(used)
-        faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-        if faults and len(faults) == len(outcomes):
-            raise GraphRAGError(
-                faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-            )
+        tolerated(query, outcomes, "chunks were not tested, and are taken for irrelevant")
         return [bool(outcome.get("value")) for outcome in outcomes]
 
     return test
 
 
-def _by_community(relevant: dict[int, int], known: dict[int, Row], numbers: dict[int, int]) -> list[str]:
-    """The relevant chunks as texts to find claims in: those of one community together."""
-    groups: dict[int, list[str]] = {}
+def _by_community(asked: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
+    """The relevant chunks, to find claims in: those of one community together, behind the claims they are known to make."""
+    groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
-        if chunk in known:
-            row = known[chunk]
-            heading = f"## {row['title'] or row['source_key']} [{numbers[row['document_id']]}]"
-            groups.setdefault(community if community != NOWHERE else -chunk, []).append(
-                f"{heading}\n\n{row['content']}"
-            )
-    return [text for texts in groups.values() for text in texts]
+        if chunk in sources.chunks:
+            groups.setdefault(community if community != NOWHERE else -chunk, []).append(chunk)
+    made: dict[int, list[Row]] = {}
+    for claim in claims.of_chunks(asked, [chunk for group in groups.values() for chunk in group]):
+        made.setdefault(claim["chunk_id"], []).append(claim)
+    passages = []
+    for group in groups.values():
+        lines = [
+            claims.line(claim | {"reference": _number(claim, sources)}) for one in group for claim in made.get(one, ())
+        ]
+        if lines:
+            passages.append(Passage("Claims:\n" + "\n".join(lines), frozenset(sources.numbers_of(group))))
+        for chunk in group:
+            row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
+            text = f"## {row['title'] or row['source_key']} {cited(numbers)}\n\n{row['content']}"
+            passages.append(Passage(text, frozenset(numbers)))
+    return passages
+
+
+def _number(claim: Row, sources: Sources) -> int:
+    return sources.numbers[claim["document_id"]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.cli.arguments import json_array, json_object, natural, positive
+from pg_graphrag.cli.arguments import MODES, json_array, json_object, natural, positive
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.errors import GraphRAGError
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
     search.add_argument("query", metavar="QUERY")
-    search.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    search.add_argument("--mode", default="hybrid", help=MODES)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
     search.add_argument(
         "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         comes, then the documents that it cites.""",
     )
     ask.add_argument("question", metavar="QUESTION")
-    ask.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    ask.add_argument("--mode", default="hybrid", help=MODES)
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
     ask.add_argument(
         "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"

@@ -1,5 +1,5 @@
 -- Which transaction last changed what the documents of a corpus were made into: two snapshots that see one revision see the same
--- chunks, mentions and vectors. Merges of a corpus are ordered by its lock, and each ends by writing this row.
+-- chunks, mentions, entities, relationships and vectors. Whoever changes them writes this row, in the same (sub)transaction.
 CREATE TABLE graphrag.corpus_revisions (
     corpus_id int  NOT NULL,
     revision  xid8 NOT NULL,
@@ -8,6 +8,6 @@ CREATE TABLE graphrag.corpus_revisions (
 ) WITH (fillfactor = 50);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpus_revisions', '');
 
-COMMENT ON TABLE graphrag.corpus_revisions IS 'What sessions check the vectors by that they keep in memory';
+COMMENT ON TABLE graphrag.corpus_revisions IS 'What sessions check by what they keep of small corpora in memory';
 COMMENT ON COLUMN graphrag.corpus_revisions.corpus_id IS 'Corpus';
-COMMENT ON COLUMN graphrag.corpus_revisions.revision IS 'Transaction that last changed its chunks, mentions or vectors';
+COMMENT ON COLUMN graphrag.corpus_revisions.revision IS 'Transaction that last changed its chunks, mentions, graph or vectors';

@@ -46,6 +46,9 @@ BEGIN
     PERFORM graphrag._queue_attached(compare => true);
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
+        -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
+        INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus.id, pg_current_xact_id())
+            ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
         INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
         graphs := graphs + 1;
     END LOOP;

@@ -55,7 +55,7 @@ def test_refresh_finds_the_rings_and_their_halves(db: Database) -> None:
     assert tops == {frozenset(ids[8 * ring : 8 * ring + 8]) for ring in range(RINGS)}
     for level, parent, members in found.values():
         if level:
-            assert members < found[parent][2]  # type: ignore[index]
+            assert members < found[parent][2]
             assert len(members) == 4
     assert rows(db, "SELECT DISTINCT c.size = 8 FROM graphrag.communities c WHERE level = 0") == [(True,)]
 

@@ -19,7 +19,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         help="measure modes of search on questions with known evidence",
         description="""Print recall, nDCG, MRR and latency of modes on questions with known evidence, their differences to
         a baseline, and draw a chart. FILE is JSON Lines, a question a line: {"question": …, "evidence": [source_key, …]}, and
-        optionally id, low_level_keywords, high_level_keywords.""",
+        optionally id, low_level_keywords, high_level_keywords, and for the mode path query_entities, answer_types.""",
     )
     evaluate.add_argument("file", type=Path, metavar="FILE")
     evaluate.add_argument(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
@@ -13,8 +14,9 @@ from pg_graphrag.server import Database, Row
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
 
-    `revision` names the state of what its documents were made into, as the statement's snapshot has it; None: nothing yet, or
-    this very transaction is changing it.
+    `revision` names the state of what its documents were made into, as the statement's snapshot has it. None: nothing yet,
+    the transaction itself has changed it, the caller may not read all of it, or nothing is to be held. `secured`: row-level
+    security decides which documents the caller may see. `memory`: bytes that the session may hold (retrieval/held.py).
     """
 
     id: int
@@ -25,14 +27,50 @@ class Corpus:
     tokenizer_fingerprint: str
     space: int | None
     revision: str | None
+    secured: bool
+    memory: int
 
 
-_SELECT = """
+# What graphrag.session_memory is where nobody set it.
+SESSION_MEMORY = "64MB"
+# What two snapshots see alike that see one revision.
+_REVISED = (
+    "chunks",
+    "chunk_windows",
+    "entities",
+    "entity_mentions",
+    "relationships",
+    "relationship_mentions",
+    "window_vectors",
+    "entity_vectors",
+    "entity_mention_vectors",
+    "relationship_mention_vectors",
+    "bm25_segments",
+    "bm25_postings",
+    "bm25_deletions",
+    "bm25_tail",
+    "bm25_tombstones",
+    "aliases",
+    "curated",
+)
+_REVISED_TABLES = "{{" + ",".join(f"graphrag.{table}" for table in _REVISED) + "}}"
+# The transaction that changed a corpus may change it again under the same number, or undo a part.
+REVISION = f"""(
+       SELECT r.tableoid::text || '/' || r.revision::text
+         FROM graphrag.corpus_revisions r
+        WHERE r.corpus_id = {{corpus}}
+          AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
+          AND (SELECT pg_catalog.bool_and(pg_catalog.has_table_privilege(t.id, 'SELECT')
+                                          AND NOT pg_catalog.row_security_active(t.id))
+                 FROM pg_catalog.unnest('{_REVISED_TABLES}'::regclass[]) AS t (id)))"""
+
+_SELECT = f"""
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space,
-       (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r
-         WHERE r.corpus_id = c.id
-           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()) AS revision
+       {REVISION.format(corpus="c.id")} AS revision,
+       pg_catalog.row_security_active('graphrag.documents') AS secured,
+       pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
+                                         '{SESSION_MEMORY}')) AS memory
   FROM graphrag.corpora c
 """
 
@@ -59,7 +97,24 @@ def by_id(db: Database, corpus_id: int) -> Corpus | None:
 
 
 def _corpus(row: Row) -> Corpus:
-    return Corpus(**{**row, "options": parse(json.loads(row["options"]))})
+    # No memory for what is held: nothing is to be.
+    revision = row["revision"] if row["memory"] else None
+    return Corpus(**{**row, "options": _options(row["options"]), "revision": revision})
+
+
+@lru_cache(maxsize=64)
+def _options(text: str) -> Options:
+    return parse(json.loads(text))
+
+
+def revise(db: Database, corpus_id: int) -> None:
+    """Name a new revision: every transaction that changes what documents were made into does, under the corpus' lock."""
+    db.query(
+        "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
+        " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",
+        ["int4"],
+        [corpus_id],
+    )
 
 
 def create(db: Database, name: str | None, options: str | None) -> int:

@@ -6,6 +6,7 @@ The merge counts what a batch changes; here the touched entities and relationshi
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from pg_graphrag.corpus.corpora import revise
 from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
@@ -68,12 +69,7 @@ def settle(db: Database, storage: Storage, touched: Touched) -> None:
         )
     apply_edits(db, corpus_id, sorted(set(ids.values()) - gone), sorted(relationships))
     _project(db, corpus_id, sorted({*ids.values(), *others}), sorted(relationships), mentions)
-    db.query(
-        "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
-        " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",
-        ["int4"],
-        [corpus_id],
-    )
+    revise(db, corpus_id)
 
 
 def _ids(db: Database, corpus_id: int, keys: Iterable[str]) -> dict[str, int]:

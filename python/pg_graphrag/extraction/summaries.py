@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from functools import reduce
 from typing import Any
 
-from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.corpora import Corpus, revise
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.curation.effects import apply_edits
 from pg_graphrag.errors import GraphRAGError
@@ -189,6 +189,8 @@ def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, st
     )
     ids = [row["id"] for row in rows]
     apply_edits(db, corpus_id, ids if what == "entity" else [], ids if what == "relationship" else [])
+    if ids:
+        revise(db, corpus_id)
     db.query(
         "SELECT graphrag._project($1, '{}', $2, $3)",
         ["int4", "int8[]", "int8[]"],

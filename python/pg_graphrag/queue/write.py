@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pg_graphrag.community.queueing import queue_refresh
-from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
 from pg_graphrag.documents.imported import forget
-from pg_graphrag.graph.merge import Change, merge
+from pg_graphrag.graph.change import Change
+from pg_graphrag.graph.merge import merge
 from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.queue.statements import write_statements
 from pg_graphrag.queue.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
@@ -76,12 +77,7 @@ def write_documents(
         ["int8[]"],
         [[made.id for made in ready]],
     )
-    db.query(
-        "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
-        " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",
-        ["int4"],
-        [corpus.id],
-    )
+    revise(db, corpus.id)
     forget(db, affected)
     if corpus.options.communities.automatic:
         queue_refresh(db, corpus.id)

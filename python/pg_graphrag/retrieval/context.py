@@ -4,7 +4,7 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
@@ -15,7 +15,7 @@ from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
 from pg_graphrag.server import Database, Row
-from pg_graphrag.text.tokenizers import tokenizer
+from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 # Modes whose context has a graph part, and where its entities and relationships come from.
 _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
@@ -76,33 +76,43 @@ def assemble(
     found = _graph_part(asked, mode) if asked.text else graph.Evidence()
     rows = run(asked, mode, asked.options.chunk_top_k) if asked.options.include_chunks and total else []
     for_text, for_reports, for_claims, for_graph = _budgets(asked, mode, total)
-    claims, argued = _fit(_claims(asked, mode, found, rows), _unnumbered_line, for_claims, ranks.count)
-    claims = _numbered(claims, numbers)
+    claims = _claims(asked, mode, found, rows)
+    claim_lines, argued = _fit(map(_unnumbered_line, claims), for_claims, ranks)
+    claims = _numbered(claims[: len(claim_lines)], numbers)
     for_entities, for_relationships = for_graph or _halves(total - int(for_text or 0) - for_reports - argued)
-    entities = [_entity(row) for row in entity_rows(asked, found.entities)]
-    entities, used = _fit(entities, _entity_line, for_entities, ranks.count)
-    relationships = [_relationship(row) for row in relationship_rows(asked, found.relationships)]
+    entities = entity_rows(asked, found.entities)
+    entity_lines, used = _fit(map(_entity_line, entities), for_entities, ranks)
+    relationships = relationship_rows(asked, found.relationships)
     if mode in _SHARES:
         # GraphRAG's order: those inside the network first, not the best scored.
         place = {number: at for at, number in enumerate(found.relationships)}
-        relationships.sort(key=lambda one: place[one["relationship_id"]])
-    relationships, more = _fit(relationships, _relationship_line, for_relationships, ranks.count)
-    reports, told = _fit(_reports(asked, mode), _report_text, for_reports, ranks.count)
+        relationships = sorted(relationships, key=lambda row: place[row["id"]])
+    relationship_lines, more = _fit(map(_relationship_line, relationships), for_relationships, ranks)
+    reports = _reports(asked, mode)
+    report_texts, told = _fit((str(report["content"]) for report in reports), for_reports, ranks)
     chunks = _chunks(rows, total - used - more - told - argued if for_text is None else for_text)
     if mode == "lazy":
         chunks = _grouped(chunks)
     chunks = _numbered(chunks, numbers)
-    prompt = _prompt(entities, relationships, reports, claims, chunks)
+    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
-    while (tokens := ranks.count(prompt)) > total and prompt:
-        (chunks or reports or claims or relationships or entities).pop()
-        prompt = _prompt(entities, relationships, reports, claims, chunks)
+    while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
+        kept: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
+        kept.pop()
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     references = _references([*claims, *chunks])
     for one in [*claims, *chunks]:
         del one["source"]
-    whole: dict[str, Any] = {"entities": entities, "relationships": relationships, "reports": reports}
-    whole |= {"claims": claims, "chunks": chunks, "references": references, "prompt": prompt, "tokens": tokens}
-    return whole
+    return {
+        "entities": [_entity(row) for row in entities[: len(entity_lines)]],
+        "relationships": [_relationship(row) for row in relationships[: len(relationship_lines)]],
+        "reports": reports[: len(report_texts)],
+        "claims": claims,
+        "chunks": chunks,
+        "references": references,
+        "prompt": "".join(parts),
+        "tokens": tokens,
+    }
 
 
 def _budgets(asked: Query, mode: str, total: int) -> tuple[int | None, int, int, tuple[int, int] | None]:
@@ -161,40 +171,47 @@ def _graph_part(query: Query, mode_name: str) -> graph.Evidence:
 
 
 def _entity(row: Row) -> dict[str, Any]:
-    fields = {name: row[name] for name in ("name", "type", "description", "degree", "score")}
-    return {"entity_id": row["id"]} | fields
+    return {
+        "entity_id": row["id"],
+        "name": row["name"],
+        "type": row["type"],
+        "description": row["description"],
+        "degree": row["degree"],
+        "score": row["score"],
+    }
 
 
 def _relationship(row: Row) -> dict[str, Any]:
-    fields = {name: row[name] for name in ("source", "target", "keywords", "description", "weight", "score")}
-    return {"relationship_id": row["id"]} | fields
+    return {
+        "relationship_id": row["id"],
+        "source": row["source"],
+        "target": row["target"],
+        "keywords": row["keywords"],
+        "description": row["description"],
+        "weight": row["weight"],
+        "score": row["score"],
+    }
 
 
-def _entity_line(entity: dict[str, Any]) -> str:
-    return f"- {entity['name']} ({entity['type']}): {entity['description']}"
+def _entity_line(row: Row) -> str:
+    return f"- {row['name']} ({row['type']}): {row['description']}\n"
 
 
-def _relationship_line(relationship: dict[str, Any]) -> str:
-    keywords = f" [{', '.join(relationship['keywords'])}]" if relationship["keywords"] else ""
-    return f"- {relationship['source']} -- {relationship['target']}{keywords}: {relationship['description']}"
+def _relationship_line(row: Row) -> str:
+    keywords = f" [{', '.join(row['keywords'])}]" if row["keywords"] else ""
+    return f"- {row['source']} -- {row['target']}{keywords}: {row['description']}\n"
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:
     return claim_line(claim | {"reference": 0})
 
 
-def _report_text(report: dict[str, Any]) -> str:
-    return str(report["content"])
-
-
-def _fit(
-    entries: Iterable[dict[str, Any]], line: Callable[[dict[str, Any]], str], budget: int, count: Callable[[str], int]
-) -> tuple[list[dict[str, Any]], int]:
-    """Keep whole entries, best first, as long as they fit."""
-    kept: list[dict[str, Any]] = []
+def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
+    """Return the whole entries, best first, that fit, and their tokens."""
+    kept: list[str] = []
     used = 0
     for entry in entries:
-        cost = count(line(entry)) + 1
+        cost = ranks.count_known(entry) + 1
         if used + cost > budget:
             break
         kept.append(entry)
@@ -241,25 +258,28 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _prompt(
-    entities: list[dict[str, Any]],
-    relationships: list[dict[str, Any]],
-    reports: list[dict[str, Any]],
+def prompt_parts(
+    entities: list[str],
+    relationships: list[str],
+    reports: list[str],
     claims: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
-) -> str:
-    parts = []
+) -> list[str]:
+    """Return the prompt in parts whose tokens add up to the whole's: none goes from a line end into what follows here."""
+    parts: list[str] = []
     if reports:
-        parts.append("Reports:\n" + "\n\n".join(map(_report_text, reports)))
-    if entities:
-        parts.append("Entities:\n" + "\n".join(map(_entity_line, entities)))
-    if relationships:
-        parts.append("Relationships:\n" + "\n".join(map(_relationship_line, relationships)))
-    if claims:
-        parts.append("Claims:\n" + "\n".join(map(claim_line, claims)))
+        parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
+    said = [claim_line(claim) + "\n" for claim in claims]
+    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", said)):
+        if lines:
+            parts += (heading, *lines[:-1], lines[-1] + "\n")
     if chunks:
-        parts.append("Text:\n" + "\n\n".join(f"[{chunk['reference']}] {chunk['content']}" for chunk in chunks))
+        parts.append("Text:\n")
+        for chunk in chunks:
+            parts += (f"[{chunk['reference']}]", f" {chunk['content']}\n\n")
     if claims or chunks:
-        names = (f"[{r['number']}] {r['title'] or r['source_key']}" for r in _references([*claims, *chunks]))
-        parts.append("References:\n" + "\n".join(names))
-    return "\n\n".join(parts)
+        parts.append("References:\n")
+        parts += (f"[{r['number']}] {r['title'] or r['source_key']}\n" for r in _references([*claims, *chunks]))
+    if parts:
+        parts[-1] = parts[-1][: -1 if claims or chunks else -2]
+    return parts

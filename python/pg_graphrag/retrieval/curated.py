@@ -1,5 +1,6 @@
 """What people said of entities and relationships, found by its words: no document says it, so no mention is scored for it."""
 
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 
 _ENTITIES = """
@@ -40,7 +41,7 @@ def matching(query: Query, what: str, text: str, limit: int) -> dict[int, float]
 
     Where only some documents are searched, of what these mention: what people say belongs to no document.
     """
-    lexemes = list(query.lexemes(text)) if text else []
+    lexemes = list(query.lexemes(text)) if text and graph_of(query).is_curated else []
     if not lexemes:
         return {}
     quoted = ("'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes)

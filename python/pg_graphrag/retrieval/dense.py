@@ -48,15 +48,16 @@ def windows(query: Query, limit: int) -> Ranking:
 
 
 def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, float]]:
-    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine}."""
+    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}."""
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
     held = vectors.small(query, "entity") if query.visible is None else None
     if held is not None:
         found = []
-        for scores in held.cosines(np.stack(nearby, axis=1)).T:
+        for scores in map(held.cosines, nearby):
             near = _nearest(scores, limit)
+            near = near[scores[near] > 0]
             found.append(dict(zip(held.ids[near].tolist(), scores[near].tolist(), strict=True)))
         return found
     seen = (
@@ -67,13 +68,18 @@ def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, floa
         {
             row["entity_id"]: 1.0 - row["distance"]
             for row in _near(query, "entity_vectors", "entity_id", vector, limit, seen)
+            if row["distance"] < 1.0
         }
         for vector in nearby
     ]
 
 
 def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
-    """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one."""
+    """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one, ascending."""
+    if not ids:
+        return {}
+    if (held := vectors.small(query, "entity")) is not None:
+        return {entity: vector for entity in sorted(ids) if (vector := held.vector(entity)) is not None}
     rows = query.db.query(
         f"SELECT v.entity_id, v.embedding::text AS vector FROM graphrag.entity_vectors_{query.corpus.space} v"
         " WHERE v.entity_id = ANY ($1) ORDER BY v.entity_id",
@@ -99,12 +105,6 @@ def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: s
             f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES"
         )
     return rows
-
-
-def keys(query: Query, ids: list[int]) -> dict[int, str]:
-    """Return {entity id: key}."""
-    rows = query.db.query("SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)", ["int8[]"], [ids])
-    return {row["id"]: row["key"] for row in rows}
 
 
 def _nearest(scores: Any, limit: int) -> Any:

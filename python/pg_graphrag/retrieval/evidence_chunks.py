@@ -8,7 +8,8 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.graph import Evidence
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
@@ -91,45 +92,11 @@ class _Held:
         return found
 
 
-# Only where an item has more mentions than are followed do the best of them have to be found out.
-_MENTIONS = """
-(SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
-        pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS {kind}_items
-   FROM (SELECT m.chunk_id, i.id
-           FROM pg_catalog.unnest({items}) AS u (id)
-           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count <= {most}
-           JOIN graphrag.{kind}_mentions m ON m.{kind}_id = i.id {visible}
-          UNION ALL
-         SELECT b.chunk_id, i.id
-           FROM pg_catalog.unnest({items}) AS u (id)
-           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count > {most}
-          CROSS JOIN LATERAL (
-                SELECT m.chunk_id
-                  FROM graphrag.{kind}_mentions m
-                  JOIN graphrag.chunks c ON c.id = m.chunk_id
-                  JOIN graphrag.documents d ON d.id = c.document_id
-                 WHERE m.{kind}_id = i.id {visible}
-                 ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
-                 LIMIT {most}) b) f) AS {kind}
-"""
-
-
 def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
     """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
-    visible = "" if query.visible is None else "AND m.document_id = ANY ($3)"
-    common = {"most": MAX_CHUNKS_EACH, "visible": visible}
-    entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", **common)
-    relationships = _MENTIONS.format(kind="relationship", table="relationships", items="$2", order="weight", **common)
-    row = query.db.query(
-        f"SELECT * FROM {entities} CROSS JOIN {relationships}",
-        ["int8[]", "int8[]", "int8[]"],
-        [
-            list({item: None for found in evidence for item in found.entities}),
-            list({item: None for found in evidence for item in found.relationships}),
-            query.visible_ids,
-        ],
-    )[0]
-    return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in ("entity", "relationship")}
+    entities = list({item: None for found in evidence for item in found.entities})
+    relationships = list({item: None for found in evidence for item in found.relationships})
+    return graph_of(query).mentions(entities, relationships, MAX_CHUNKS_EACH)
 
 
 def nearness(query: Query, chunk_ids: Any) -> Any:

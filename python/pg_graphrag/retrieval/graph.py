@@ -3,15 +3,14 @@
 Source: LightRAG (arXiv 2410.05779), dual-level retrieval; SYSTEMS.md "local, global, hybrid, mix".
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import curated, dense, mentions
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import LED, MAX_KEYWORDS, Query, float64s, int64s
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -50,11 +49,11 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         texts = [", ".join(query.low_level)] if paper else query.low_level[:MAX_KEYWORDS]
     found: dict[int, tuple[float, str]] = {}
     keys: dict[int, str] = {}
-    stored: dict[str, Any] = {}
-    for row in named(query, limit, [] if paper else [key(text) for text in texts]):
+    for row in named(query, limit):
         found[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
-        if row["vector"] is not None:
-            stored[row["key"]] = np.array(json.loads(row["vector"]), np.float32)
+    # What is embedded already: the names of entities.
+    same = {} if paper else {entity: keys[entity] for entity in found if keys[entity] in set(map(key, texts))}
+    stored = {same[entity]: vector for entity, vector in dense.entity_vectors(query, list(same)).items()}
     nearby = [stored[key(text)] if key(text) in stored else query.embed([text])[0] for text in texts]
     for text, near in zip(texts, dense.entities(query, nearby, max(limit // max(len(texts), 1), 5)), strict=True):
         for entity, cosine in near.items():
@@ -68,30 +67,15 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     for entity, score in said.items():
         if score > found.get(entity, (0.0,))[0]:
             found[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
-    keys |= dense.keys(query, [entity for entity in found if entity not in keys])
+    keys |= graph_of(query).keys(entity for entity in found if entity not in keys)
     order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), keys[entity].encode()))
     return {entity: found[entity] for entity in order[:limit]}
 
 
-def named(query: Query, limit: int, embedded: list[str]) -> list[Row]:
-    """Entities with a name of the query, longest first; with the vectors of those whose keys are in `embedded`."""
-    vector, visible = "NULL::text", ""
-    if query.corpus.space is not None and embedded:
-        vector = (
-            'CASE WHEN e.key = ANY ($4 COLLATE "C") THEN (SELECT v.embedding::text'
-            f" FROM graphrag.entity_vectors_{query.corpus.space} v WHERE v.entity_id = e.id) END"
-        )
-    if query.visible is not None:
-        visible = (
-            " AND EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($5))"
-        )
-    return query.db.query(
-        f"SELECT e.id, e.name, e.key, {vector} AS vector FROM graphrag.entities e"
-        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')}){visible}"
-        " ORDER BY pg_catalog.length(e.key) DESC, e.key LIMIT $3",
-        ["int4", "text[]", "int4", "text[]", "int8[]"],
-        [query.corpus.id, query.phrase_keys, limit, embedded, query.visible_ids],
-    )
+def named(query: Query, limit: int) -> list[Row]:
+    """Return the entities (id, key, name) with a name of the query, longest first."""
+    rows = graph_of(query).named(query.phrase_keys)
+    return sorted(rows, key=lambda row: (-len(row["key"]), row["key"].encode()))[:limit]
 
 
 def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]]:
@@ -154,7 +138,7 @@ def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float
 
 def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:
     """Return the relationships of {id: score} with score, weight and endpoints, best first, at most `limit`."""
-    rows = query.db.query(_ENDS, ["int8[]"], [list(score)])
+    rows = graph_of(query).ends(list(score))
     for row in rows:
         row["score"] = score[row["id"]]
     rows.sort(key=lambda row: (-round(row["score"], DIGITS), -row["weight"], *_pair(row)))
@@ -180,13 +164,6 @@ _OF_WINDOWS = _STATED.format(
     stated="m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)",
 )
 _OF_CHUNKS = _STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
-_ENDS = """
-SELECT r.id, r.weight::float8 AS weight, r.source_id, r.target_id, s.key AS source_key, t.key AS target_key
-  FROM graphrag.relationships r
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
- WHERE r.id = ANY ($1)
-"""
 
 
 def local_evidence(query: Query) -> Evidence:
@@ -215,36 +192,11 @@ def _local_evidence(query: Query) -> Evidence:
         found.described = mentions.scored(query, "entity", query.low_level)
     found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
-    sql = _INCIDENT.format(visible="" if query.visible is None else STATED_VISIBLY)
-    for row in query.db.query(sql, ["int8[]", "int4", "int8[]"], [list(entities), limit, query.visible_ids]):
+    for row in graph_of(query).incident(list(entities), limit):
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
         found.relationships[row["id"]] = max(entities[end][0] for end in ends)
         found.why["relationship", row["id"]] = f"of entity {min(ends, key=place.__getitem__)}"
     return found
-
-
-# Each entity brings its strongest relationships, so that one hub does not crowd out the others.
-_INCIDENT = """
-SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, s.high_id
-  FROM pg_catalog.unnest($1) AS u (entity_id)
-  JOIN graphrag.entities e ON e.id = u.entity_id
- CROSS JOIN LATERAL (
-       SELECT r.id, r.low_id, r.high_id, r.weight, e.degree + o.degree AS degrees,
-              least(e.key, o.key) AS low_key, greatest(e.key, o.key) AS high_key
-         FROM (SELECT x.id, x.low_id, x.high_id, x.weight, x.high_id AS other FROM graphrag.relationships x WHERE x.low_id = e.id
-               UNION ALL
-               SELECT x.id, x.low_id, x.high_id, x.weight, x.low_id FROM graphrag.relationships x WHERE x.high_id = e.id) r
-         JOIN graphrag.entities o ON o.id = r.other
-        {visible}
-        ORDER BY degrees DESC, r.weight DESC, low_key, high_key
-        LIMIT $2) s
- ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
- LIMIT $2
-"""
-STATED_VISIBLY = (
-    "WHERE EXISTS (SELECT FROM graphrag.relationship_mentions m"
-    " WHERE m.relationship_id = r.id AND m.document_id = ANY ($3))"
-)
 
 
 def _global_evidence(query: Query) -> Evidence:

@@ -19,7 +19,7 @@ CANDIDATES = 200
 
 @dataclass(frozen=True)
 class Mentions:
-    """Mentions of entities or relationships (`what`) by score, best first: `items` and `chunks` (n,) int64, `scores` in 0 … 1."""
+    """Mentions of entities or relationships (`what`), ascending by id: `items` and `chunks` (n,) int64, `scores` in 0 … 1."""
 
     what: str
     items: Any
@@ -28,19 +28,20 @@ class Mentions:
 
     def best_items(self, limit: int) -> dict[int, float]:
         """Return {entity or relationship id: score of its best mention} of the `limit` best and all that tie, best first."""
-        first = _first(self.items, self.scores, limit)
+        first = self._first(self.items, limit)
         return dict(zip(self.items[first].tolist(), self.scores[first].tolist(), strict=True))
 
     def relevance(self, items: Any, chunks: Any) -> Any:
         """Return for each of `chunks`, (n,) ascending, the score of its best mention of one of `items`; 0 without one."""
         scores = np.zeros(len(chunks))
-        here = np.isin(self.items, items) & np.isin(self.chunks, chunks)
+        here = np.flatnonzero(np.isin(self.items, items))
+        here = here[np.isin(self.chunks[here], chunks)]
         np.maximum.at(scores, np.searchsorted(chunks, self.chunks[here]), self.scores[here])
         return scores
 
     def rank(self, retriever: str, limit: int) -> Ranking:
         """Rank the `limit` best chunks, and all that tie, by their best mention."""
-        first = _first(self.chunks, self.scores, limit)
+        first = self._first(self.chunks, limit)
         chunks, scores = self.chunks[first], self.scores[first]
         items = dict(zip(chunks.tolist(), self.items[first].tolist(), strict=True))
 
@@ -49,14 +50,22 @@ class Mentions:
 
         return ranking(retriever, chunks, scores, why)
 
-
-def _first(owners: Any, scores: Any, limit: int) -> Any:
-    """Return the places where each of `owners` comes first, of the `limit` best and all that tie; scores descend."""
-    _, first = np.unique(owners, return_index=True)
-    first.sort()
-    if 0 < limit < len(first):
-        first = first[scores[first] >= scores[first[limit - 1]]]
-    return first
+    def _first(self, owners: Any, limit: int) -> Any:
+        """Return the places of the best mention of each of the `limit` best of `owners` and all that tie, best first."""
+        most = 4 * limit
+        while True:
+            last = np.partition(self.scores, -most)[-most] if most < len(self.scores) else 0.0
+            places = np.flatnonzero((self.scores >= last) & (self.scores > 0))
+            places = places[np.argsort(-self.scores[places], kind="stable")]
+            _, first = np.unique(owners[places], return_index=True)
+            if limit <= len(first) or most >= len(self.scores):
+                break
+            most *= 4
+        first.sort()
+        places = places[first]
+        if 0 < limit < len(places):
+            places = places[self.scores[places] >= self.scores[places[limit - 1]]]
+        return places
 
 
 def scored(query: Query, what: str, keywords: list[str], *, by: str = "both") -> Mentions:
@@ -100,9 +109,7 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     if shares is not None:
         scores += shares / (lexical[0] or 1.0)
     scores /= int(is_dense) + int(is_lexical)
-    order = np.lexsort((ids, -scores))
-    order = order[scores[order] > 0]
-    return Mentions(kind.removesuffix("_mention"), items[order], chunks[order], scores[order])
+    return Mentions(kind.removesuffix("_mention"), items, chunks, scores)
 
 
 def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, Any, Any, Any]:

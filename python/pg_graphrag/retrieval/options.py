@@ -142,7 +142,7 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
                 f'graphrag.ask has no option "{name}" in mode "{mode}"',
                 hint="Leave it out: that mode asks in its own way.",
             )
-        if name in _MODES and mode not in _MODES[name] and not (name == "rrf_k" and given.get("transform") in _FUSING):
+        if not has(mode, name) and not (name == "rrf_k" and given.get("transform") in _FUSING):
             hint = f"Modes that do: {', '.join(_MODES[name])}."
             if mode == "global" and "graph_global" in _MODES[name]:
                 hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
@@ -153,6 +153,11 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
             given[name] = tuple(given[name])
     paper = given.get("profile") == "paper" or given.get("compat") is not None
     return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
+
+
+def has(mode: str, name: str) -> bool:
+    """Whether a mode has an option."""
+    return mode in _MODES.get(name, (mode,))
 
 
 def _check(name: str, value: Any) -> None:

@@ -8,12 +8,13 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, ties
-from pg_graphrag.retrieval.query import LED, Query, int64s
+from pg_graphrag.retrieval import dense, seeds, ties
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.text.concepts import key
 
@@ -62,24 +63,16 @@ class Graph:
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False) -> Ranking:
-    """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
+    """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
     Parameters
     ----------
-    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks, at most SEED_CHUNKS.
+    direct : (chunk id, weight) of the chunks to start from besides.
     linked : whether names like those of the query's entities are walked to as well.
     """
-    corpus_id = query.corpus.id
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
-    named = query.db.query(
-        "SELECT e.id, e.mention_count AS df FROM graphrag.entities e"
-        f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
-        " AND e.mention_count <= $3",
-        ["int4", "text[]", "float8"],
-        [corpus_id, query.low_level_keys, hub],
-    )
-    entity_seeds = {row["id"]: 3.0 / float(np.log1p(row["df"])) for row in named if row["df"]}
+    entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank")
@@ -92,22 +85,26 @@ def spread(
     query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
 ) -> Ranking:
     """Rank the `limit` best chunks of a graph by their mass."""
-    if not len(graph.chunks):
-        return Ranking.empty("pagerank")
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], mass[order]
     through = cache(lambda: _through(query, graph.entities, graph.chunks, flow, ids))
 
     def why(chunk: int) -> dict[str, Any]:
-        entity, key = through()[chunk]
-        return {"through": {"entity_id": entity, "key": key}, "seed": chunk in chunk_seeds}
+        said: dict[str, Any] = {"seed": chunk in chunk_seeds}
+        if chunk in through():
+            entity, key = through()[chunk]
+            said |= {"through": {"entity_id": entity, "key": key}}
+        return said
 
     return Ranking("pagerank", ids, mass, why)
 
 
 def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -> dict[int, tuple[int, str]]:
-    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key."""
+    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key.
+
+    A seed that mentions no entity of the graph has none.
+    """
     here = np.isin(chunks, wanted)
     entities, chunks, flow = entities[here], chunks[here], flow[here]
     _, place = np.unique(chunks, return_inverse=True)
@@ -115,42 +112,21 @@ def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -
     np.maximum.at(most, place, flow)
     strongest = flow >= most[place] * (1 - EQUAL)
     entities, chunks = entities[strongest], chunks[strongest]
-    rows = query.db.query(
-        "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER BY e.key DESC",
-        ["int8[]"],
-        [np.unique(entities).tolist()],
+    keys = graph_of(query).keys(np.unique(entities).tolist())
+    by_key = sorted(
+        zip(chunks.tolist(), entities.tolist(), strict=True), key=lambda edge: keys[edge[1]].encode(), reverse=True
     )
-    order = {row["id"]: (place, row["key"]) for place, row in enumerate(rows)}
-    by_key = sorted(zip(chunks.tolist(), entities.tolist(), strict=True), key=lambda edge: order[edge[1]][0])
-    return {chunk: (entity, order[entity][1]) for chunk, entity in by_key}
+    return {chunk: (entity, keys[entity]) for chunk, entity in by_key}
 
 
 def _chunk_count(query: Query) -> int:
     return query.bm25_index("chunk").statistics()[0]
 
 
-# Packed, because thousands of rows would take longer to become Python objects than to read: tf (at most 3) above df.
-_EDGES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(least(m.tf, 3)::int8 << 32 | e.mention_count), ''::bytea) AS counts
-  FROM graphrag.entity_mentions m
-  JOIN graphrag.entities e ON e.id = m.entity_id
- WHERE m.{column} = ANY ($1)
-   AND e.mention_count <= $2
-   AND ($3 IS NULL OR m.document_id = ANY ($3))
-"""
-
-
-def _edges(query: Query, column: str, ids: Any, hub: float, count: int) -> tuple[Any, Any, Any]:
-    """Return (entity ids, chunk ids, weights) of visible mentions; weight = log(1 + N / df) · min(tf, 3)."""
-    wanted = [int(item) for item in ids]
-    row = query.db.query(
-        _EDGES.format(column=column), ["int8[]", "float8", "int8[]"], [wanted, hub, query.visible_ids]
-    )[0]
-    counts = int64s(row["counts"])
-    tf, df = counts >> 32, counts & 0xFFFFFFFF
-    return int64s(row["entities"]), int64s(row["chunks"]), np.log1p(count / np.maximum(df, 1)) * tf
+def _weighted(edges: tuple[Any, Any, Any, Any], count: int) -> tuple[Any, Any, Any]:
+    """Return (entity ids, chunk ids, weights) of mentions; weight = log(1 + N / df) · min(tf, 3)."""
+    entities, chunks, tf, df = edges
+    return entities, chunks, np.log1p(count / np.maximum(df, 1)) * tf
 
 
 def neighbourhood(
@@ -164,52 +140,68 @@ def neighbourhood(
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges.
     """
-    count = _chunk_count(query)
-    entities, _, _ = _edges(query, "chunk_id", list(chunk_seeds), hub, count)
+    count, graph = _chunk_count(query), graph_of(query)
+    entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
     first = np.unique(np.concatenate([entities, np.array(sorted(entity_seeds), np.int64), links[1]]))
-    near = Graph.of(*_edges(query, "entity_id", first, hub, count), links)
-    reached, mass, _ = walk(near, entity_seeds, chunk_seeds, query.options.damping)
+    near = Graph.of(*_weighted(graph.edges_of_entities(first, hub), count), links)
+    reached = np.unique(near.chunks)
     if len(reached) > most:
+        reached, mass, _ = walk(near, entity_seeds, chunk_seeds, query.options.damping)
         reached = reached[ties.best(query, reached, mass, most)]
     reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
-    entities, chunks, weights = _edges(query, "chunk_id", reached, hub, count)
+    entities, chunks, weights = _weighted(graph.edges_of_chunks(reached, hub), count)
     return Graph.of(entities, chunks, weights * np.where(_titled(query, entities, chunks), TITLE_WEIGHT, 1.0), links)
 
 
 def _titled(query: Query, entities: Any, chunks: Any) -> Any:
     """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
-    titles = query.db.query(
-        "SELECT c.id, d.title FROM graphrag.chunks c JOIN graphrag.documents d ON d.id = c.document_id"
-        " WHERE c.id = ANY ($1) AND d.title <> ''",
-        ["int8[]"],
-        [np.unique(chunks).tolist()],
-    )
-    called = {row["id"]: _names(row["title"]) for row in titles}
-    rows = query.db.query(
-        'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
-        ["int4", "text[]"],
-        [query.corpus.id, sorted(set().union(*called.values()))],
-    )
-    entity = {row["key"]: row["id"] for row in rows}
-    pairs = [(entity[name], chunk) for chunk, names in called.items() for name in names if name in entity]
-    titled = np.zeros(len(entities), np.bool_)
-    if pairs:
-        order = np.lexsort((chunks, entities))
-        for owner, chunk in pairs:
-            first, last = np.searchsorted(entities, [owner, owner + 1], sorter=order)
-            here = order[first:last]
-            titled[here[chunks[here] == chunk]] = True
-    return titled
+    titles = graph_of(query).titles(np.unique(chunks))
+    called = {title: _names(title) for title in titles}
+    entity = graph_of(query).keyed(sorted(set().union(*called.values())))
+    pairs = [
+        (entity[name], chunk)
+        for title, names in called.items()
+        for name in names
+        if name in entity
+        for chunk in titles[title]
+    ]
+    if not pairs:
+        return np.zeros(len(entities), np.bool_)
+    owners, held = np.array(pairs, np.int64).T
+    ids, place = numbered(np.append(entities, owners))
+    every, at = numbered(np.append(chunks, held))
+    edge = place * len(every) + at
+    marked = np.zeros(len(ids) * len(every), np.bool_)
+    marked[edge[len(entities) :]] = True
+    return marked[edge[: len(entities)]]
 
 
-def _names(title: str) -> set[str]:
+def numbered(ids: Any) -> tuple[Any, Any]:
+    """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
+    if not len(ids):
+        return ids, np.empty(0, np.int64)
+    first = ids.min()
+    span = int(ids.max() - first) + 1
+    if span > 16 * len(ids) + 10_000:
+        found, place = np.unique(ids, return_inverse=True)
+        return found, place
+    offsets = ids - first
+    seen = np.zeros(span, np.int64)
+    seen[offsets] = 1
+    found = np.flatnonzero(seen)
+    np.cumsum(seen, out=seen)
+    return found + first, seen[offsets] - 1
+
+
+@lru_cache(maxsize=4096)
+def _names(title: str) -> frozenset[str]:
     """Return the keys under which a document's title may name an entity."""
     names = {key(title)}
     if title.rstrip().endswith((")", "）")):
         names.add(key(_BRACKETS.sub("", title)))
-    return names - {""}
+    return frozenset(names - {""})
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
@@ -231,10 +223,12 @@ def walk(
 ) -> tuple[Any, Any, Any]:
     """Personalised PageRank; return (chunk ids ascending, mass, the last step's flow of each entity–chunk edge).
 
-    The mass is exact to RESIDUAL: what the power iteration leaves unspread. Seeds outside the graph are left out.
+    The mass is exact to RESIDUAL: what the power iteration leaves unspread. A chunk outside the graph keeps what it is seeded
+    with; entities outside it are left out.
     """
-    entity_ids, left = np.unique(graph.entities, return_inverse=True)
-    chunk_ids, right = np.unique(graph.chunks, return_inverse=True)
+    entity_ids, left = numbered(graph.entities)
+    chunk_ids, right = numbered(np.append(graph.chunks, np.array(list(chunk_seeds), np.int64)))
+    right = right[: len(graph.chunks)]
     sizes = len(entity_ids), len(chunk_ids)
     one, other = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
     tail, head, linked = np.append(one, other), np.append(other, one), np.append(graph.links[2], graph.links[2])

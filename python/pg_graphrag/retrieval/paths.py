@@ -19,6 +19,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, edges, ties
 from pg_graphrag.retrieval.evidence_chunks import nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query, int64s
 from pg_graphrag.retrieval.rankings import Ranking, ranking
 from pg_graphrag.text.concepts import key
@@ -286,15 +287,14 @@ def _candidates(query: Query) -> list[dict[int, float]]:
         found = dense.entities(query, [query.embed([text])[0] for text in texts], limit)
     elif texts:
         found = [{} for _ in texts]
-    keys: dict[int, str] = {}
     if query.options.compat is None:
-        exact = {row["key"]: row["id"] for row in named(query, limit, [])}
+        exact = {row["key"]: row["id"] for row in named(query, limit)}
         for text, near in zip(texts, found, strict=True):
             if key(text) in exact:
                 near[exact[key(text)]] = 1.0
         if not query.dense_works:
             found.append(dict.fromkeys(exact.values(), 1.0))
-    keys |= dense.keys(query, list({entity for near in found for entity in near}))
+    keys = graph_of(query).keys({entity for near in found for entity in near})
     ordered = []
     for near in found:
         pairs = sorted((-round(score, DIGITS), keys[entity].encode(), entity) for entity, score in near.items())

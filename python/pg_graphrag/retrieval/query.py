@@ -162,7 +162,7 @@ class Query:
 
     def bm25_index(self, kind: str) -> BM25Index:
         """Return the corpus' BM25 index of one kind of item, the same for the whole query."""
-        index: BM25Index = self.memo.setdefault(f"bm25 {kind}", BM25Index(self.db, self.corpus.id, kind))
+        index: BM25Index = self.memo.setdefault(f"bm25 {kind}", BM25Index(self.db, self.corpus.id, kind, self.corpus))
         return index
 
     @cached_property
@@ -230,10 +230,10 @@ class Query:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
         return self.corpus.options.describes
 
-    @cached_property
+    @property
     def secured(self) -> bool:
         """Whether row-level security decides which documents the caller may see."""
-        return bool(self.db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"])
+        return self.corpus.secured
 
     @cached_property
     def visible(self) -> Any:

@@ -45,7 +45,12 @@ class Ranking:
 
     @cached_property
     def _places(self) -> dict[int, int]:
-        return {chunk: place for place, chunk in enumerate(self.ids.tolist())}
+        return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
+
+    @cached_property
+    def standard(self) -> Any:
+        """The scores as standard scores, (n,) float64."""
+        return (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
 
 
 @dataclass
@@ -91,8 +96,7 @@ def standard_scores(weights: Mapping[str, float]) -> Fuser:
         parts = []
         for ranking in rankings:
             if len(ranking.ids):
-                spread = float(ranking.scores.std()) or 1.0
-                standard = (ranking.scores - ranking.scores.mean()) / spread * weights[ranking.retriever]
+                standard = ranking.standard * weights[ranking.retriever]
                 parts.append((standard, float(standard.min())))
             else:
                 parts.append((ranking.scores, 0.0))
@@ -142,11 +146,15 @@ def leveled(scores: Any) -> Any:
     The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
     highest value.
     """
-    order = np.argsort(-scores, kind="stable")
+    if not len(scores):
+        return scores
+    order = np.argsort(-scores)
     ordered = scores[order]
-    first = np.append(True, ordered[:-1] - ordered[1:] > NOISE)[: len(ordered)]
+    first = np.zeros(len(ordered), np.intp)
+    starts = np.flatnonzero(ordered[:-1] - ordered[1:] > NOISE) + 1
+    first[starts] = starts
     level = np.empty_like(scores)
-    level[order] = ordered[np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))]
+    level[order] = ordered[np.maximum.accumulate(first)]
     return level
 
 

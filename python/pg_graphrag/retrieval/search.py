@@ -9,6 +9,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval import rerank, transforms
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.modes import MODES, mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused
@@ -104,14 +105,6 @@ def run(query: Query, mode_name: str | None, top_k: int) -> list[Row]:
     return rerank.rescored(query, rows)[:top_k]
 
 
-_FETCH = """
-SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title
-  FROM graphrag.chunks c
-  JOIN graphrag.documents d ON d.id = c.document_id
- WHERE c.id = ANY ($1)
-"""
-
-
 def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:
     value = np.round(fused.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
@@ -121,7 +114,7 @@ def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:
         last = int(np.searchsorted(-value[order], -value[order[last - 1]], side="right"))
     wanted = order[:last]
     score = dict(zip(fused.ids[wanted].tolist(), fused.scores[wanted].tolist(), strict=True))
-    found = query.db.query(_FETCH, ["int8[]"], [list(score)])
+    found = graph_of(query).chunks(list(score))
     for row in found:
         row["score"] = round(score[row["chunk_id"]], DIGITS)
     found.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))

@@ -1,20 +1,19 @@
 """Vectors of small tables in a session's memory: one matrix product instead of a scan that computes every distance.
 
-The rows of a vector table never change, and `Corpus.revision` says whether rows came or went: two snapshots that see one
-revision see the same rows.
+The rows of a vector table never change, so that of a new revision only the new ones are read (`held` says when what is kept
+is right).
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.query import Query, int64s
 
 # Larger tables are searched where they are (from as many rows on there is an index).
 MAX_ROWS = 5000
-# Private memory of a session for vectors, of all tables together; a table may take a quarter.
-CACHE_BYTES = 48 << 20
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -42,12 +41,18 @@ class Vectors:
     items: Any
     matrix: Any
 
-    def cosines(self, vectors: Any) -> Any:
-        """Return the cosines of (dimensions,) or (dimensions, k) to every row, (n,) or (n, k) float64, at most 1."""
-        return np.minimum((self.matrix @ vectors).astype(np.float64), 1.0)
+    def cosines(self, vector: Any) -> Any:
+        """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
 
+        One vector at a time: the last bits of a product of matrices depend on how many there are.
+        """
+        cosines = (self.matrix @ vector).astype(np.float64)
+        return np.minimum(cosines, 1.0, out=cosines)
 
-_kept: OrderedDict[tuple[int, str], Vectors] = OrderedDict()
+    def vector(self, item: int) -> Any:
+        """Return the vector of the row that has the id, (dimensions,), or None."""
+        row = int(np.searchsorted(self.ids, item))
+        return self.matrix[row] if row < len(self.ids) and self.ids[row] == item else None
 
 
 def small(query: Query, kind: str) -> Vectors | None:
@@ -62,31 +67,23 @@ def small(query: Query, kind: str) -> Vectors | None:
     corpus = query.corpus
     if corpus.space is None or corpus.revision is None or query.secured:
         return None
-    held = _kept.get((corpus.space, kind))
-    if held is None or held.revision != corpus.revision:
-        held = _kept[corpus.space, kind] = _read(query, corpus.space, kind, held)
-        while _size() > CACHE_BYTES:
-            _kept.popitem(last=False)
-    if (corpus.space, kind) in _kept:
-        _kept.move_to_end((corpus.space, kind))
-    return held if held.matrix is not None else None
+    key = "vectors", corpus.space, kind
+    kept: Vectors | None = held.recall(key)
+    if kept is None or kept.revision != corpus.revision:
+        kept = _read(query, corpus.space, kind, kept)
+        held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0)
+    return kept if kept.matrix is not None else None
 
 
-def _size() -> int:
-    return sum(held.matrix.nbytes for held in _kept.values() if held.matrix is not None)
-
-
-def _read(query: Query, space: int, kind: str, held: Vectors | None) -> Vectors:
+def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
     """Read which rows there are, and the vectors of those not held yet."""
     dimensions = query.corpus.options.embedding.dimensions
-    most = min(MAX_ROWS, CACHE_BYTES // 4 // (4 * dimensions))
+    most = min(MAX_ROWS, held.most(query.corpus) // (4 * dimensions))
     columns = ("ids", "chunks", "documents", "items")
     packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
     row = query.db.query(
-        "SELECT (SELECT r.tableoid::text || '/' || r.revision::text FROM graphrag.corpus_revisions r"
-        " WHERE r.corpus_id = $1 AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()) AS revision,"
-        f" {packed}"
+        f"SELECT {REVISION.format(corpus='$1')} AS revision, {packed}"
         f" FROM (SELECT {_COLUMNS[kind].format(space=space)} LIMIT {most + 1}) v ({', '.join(columns)})",
         ["int4"],
         [query.corpus.id],
@@ -97,16 +94,16 @@ def _read(query: Query, space: int, kind: str, held: Vectors | None) -> Vectors:
         return Vectors(row["revision"], none, none, none, none, None)
     order = np.argsort(ids)
     ids = ids[order]
-    known = none if held is None or held.matrix is None else held.ids
+    known = none if kept is None or kept.matrix is None else kept.ids
     matrix = np.empty((len(ids), dimensions), np.float32)
-    kept = np.isin(ids, known)
-    if kept.any() and held is not None:
-        matrix[kept] = held.matrix[np.searchsorted(known, ids[kept])]
-    if not kept.all():
-        new, vectors = _read_vectors(query, space, kind, ids[~kept].tolist())
-        if not np.array_equal(new, ids[~kept]):  # removed between two statements: the next query reads anew
+    old = np.isin(ids, known)
+    if old.any() and kept is not None:
+        matrix[old] = kept.matrix[np.searchsorted(known, ids[old])]
+    if not old.all():
+        new, vectors = _read_vectors(query, space, kind, ids[~old].tolist())
+        if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
             return Vectors(None, none, none, none, none, None)
-        matrix[~kept] = vectors
+        matrix[~old] = vectors
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
 
 

@@ -28,6 +28,8 @@ _CHARACTERS_PER_UNKNOWN = 4
 _LONGEST_WORD = 100
 # Words kept with their pieces; cleared when full, so that a session cannot grow without bound.
 _KNOWN_WORDS = 200_000
+# Characters of texts kept with their numbers of tokens; cleared when full.
+_KNOWN_CHARACTERS = 2_000_000
 # Long texts are tokenised in stretches of this many characters, ended at the next gap.
 _STRETCH, _LONGEST_STRETCH = 50_000, 100_000
 
@@ -48,6 +50,10 @@ class Tokenizer(ABC):
 
     # Where a text may be cut so that its tokens stay the same.
     _GAP: re.Pattern[str]
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._known_characters = 0
 
     @abstractmethod
     def _spans(self, text: str) -> tuple[Positions, Positions]:
@@ -86,6 +92,17 @@ class Tokenizer(ABC):
         """Return the number of tokens of `text`, special tokens not counted."""
         return sum(len(starts) for _, starts, _ in self.stretches(text))
 
+    def count_known(self, text: str) -> int:
+        """Return `count` of a text that is likely to be asked for again, such as a line of a context."""
+        found = self._known.get(text)
+        if found is None:
+            if self._known_characters > _KNOWN_CHARACTERS:
+                self._known.clear()
+                self._known_characters = 0
+            found = self._known[text] = self.count(text)
+            self._known_characters += len(text)
+        return found
+
 
 class WordPiece(Tokenizer):
     """A BERT-like tokenizer.json. Its words never cross white space, so each distinct word is cut only once."""
@@ -93,6 +110,7 @@ class WordPiece(Tokenizer):
     def __init__(self, name: str, path: Path, data: bytes):
         from tokenizers import Tokenizer as Reference
 
+        super().__init__()
         self.name = name
         self.fingerprint = hashlib.sha256(data).hexdigest()
         self._reference: Any = Reference.from_str(data.decode())
@@ -179,6 +197,7 @@ class BytePairs(Tokenizer):
     def __init__(self, name: str, path: Path, data: bytes, pattern: str):
         import tiktoken
 
+        super().__init__()
         self.name = name
         self.fingerprint = hashlib.sha256(data).hexdigest()
         try:

@@ -5,17 +5,21 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
 from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
+from pg_graphrag.retrieval.bm25.small import hold, small_index
 from pg_graphrag.retrieval.bm25.tail import Tail
 from pg_graphrag.server import Database
 
 KINDS = ("chunk", "entity_mention", "relationship_mention")
 
 Terms = Sequence[str] | Mapping[str, float]
+# The number of items, and the sum of their lengths.
+Totals = tuple[int, int]
 Result = TypeVar("Result")
 
 # Under READ COMMITTED each retry means one more optimize() or delete that committed between two statements.
@@ -36,6 +40,8 @@ class BM25Index:
         Corpus. One without items, or unknown, is an empty index.
     kind : str
         ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
+    corpus : Corpus, optional
+        The same corpus as a query found it: a small index is then held in the session's memory.
 
     Notes
     -----
@@ -45,13 +51,14 @@ class BM25Index:
     An object keeps what it read last, and answers for the same terms from it: make one for each query.
     """
 
-    def __init__(self, db: Database, corpus_id: int, kind: str):
+    def __init__(self, db: Database, corpus_id: int, kind: str, corpus: Corpus | None = None):
         if kind not in KINDS:
             raise GraphRAGError(f'unknown kind of BM25 item "{kind}"', hint=f"Use one of {', '.join(KINDS)}.")
         self.db = db
         self.corpus_id = corpus_id
         self.kind = kind
-        self._last: tuple[list[str], State, list[Source]] | None = None
+        self.corpus = corpus
+        self._last: tuple[list[str], Totals, list[Source]] | None = None
 
     def search(
         self,
@@ -88,8 +95,8 @@ class BM25Index:
         weights = _weights(terms)
 
         def run() -> tuple[Ids, Floats]:
-            state, sources = self._read(weights)
-            saturation, factors = _plan(state, sources, weights, idf, k1, b)
+            totals, sources = self._read(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, k1, b)
             best = Best(limit, documents)
             if limit:
                 for source in sources:
@@ -108,8 +115,8 @@ class BM25Index:
         weights = _weights(terms)
 
         def run() -> Floats:
-            state, sources = self._read(weights)
-            saturation, factors = _plan(state, sources, weights, idf, k1, b)
+            totals, sources = self._read(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, k1, b)
             scores: Floats = np.full(len(item_ids), np.nan)
             for source in sources:
                 places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
@@ -144,8 +151,14 @@ class BM25Index:
 
     def statistics(self) -> tuple[int, float]:
         """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
-        state = self._last[1] if self._last else self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
-        return state.count, state.length / state.count if state.count else 0.0
+        if self._last is not None:
+            count, length = self._last[1]
+        elif self.corpus is not None and (small := small_index(self.corpus, self.kind)) is not None:
+            count, length = len(small.items), small.length
+        else:
+            state = self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
+            count, length = state.count, state.length
+        return count, length / count if count else 0.0
 
     def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """Return df, the number of items that contain it, of each term."""
@@ -156,10 +169,30 @@ class BM25Index:
 
         return self._settled(run)
 
-    def _read(self, weights: Mapping[str, float]) -> tuple[State, list[Source]]:
+    def _read(self, weights: Mapping[str, float]) -> tuple[Totals, list[Source]]:
         terms = sorted(weights)
-        if self._last is not None and self._last[0] == terms:
-            return self._last[1:]
+        if self._last is None or self._last[0] != terms:
+            self._last = terms, *(self._held(terms) or self._stored(terms)[1:])
+        return self._last[1:]
+
+    def _held(self, terms: list[str]) -> tuple[Totals, list[Source]] | None:
+        """Return what the session holds of the index, or begins to hold now; None where it does not."""
+        if self.corpus is None or self.corpus.revision is None:
+            return None
+        small = small_index(self.corpus, self.kind)
+        missing = terms if small is None else [term for term in terms if term not in small.postings]
+        if missing or small is None:
+            state, totals, sources = self._stored(missing)
+            # Outside a transaction block a volatile function may by now see a later revision.
+            if state.revision != self.corpus.revision:
+                return None
+            small = hold(self.corpus, self.kind, state, missing, sources)
+            if small is None:
+                return totals, sources
+        return (len(small.items), small.length), [small.source(terms)]
+
+    def _stored(self, terms: list[str]) -> tuple[State, Totals, list[Source]]:
+        """Return the index as it is in the tables, with its totals and the postings of `terms`."""
         state = read_state(self.db, self.corpus_id, self.kind, terms)
         sources = [Source.of_segment(segment) for segment in state.segments]
         if len(state.tail_items):
@@ -171,8 +204,7 @@ class BM25Index:
                     _tails.popitem(last=False)
             _tails.move_to_end(key)
             sources.append(Source.of_tail(state, tail.follow(state, terms)))
-        self._last = terms, state, sources
-        return state, sources
+        return state, (state.count, state.length), sources
 
     def _settled(self, run: Callable[[], Result]) -> Result:
         for _ in range(_ATTEMPTS):
@@ -199,11 +231,11 @@ def _weights(terms: Terms) -> dict[str, float]:
 
 
 def _plan(
-    state: State, sources: Sequence[Source], weights: Mapping[str, float], variant: str, k1: float, b: float
+    totals: Totals, sources: Sequence[Source], weights: Mapping[str, float], variant: str, k1: float, b: float
 ) -> tuple[Saturation, list[tuple[str, float]]]:
     """Return the saturation, and (term, w · idf · (k1 + 1)) of the terms that occur, in the order of summation."""
-    count = state.count
-    saturation = Saturation(k1, b, state.length / count if count else 0.0)
+    count, length = totals
+    saturation = Saturation(k1, b, length / count if count else 0.0)
     frequencies = {term: sum(source.df(term) for source in sources) for term in weights}
     order = sorted((df, term) for term, df in frequencies.items() if df)
     idf(variant, 1, 1)  # an unknown variant is an error on an empty index too

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.server import Database
 
@@ -111,9 +112,11 @@ class State:
     """An index in one snapshot: its segments with the postings of the terms asked for, and the items of the tail.
 
     `relation` is the oid of bm25_segments: after DROP and CREATE EXTENSION ids count from 1 again, and caches are void.
+    `revision` is the corpus' (`Corpus.revision`) in that snapshot.
     """
 
     relation: int
+    revision: str | None
     segments: list[Segment]
     tail_items: Ids
     tail_documents: Ids
@@ -174,7 +177,7 @@ class Arrays:
 
 
 # One statement, so that under READ COMMITTED too everything comes from one snapshot.
-_STATE = """
+_STATE = f"""
 SELECT 'segment' AS part,
        'graphrag.bm25_segments'::pg_catalog.regclass::pg_catalog.oid AS relation,
        s.id,
@@ -191,7 +194,8 @@ SELECT 'segment' AS part,
   LEFT JOIN graphrag.bm25_deletions d ON d.segment_id = s.id
  WHERE s.corpus_id = $1 AND s.kind = $2
 UNION ALL
-SELECT 'tail', 'graphrag.bm25_segments'::pg_catalog.regclass::pg_catalog.oid, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT 'tail', 'graphrag.bm25_segments'::pg_catalog.regclass::pg_catalog.oid, NULL,
+       {REVISION.format(corpus="$1")}, NULL, NULL, NULL, NULL, NULL,
        pg_catalog.string_agg(pg_catalog.int8send(t.item_id), '' ORDER BY t.item_id),
        pg_catalog.string_agg(pg_catalog.int8send(t.document_id), '' ORDER BY t.item_id),
        pg_catalog.string_agg(pg_catalog.int4send(t.length), '' ORDER BY t.item_id)
@@ -257,6 +261,7 @@ def read_state(db: Database, corpus_id: int, kind: str, terms: Sequence[str] = (
     tombstones = next(row["a"] for row in rows if row["part"] == "tombstones")
     state = State(
         tail["relation"],
+        tail["term"],
         sorted(segments.values(), key=lambda segment: segment.id),
         np.frombuffer(tail["a"] or b"", ">i8").astype(np.int64),
         np.frombuffer(tail["b"] or b"", ">i8").astype(np.int64),

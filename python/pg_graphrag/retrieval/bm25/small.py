@@ -1,0 +1,103 @@
+"""A small index in a session's memory: which items there are, and the postings of the terms asked for so far.
+
+What an index holds is a function of the corpus' revision, however it is packed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import held
+from pg_graphrag.retrieval.bm25.scan import Source
+from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, State
+
+# Larger indexes are read where they are.
+MAX_ITEMS = 20_000
+
+
+@dataclass
+class Small:
+    """Live items in ascending order, with their documents and lengths, all (n,), and postings by term (ordinals: places)."""
+
+    revision: str | None
+    items: Ids
+    documents: Ids
+    lengths: Ordinals
+    length: int
+    postings: dict[str, Postings] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, revision: str | None, sources: Sequence[Source]) -> "Small":
+        """Put together what segments and tail hold."""
+        live = [slice(None) if source.dead is None else ~source.dead for source in sources]
+        items = _joined([source.item_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
+        documents = _joined([source.document_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
+        lengths = _joined([source.lengths()[here] for source, here in zip(sources, live, strict=True)], np.int32)
+        order = np.argsort(items)
+        return cls(revision, items[order], documents[order], lengths[order], int(lengths.sum(dtype=np.int64)))
+
+    def absorb(self, terms: Sequence[str], sources: Sequence[Source]) -> None:
+        """Take the postings of `terms` over; the sources hold the same items, whatever their packing."""
+        for term in terms:
+            parts = [_live(source, term) for source in sources if term in source.postings]
+            places = np.searchsorted(self.items, _joined([ids for ids, _ in parts], np.int64)).astype(np.int32)
+            frequencies = _joined([tf for _, tf in parts], np.int32)
+            order = np.argsort(places)
+            self.postings[term] = Postings(len(order), places[order], frequencies[order])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, and about those of the objects."""
+        return 20 * len(self.items) + sum(8 * found.df + 200 for found in self.postings.values())
+
+    def source(self, terms: Sequence[str]) -> Source:
+        """Return what is held as something to be searched for `terms`."""
+        postings = {term: found for term in terms if (found := self.postings[term]).df}
+        return Source(
+            len(self.items),
+            lambda: self.items,
+            lambda: self.documents,
+            lambda: self.lengths,
+            lambda term: postings[term].df if term in postings else 0,
+            postings,
+            None,
+        )
+
+
+def small_index(corpus: Corpus, kind: str) -> Small | None:
+    """Return the index as far as it is held for this revision."""
+    kept: Small | None = held.recall(("bm25", corpus.id, kind))
+    return kept if kept is not None and kept.revision == corpus.revision else None
+
+
+def hold(corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]) -> Small | None:
+    """Hold the postings of more terms; None where the index is large, or too new (`held.settled`).
+
+    One that has grown too large is begun anew by the next query.
+    """
+    small = small_index(corpus, kind)
+    if small is None:
+        if state.count > MAX_ITEMS or not held.settled(corpus):
+            return None
+        small = Small.of(corpus.revision, sources)
+    small.absorb(terms, sources)
+    held.keep(corpus, ("bm25", corpus.id, kind), small, small.nbytes)
+    return small
+
+
+def _joined(parts: Sequence[Any], kind: Any) -> Any:
+    return np.concatenate([np.zeros(0, kind), *parts]).astype(kind, copy=False)
+
+
+def _live(source: Source, term: str) -> tuple[Ids, Any]:
+    postings = source.postings[term]
+    ordinals, frequencies = postings.ordinals, postings.frequencies
+    if ordinals is None:
+        ordinals = np.flatnonzero(frequencies).astype(np.int32)
+        frequencies = frequencies[ordinals]
+    if source.dead is not None:
+        alive = ~source.dead[ordinals]
+        ordinals, frequencies = ordinals[alive], frequencies[alive]
+    return source.item_ids()[ordinals], frequencies

@@ -1,0 +1,296 @@
+"""What retrieval reads of a corpus' graph, from the tables: nothing but what the query's visible documents say.
+
+`held_graph.HeldGraph` answers the same from the session's memory.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.query import LED, Query, int64s
+from pg_graphrag.server import Row
+
+_NAMED = (
+    "SELECT e.id, e.key, e.name, e.mention_count FROM graphrag.entities e"
+    f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
+)
+_NAMED_VISIBLY = (
+    " AND EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($3))"
+)
+# Each entity brings its strongest relationships, so that one hub does not crowd out the others.
+_INCIDENT = """
+SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, s.high_id
+  FROM pg_catalog.unnest($1) AS u (entity_id)
+  JOIN graphrag.entities e ON e.id = u.entity_id
+ CROSS JOIN LATERAL (
+       SELECT r.id, r.low_id, r.high_id, r.weight, e.degree + o.degree AS degrees,
+              least(e.key, o.key) AS low_key, greatest(e.key, o.key) AS high_key
+         FROM (SELECT x.id, x.low_id, x.high_id, x.weight, x.high_id AS other FROM graphrag.relationships x WHERE x.low_id = e.id
+               UNION ALL
+               SELECT x.id, x.low_id, x.high_id, x.weight, x.low_id FROM graphrag.relationships x WHERE x.high_id = e.id) r
+         JOIN graphrag.entities o ON o.id = r.other
+        {visible}
+        ORDER BY degrees DESC, r.weight DESC, low_key, high_key
+        LIMIT $2) s
+ ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
+ LIMIT $2
+"""
+STATED_VISIBLY = (
+    "WHERE EXISTS (SELECT FROM graphrag.relationship_mentions m"
+    " WHERE m.relationship_id = r.id AND m.document_id = ANY ($3))"
+)
+_ENDS = """
+SELECT r.id, r.weight::float8 AS weight, r.source_id, r.target_id, s.key AS source_key, t.key AS target_key
+  FROM graphrag.relationships r
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+ WHERE r.id = ANY ($1)
+"""
+# What was merged from all documents is shown to who may see them all; others get it from what they may see ($2).
+_ENTITIES = """
+SELECT e.id, e.key, e.name, e.type, e.description, e.degree
+  FROM graphrag.entities e
+ WHERE e.id = ANY ($1)
+"""
+# What visible mentions and people say, as the merge would put it together (graph/descriptions.py), up to so many fragments.
+_FRAGMENTS = """
+       (SELECT pg_catalog.string_agg(f.description, E'\\n' ORDER BY f.n DESC, f.description)
+          FROM (SELECT a.description COLLATE "C" AS description, pg_catalog.count(*) AS n
+                  FROM (SELECT m.description
+                          FROM graphrag.{what}_mentions m
+                         WHERE m.{what}_id = {id} AND m.document_id = ANY ($2)
+                        UNION ALL
+                        SELECT c.value ->> 'description' FROM graphrag.curated c WHERE {curated}) a
+                 WHERE a.description <> ''
+                 GROUP BY a.description COLLATE "C"
+                 ORDER BY n DESC, description
+                 LIMIT 20) f)"""
+_CURATED = "c.corpus_id = e.corpus_id AND c.entity_key = e.key AND c.other_entity_key IS NULL AND c.effect = 'fragment'"
+_CURATED_PAIR = (
+    "c.corpus_id = r.corpus_id AND c.entity_key = least(s.key, t.key) AND c.other_entity_key = greatest(s.key, t.key)"
+    " AND c.effect = 'fragment'"
+)
+_VISIBLE_ENTITIES = """
+SELECT e.id, e.key, coalesce(p.value ->> 'name', v.name) AS name, coalesce(p.value ->> 'type', v.type) AS type,
+       coalesce(p.value ->> 'description', v.description) AS description,
+       (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
+          FROM (SELECT r.id FROM graphrag.relationships r WHERE r.low_id = e.id
+                UNION ALL SELECT r.id FROM graphrag.relationships r WHERE r.high_id = e.id) r
+          JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2)) AS degree
+  FROM graphrag.entities e
+ CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) p
+ CROSS JOIN LATERAL (
+       SELECT m.name, m.type,
+              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                      m.end_offset - m.start_offset), '') AS description
+         FROM graphrag.entity_mentions m
+         JOIN graphrag.chunks c ON c.id = m.chunk_id
+        WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
+        ORDER BY m.evidence_rank, m.type = 'UNKNOWN', m.type COLLATE "C", m.name COLLATE "C"
+        LIMIT 1) v
+ WHERE e.id = ANY ($1)
+""".replace("{fragments}", _FRAGMENTS.format(what="entity", id="e.id", curated=_CURATED))
+
+_RELATIONSHIPS = """
+SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
+       s.key AS source_key, t.key AS target_key
+  FROM graphrag.relationships r
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+ WHERE r.id = ANY ($1)
+"""
+_VISIBLE_RELATIONSHIPS = """
+SELECT r.id, coalesce(graphrag._edits(s.corpus_id, s.key) ->> 'name', s.key) AS source,
+       coalesce(graphrag._edits(t.corpus_id, t.key) ->> 'name', t.key) AS target,
+       CASE WHEN p.value ->> 'keywords' IS NULL THEN v.keywords
+            ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END AS keywords,
+       coalesce(p.value ->> 'description', v.description) AS description,
+       coalesce((p.value ->> 'weight')::float8, w.weight) AS weight, s.key AS source_key, t.key AS target_key
+  FROM graphrag.relationships r
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+ CROSS JOIN LATERAL (SELECT graphrag._edits(r.corpus_id, s.key, t.key) AS value) p
+ CROSS JOIN LATERAL (
+       SELECT ARRAY(SELECT DISTINCT k.keyword COLLATE "C"
+                      FROM (SELECT pg_catalog.unnest(x.keywords) FROM graphrag.relationship_mentions x
+                             WHERE x.relationship_id = r.id AND x.document_id = ANY ($2)
+                            UNION ALL
+                            SELECT pg_catalog.jsonb_array_elements_text(c.value -> 'keywords')
+                              FROM graphrag.curated c WHERE {curated}) AS k (keyword)
+                     ORDER BY 1) AS keywords,
+              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
+                                                      m.end_offset - m.start_offset), '') AS description
+         FROM graphrag.relationship_mentions m
+         JOIN graphrag.chunks c ON c.id = m.chunk_id
+        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)
+        ORDER BY m.evidence_rank
+        LIMIT 1) v
+ CROSS JOIN LATERAL (
+       SELECT (pg_catalog.sum(m.weight) + (SELECT coalesce(pg_catalog.sum((c.value ->> 'weight')::numeric), 0)
+                                             FROM graphrag.curated c WHERE {curated}))::float8 AS weight
+         FROM graphrag.relationship_mentions m
+        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
+ WHERE r.id = ANY ($1)
+""".replace("{fragments}", _FRAGMENTS.format(what="relationship", id="r.id", curated="{curated}")).replace(
+    "{curated}", _CURATED_PAIR
+)
+# Only where an item has more mentions than are followed do the best of them have to be found out.
+_MENTIONS = """
+(SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
+        pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS {kind}_items
+   FROM (SELECT m.chunk_id, i.id
+           FROM pg_catalog.unnest({items}) AS u (id)
+           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count <= {most}
+           JOIN graphrag.{kind}_mentions m ON m.{kind}_id = i.id {visible}
+          UNION ALL
+         SELECT b.chunk_id, i.id
+           FROM pg_catalog.unnest({items}) AS u (id)
+           JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count > {most}
+          CROSS JOIN LATERAL (
+                SELECT m.chunk_id
+                  FROM graphrag.{kind}_mentions m
+                  JOIN graphrag.chunks c ON c.id = m.chunk_id
+                  JOIN graphrag.documents d ON d.id = c.document_id
+                 WHERE m.{kind}_id = i.id {visible}
+                 ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
+                 LIMIT {most}) b) f) AS {kind}
+"""
+# Packed, because thousands of rows would take longer to become Python objects than to read: tf (at most 3) above df.
+_EDGES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
+       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+       pg_catalog.string_agg(pg_catalog.int8send(least(m.tf, 3)::int8 << 32 | e.mention_count), ''::bytea) AS counts
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.entities e ON e.id = m.entity_id
+ WHERE m.{column} = ANY ($1)
+   AND e.mention_count <= $2
+   AND ($3 IS NULL OR m.document_id = ANY ($3))
+"""
+
+_TITLES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg_catalog.array_agg(d.title) AS titles
+  FROM graphrag.chunks c
+  JOIN graphrag.documents d ON d.id = c.document_id
+ WHERE c.id = ANY ($1) AND d.title <> ''
+"""
+# What a key names: the entity of this very key, the one that an alias leads to, and the first whose names begin with it.
+_NAMESAKES = """
+SELECT u.key AS asked, e.id, e.key, e.mention_count
+  FROM pg_catalog.unnest($2) AS u (key)
+ CROSS JOIN LATERAL (
+       SELECT x.id, x.key, x.mention_count
+         FROM graphrag.entities x
+        WHERE x.corpus_id = $1 AND x.key = u.key COLLATE "C"
+        UNION ALL
+       SELECT x.id, x.key, x.mention_count
+         FROM graphrag.aliases a
+         JOIN graphrag.entities x ON x.corpus_id = $1 AND x.key = a.entity_key
+        WHERE a.corpus_id = $1 AND a.key = u.key COLLATE "C"
+        UNION ALL
+       (SELECT x.id, x.key, x.mention_count
+          FROM graphrag.entities x
+         WHERE x.corpus_id = $1 AND x.key > (u.key || ' ') COLLATE "C" AND x.key < (u.key || '!') COLLATE "C"
+         ORDER BY x.key
+         LIMIT $3)) e
+"""
+_KEYED = 'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
+_KEYS = "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)"
+_CHUNKS = """
+SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title
+  FROM graphrag.chunks c
+  JOIN graphrag.documents d ON d.id = c.document_id
+ WHERE c.id = ANY ($1)
+"""
+
+
+class TableGraph:
+    """The graph as a query sees it. Ids are int64 arrays or lists; rows come in no order where none is named."""
+
+    is_curated = True
+
+    def __init__(self, query: Query):
+        self.query = query
+
+    def named(self, keys: list[str]) -> list[Row]:
+        """Return the entities (id, key, name, mention_count) that have one of `keys`, or an alias among them."""
+        sql = _NAMED + ("" if self.query.visible is None else _NAMED_VISIBLY)
+        return self._query(sql, ["int4", "text[]", "int8[]"], self.query.corpus.id, keys)
+
+    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
+        """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
+        return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
+
+    def keyed(self, keys: Iterable[str]) -> dict[str, int]:
+        """Return {key: id} of the entities whose key is one of `keys`."""
+        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, list(keys)])
+        return {row["key"]: row["id"] for row in rows}
+
+    def keys(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return {entity id: key}."""
+        return {row["id"]: row["key"] for row in self.query.db.query(_KEYS, ["int8[]"], [list(ids)])}
+
+    def incident(self, entities: list[int], limit: int) -> list[Row]:
+        """Return relationships (id, low_id, high_id) of entities, at most `limit`, by degrees, weight and keys."""
+        sql = _INCIDENT.format(visible="" if self.query.visible is None else STATED_VISIBLY)
+        return self._query(sql, ["int8[]", "int4", "int8[]"], entities, limit)
+
+    def ends(self, ids: list[int]) -> list[Row]:
+        """Return relationships (id, weight, source_id, target_id, source_key, target_key)."""
+        return self.query.db.query(_ENDS, ["int8[]"], [ids])
+
+    def entities(self, ids: list[int]) -> list[Row]:
+        """Return entities (id, key, name, type, description, degree) that the caller may see."""
+        return self._told(_ENTITIES, _VISIBLE_ENTITIES, ids)
+
+    def relationships(self, ids: list[int]) -> list[Row]:
+        """Return relationships (id, source, target, keywords, description, weight, source_key, target_key), as `entities`."""
+        return self._told(_RELATIONSHIPS, _VISIBLE_RELATIONSHIPS, ids)
+
+    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+        """Return per kind, entity and relationship, (chunk ids, item ids) of mentions, of an item the `most` weightiest."""
+        common = {"most": most, "visible": "" if self.query.visible is None else "AND m.document_id = ANY ($3)"}
+        of_entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", **common)
+        of_relationships = _MENTIONS.format(
+            kind="relationship", table="relationships", items="$2", order="weight", **common
+        )
+        sql = f"SELECT * FROM {of_entities} CROSS JOIN {of_relationships}"
+        row = self._query(sql, ["int8[]", "int8[]", "int8[]"], entities, relationships)[0]
+        kinds = ("entity", "relationship")
+        return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in kinds}
+
+    def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        """Return (entities, chunks, tf at most 3, chunks that mention the entity) of mentions in chunks, without hubs."""
+        return self._edges("chunk_id", ids, hub)
+
+    def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        """Return the same of mentions of entities; `hub`: in more chunks than this an entity is left out."""
+        return self._edges("entity_id", ids, hub)
+
+    def titles(self, chunks: Any) -> dict[str, list[int]]:
+        """Return {title of a document: those of `chunks` that are its}; a title that says nothing is left out."""
+        row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
+        found: dict[str, list[int]] = {}
+        for chunk, title in zip(int64s(row["chunks"]).tolist(), row["titles"] or (), strict=True):
+            found.setdefault(title, []).append(chunk)
+        return found
+
+    def chunks(self, ids: list[int]) -> list[Row]:
+        """Return chunks whose documents exist and may be seen, with what these are called."""
+        return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
+
+    def _edges(self, column: str, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        row = self._query(_EDGES.format(column=column), ["int8[]", "float8", "int8[]"], np.asarray(ids).tolist(), hub)[
+            0
+        ]
+        counts = int64s(row["counts"])
+        return int64s(row["entities"]), int64s(row["chunks"]), counts >> 32, counts & 0xFFFFFFFF
+
+    def _told(self, sql: str, visible_sql: str, ids: list[int]) -> list[Row]:
+        rows = self._query(sql if self.query.visible is None else visible_sql, ["int8[]", "int8[]"], ids) if ids else []
+        for row in rows:
+            row["description"] = " ".join(row["description"].split())
+        return rows
+
+    def _query(self, sql: str, types: list[str], *values: Any) -> list[Row]:
+        """Run a statement whose last parameter is the documents that may be searched."""
+        return self.query.db.query(sql, types, [*values, self.query.visible_ids])

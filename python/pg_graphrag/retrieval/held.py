@@ -1,0 +1,72 @@
+"""What a session keeps in memory of small corpora, and when it may be used.
+
+One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None for callers who may not
+read all of the tables, and in the transaction that changed the corpus: they read the tables. Documents are not kept: they
+come, go and are renamed without a merge.
+
+The setting graphrag.session_memory bounds it (``0``: nothing is kept or used).
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+from pg_graphrag.corpus.corpora import REVISION, Corpus
+from pg_graphrag.server import Database, Row
+
+# Corpora of which a session remembers what it saw last.
+_MAX_CORPORA = 256
+
+_kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+_seen: OrderedDict[int, Corpus] = OrderedDict()
+
+
+def recall(key: Hashable) -> Any:
+    """Return what was kept under `key`, of whatever revision, or None."""
+    if key not in _kept:
+        return None
+    _kept.move_to_end(key)
+    return _kept[key][0]
+
+
+def most(corpus: Corpus) -> int:
+    """Return how many bytes one thing may take."""
+    return corpus.memory // 2
+
+
+def keep(corpus: Corpus, key: Hashable, value: Any, size: int) -> None:
+    """Keep something of `size` bytes, unless it is too large; what was used least lately is forgotten."""
+    _kept[key] = value, size
+    _kept.move_to_end(key)
+    if size > most(corpus):
+        del _kept[key]
+    _bound(corpus)
+
+
+def _bound(corpus: Corpus) -> None:
+    while sum(size for _, size in _kept.values()) > corpus.memory:
+        _kept.popitem(last=False)
+
+
+def settled(corpus: Corpus) -> bool:
+    """Whether an earlier query of the session found the same revision: only then is it worth reading much at once."""
+    if corpus.revision is None:
+        return False
+    _bound(corpus)
+    seen = _seen.get(corpus.id)
+    if seen is None or seen.revision != corpus.revision:
+        _seen[corpus.id] = corpus
+        _seen.move_to_end(corpus.id)
+        if len(_seen) > _MAX_CORPORA:
+            _seen.popitem(last=False)
+        return False
+    return seen is not corpus
+
+
+def read(db: Database, corpus: Corpus, sql: str) -> list[Row] | None:
+    """Run a statement with the corpus' number as ``$1``; None where it sees another revision than `corpus` has.
+
+    In a volatile function under READ COMMITTED each statement has a snapshot of its own.
+    """
+    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision, f.* FROM ({sql}) f", ["int4"], [corpus.id])
+    return None if any(row["revision"] != corpus.revision for row in rows) else rows

@@ -1,0 +1,344 @@
+"""What a session holds of small corpora in memory: never seen in a result, except that it comes sooner."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.ingest import STORIES, Connection, corpus_id, delete, new_corpus, put, refused, rows, value, work
+from tests.sql.llm import provider
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
+QUESTION = "Whom did Ada Lovelace admire, and who broke Enigma at Bletchley Park?"
+LOW, HIGH = ["Ada Lovelace", "engine"], ["admiration", "code breaking"]
+NEWS = (
+    f"Joan Clarke broke Enigma with Alan Turing at Bletchley Park. Ada Lovelace would have admired Joan Clarke {n} times."
+    for n in itertools.count(2)
+)
+# (mode, filter, low-level keywords, high-level keywords, options)
+ASKED = [
+    *[(mode, None, LOW, HIGH, {}) for mode in MODES],
+    *[(mode, None, None, None, {}) for mode in ("local", "hybrid")],
+    *[(mode, None, LOW, HIGH, {"profile": "paper"}) for mode in ("local", "global", "hybrid")],
+    *[(mode, {"even": True}, LOW, HIGH, {}) for mode in ("local", "hybrid", "mix")],
+    ("bm25", None, None, None, {"bm25_idf": "robertson"}),
+]
+# Where what is held is to be told from what is new.
+BRIEF = [("mix", None, LOW, HIGH, {}), ("hybrid", None, None, None, {})]
+
+
+class Near(float):
+    """A number that equals what differs by less than the vectors' last bits make it."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, float)) and abs(float(self) - float(other)) < 1e-4
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = float.__hash__
+
+
+def extraction(messages: Sequence[dict[str, Any]]) -> str:
+    """The names of a text, each with its sentence, and who stands beside whom."""
+    text = str(messages[-1]["content"])
+    names = [
+        name for name in ("Ada Lovelace", "Alan Turing", "Bletchley Park", "Enigma", "Joan Clarke") if name in text
+    ]
+    said = {name: next(one for one in text.split(".") if name in one).strip()[-150:] for name in names}
+    entities = [{"name": name, "type": "thing", "description": said[name]} for name in names]
+    pairs = [
+        {"source": a, "target": b, "keywords": ["meeting"], "description": f"{a} and {b}: {said[b]}", "strength": 5}
+        for a, b in pairwise(names)
+    ]
+    return json.dumps({"entities": entities, "relationships": pairs})
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as endpoint:
+        endpoint.reply(extraction)
+        yield endpoint
+
+
+def fill(db: Connection, corpus: str) -> str:
+    for number, (key, text) in enumerate(STORIES.items()):
+        put(db, corpus, key, text, title=key.title(), metadata={"even": number % 2 == 0})
+    work(db)
+    return corpus
+
+
+def described_corpus(db: Connection, endpoint: Endpoint) -> str:
+    model = {"provider": provider(db, endpoint), "model": "model-1"}
+    return fill(db, new_corpus(db, extractor="llm", max_gleaning=0, llm={"roles": {"extract": model}}))
+
+
+@pytest.fixture(scope="module", params=["nlp", "llm"])
+def corpus(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
+    """A corpus that the tests change, one after the other."""
+    return fill(module_db, new_corpus(module_db)) if request.param == "nlp" else described_corpus(module_db, endpoint)
+
+
+@contextmanager
+def session(db: Database) -> Iterator[Connection]:
+    with psycopg.connect(db.info.dsn, password=db.info.password, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def reader(module_db: Database) -> Iterator[Connection]:
+    with session(module_db) as connection:
+        yield connection
+
+
+def results(db: Connection, corpus: str, asked: Sequence[Any] = BRIEF) -> Any:
+    """Everything that is found, with its explanations."""
+    found: list[Any] = []
+    for mode, filter_, low, high, options in asked:
+        given = [corpus, mode, Jsonb(filter_) if filter_ else None, low, high, Jsonb(options)]
+        found += rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", QUESTION, *given)
+        if "bm25_idf" not in options:
+            made = "graphrag.context(%s, %s, %s, NULL, %s, %s, %s, %s)"
+            found += rows(db, f"SELECT {made}", QUESTION, *given)
+    for filter_ in (None, Jsonb({"even": True})):
+        found += rows(db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s, %s)", QUESTION, corpus, filter_, LOW)
+        found += rows(
+            db, "SELECT * FROM graphrag.search_relationships(%s, %s, 20, %s, %s)", QUESTION, corpus, filter_, HIGH
+        )
+    return json.loads(json.dumps(found, default=float), parse_float=Near)
+
+
+@contextmanager
+def memory(db: Connection, size: str) -> Iterator[None]:
+    db.execute(sql.SQL("SET graphrag.session_memory = {}").format(size))
+    try:
+        yield
+    finally:
+        db.execute("RESET graphrag.session_memory")
+
+
+def unheld(db: Connection, corpus: str, asked: Sequence[Any] = BRIEF) -> Any:
+    with memory(db, "0"):
+        return results(db, corpus, asked)
+
+
+def held(db: Connection) -> dict[str, int]:
+    """Bytes of what the session holds, by kind."""
+    db.execute(
+        "CREATE OR REPLACE FUNCTION pg_temp.held() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
+        "import collections, json\nfrom pg_graphrag.retrieval import held\ntotal = collections.Counter()\n"
+        "for key, (_, size) in held._kept.items():\n    total[key[0]] += size\nreturn json.dumps(total)\n$$"
+    )
+    found: dict[str, int] = value(db, "SELECT pg_temp.held()")
+    return found
+
+
+def warm(db: Connection, corpus: str) -> Any:
+    """Ask until the session holds what it may; return what it finds then."""
+    results(db, corpus)
+    results(db, corpus)
+    assert set(held(db)) == {"graph", "vectors", "bm25"}
+    return results(db, corpus)
+
+
+def test_what_is_held_changes_no_result(reader: Connection, corpus: str) -> None:
+    before = held(reader)
+    expected = unheld(reader, corpus, ASKED)
+    assert held(reader) == before
+    warm(reader, corpus)
+    assert results(reader, corpus, ASKED) == expected
+
+
+def test_a_held_session_asks_for_no_more_than_the_corpus_the_words_and_the_documents(
+    reader: Connection, corpus: str
+) -> None:
+    asked = [("mix", None, LOW, HIGH, {})]
+    warm(reader, corpus)
+    reader.execute(
+        "CREATE OR REPLACE FUNCTION pg_temp.statements(query text, corpus text, low text[], high text[]) RETURNS int"
+        " LANGUAGE plpython3u STABLE AS $$\n"
+        "from pg_graphrag.retrieval.context import context\nfrom pg_graphrag.server import Database, database\n"
+        "class Counted(Database):\n    n = 0\n"
+        "    def _rows(self, result):\n        Counted.n += 1\n        return list(result)\n"
+        "db = Counted(plpy)\ndb.__dict__.update(database(plpy).__dict__)\n"
+        "context(db, query, corpus, 'hybrid', None, None, low, high, '{}')\nreturn Counted.n\n$$"
+    )
+    results(reader, corpus, asked)
+    assert value(reader, "SELECT pg_temp.statements(%s, %s, %s, %s)", QUESTION, corpus, LOW, HIGH) <= 6
+
+
+def test_a_session_sees_what_another_changes(module_db: Database, reader: Connection, corpus: str) -> None:
+    found = [warm(reader, corpus)]
+    for change in ("insert", "update", "optimize", "title", "delete", "removal"):
+        if change == "insert":
+            put(module_db, corpus, "clarke", next(NEWS))
+        elif change == "update":
+            put(module_db, corpus, "turing", next(NEWS))
+        elif change == "title":
+            module_db.execute("UPDATE graphrag.documents SET title = 'Bletchley Park' WHERE source_key = 'hopper'")
+        elif change == "optimize":
+            module_db.execute("SELECT graphrag.optimize(%s)", [corpus])
+        elif change == "delete":
+            delete(module_db, corpus, "enigma")
+        if change not in ("title", "delete"):
+            work(module_db)
+        expected = unheld(reader, corpus)
+        assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
+        assert (expected == found[-1]) is (change == "optimize")
+        found.append(expected)
+
+
+def test_a_session_sees_what_people_change(module_db: Database, reader: Connection, corpus: str) -> None:
+    found = [warm(reader, corpus)]
+    for change in (
+        "merge_entities('{Enigma}', 'Bletchley Park', %s)",
+        "edit_entity('Ada Lovelace', %s, description => 'Admired at Bletchley Park for her engine.')",
+        "create_entity('Engine room', %s, 'place', 'Where Ada Lovelace admired an engine.')",
+        "rename_entity('Alan Turing', 'Prof', %s)",
+        "delete_entity('Bletchley Park', %s)",
+    ):
+        with reader.transaction(force_rollback=True):
+            value(reader, f"SELECT graphrag.{change}", corpus)
+            within = unheld(reader, corpus)
+            assert [results(reader, corpus) for _ in range(2)] == [within] * 2, change
+        assert results(reader, corpus) == found[-1]
+        number = value(module_db, f"SELECT graphrag.{change}", corpus)
+        expected = unheld(reader, corpus)
+        assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
+        assert expected not in found
+        found.append(expected)
+    module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
+    assert results(reader, corpus) == unheld(reader, corpus)
+
+
+def test_nothing_is_seen_before_its_commit(module_db: Database, reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
+    with module_db.transaction(force_rollback=True):
+        change_within(module_db, corpus, "Uncommitted.")
+        assert results(reader, corpus) == before
+    assert results(reader, corpus) == before
+
+
+def change_within(db: Connection, corpus: str, text: str) -> None:
+    """Change what is merged as a merge does, but within the transaction block that the session is in."""
+    number = corpus_id(db, corpus)
+    db.execute("UPDATE graphrag.entities SET description = %s WHERE corpus_id = %s", [text, number])
+    db.execute("UPDATE graphrag.relationships SET description = %s WHERE corpus_id = %s", [text, number])
+    db.execute(
+        "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.corpus.corpora import revise\n"
+        f"from pg_graphrag.server import database\nrevise(database(plpy), {number})\n$$"
+    )
+
+
+def test_a_transaction_sees_its_own_changes_and_their_undoing(reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
+    with reader.transaction(force_rollback=True):
+        change_within(reader, corpus, "First.")
+        for text in ("Second.", "Third."):
+            with reader.transaction(force_rollback=text == "Third."):
+                change_within(reader, corpus, text)
+                seen = [results(reader, corpus) for _ in range(2)]
+                assert seen == [unheld(reader, corpus)] * 2
+                assert text in json.dumps(seen)
+        assert "Second." in json.dumps(results(reader, corpus))
+    assert [results(reader, corpus) for _ in range(2)] == [before] * 2
+
+
+def test_an_older_snapshot_sees_what_was_then(module_db: Database, reader: Connection, corpus: str) -> None:
+    before = warm(reader, corpus)
+    with session(module_db) as other, other.transaction():
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert results(other, corpus) == before
+        put(module_db, corpus, "clarke", next(NEWS))
+        work(module_db)
+        after = unheld(reader, corpus)
+        assert after != before
+        assert [results(other, corpus) for _ in range(2)] == [before] * 2
+    assert [results(reader, corpus) for _ in range(2)] == [after] * 2
+
+
+def test_a_cursor_keeps_its_snapshot_while_the_session_holds_newer(
+    module_db: Database, reader: Connection, corpus: str
+) -> None:
+    search = "SELECT * FROM graphrag.search(%s, %s, 'hybrid', 20)"
+    warm(reader, corpus)
+    before = rows(reader, search, QUESTION, corpus)
+    with reader.transaction(), reader.cursor("old") as cursor:
+        cursor.execute(search.encode(), [QUESTION, corpus])
+        put(module_db, corpus, "clarke", next(NEWS))
+        work(module_db)
+        for _ in range(3):
+            after = rows(reader, search, QUESTION, corpus)
+        assert after != before
+        assert cursor.fetchall() == before
+
+
+def test_a_role_that_may_not_see_all_gets_nothing_that_is_held(
+    module_db: Database, reader: Connection, corpus: str
+) -> None:
+    warm(reader, corpus)
+    module_db.execute("SELECT graphrag.protect(%s, $$(metadata ->> 'even')::boolean$$)", [corpus])
+    try:
+        reader.execute("SET ROLE graphrag_reader")
+        seen = [results(reader, corpus) for _ in range(3)]
+        assert seen == [unheld(reader, corpus)] * 3
+        reader.execute("RESET ROLE")
+        everything = results(reader, corpus)
+        assert everything != seen[0]
+        assert everything == unheld(reader, corpus)
+    finally:
+        module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+
+
+def test_a_role_without_privileges_is_refused_although_the_session_holds_all(
+    module_db: Database, reader: Connection, corpus: str
+) -> None:
+    warm(reader, corpus)
+    module_db.execute("CREATE ROLE held_nobody")
+    module_db.execute("GRANT graphrag_reader TO held_nobody")
+    module_db.execute("REVOKE SELECT ON graphrag.relationship_mentions FROM graphrag_reader")
+    try:
+        reader.execute("SET ROLE held_nobody")
+        refusal = refused(reader, "SELECT * FROM graphrag.search(%s, %s, 'local')", QUESTION, corpus)
+        assert refusal.sqlstate == "42501"
+    finally:
+        reader.execute("RESET ROLE")
+        module_db.execute("GRANT SELECT ON graphrag.relationship_mentions TO graphrag_reader")
+        module_db.execute("DROP ROLE held_nobody")
+
+
+def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> None:
+    expected = unheld(reader, corpus)
+    for size in (60, 20):
+        with memory(reader, f"{size}kB"):
+            assert [results(reader, corpus) for _ in range(2)] == [expected] * 2
+        assert sum(held(reader).values()) <= size * 1024
+
+
+def test_a_bad_setting_of_memory_is_named(reader: Connection, corpus: str) -> None:
+    with memory(reader, "much"):
+        refusal = refused(reader, "SELECT * FROM graphrag.search(%s, %s, 'local')", QUESTION, corpus)
+    assert refusal.sqlstate == "22023"
+    assert "much" in str(refusal.message_primary)
+
+
+def test_repair_names_a_revision_that_a_restored_corpus_has_not(module_db: Database, reader: Connection) -> None:
+    corpus = fill(module_db, new_corpus(module_db))
+    expected = warm(reader, corpus)
+    module_db.execute("DELETE FROM graphrag.corpus_revisions WHERE corpus_id = %s", [corpus_id(module_db, corpus)])
+    assert results(reader, corpus) == expected
+    module_db.execute("SELECT graphrag.repair()")
+    assert value(
+        module_db, "SELECT count(*) FROM graphrag.corpus_revisions WHERE corpus_id = %s", corpus_id(module_db, corpus)
+    )

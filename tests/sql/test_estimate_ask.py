@@ -132,6 +132,16 @@ def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: st
         assert used <= calls and tokens_used <= tokens_in and basis["parts"]["embedding"]["calls"] > 0
 
 
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy", "hybrid"])
+def test_a_conversation_and_long_questions_are_counted(module_db: Database, keyed: str, mode: str) -> None:
+    asked = question() + " And what else became of it, and of all who worked with it?" * 30
+    history = [{"role": "user", "content": "Was it a machine? " * 100}, {"role": "assistant", "content": "It was."}]
+    sql = f"SELECT {COLUMNS} FROM graphrag.estimate_ask(%s, %s, %s, history => %s, response_type => 'one sentence')"
+    ((calls, tokens_in, *_),) = rows(module_db, sql, asked, keyed, mode, Jsonb(history))
+    usage = ask(module_db, asked, keyed, mode=mode, history=history, response_type="one sentence")[2]
+    assert usage["calls"] <= calls and usage["tokens_in"] <= tokens_in
+
+
 def test_it_fails_as_ask_does_and_is_the_owners(module_db: Database, themed: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         estimated(module_db, "Who?", themed, "drift", n_depth=9)

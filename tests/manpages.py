@@ -11,10 +11,10 @@ from typing import NamedTuple
 from pg_graphrag.client import Document
 from pg_graphrag.readers import read
 
-# Converts every page below a language's folder; a control character, which no page has, separates them.
+# Converts every nth page below a language's folder; a control character, which no page has, separates them.
 _CONVERT = """
 cd "/usr/share/man/$1"
-find man1 man5 man8 -type f -name '*.gz' | LC_ALL=C sort | while read -r page; do
+find man1 man5 man8 -type f -name '*.gz' | LC_ALL=C sort | awk -v n="$2" 'NR % n == 0' | while read -r page; do
     printf '\\036%s\\n' "$page"
     mandoc -T html -K utf-8 "$page"
 done
@@ -31,7 +31,7 @@ class Page(NamedTuple):
     description: str
 
 
-def pages(run: Callable[..., str], language: str, longest: int = 20_000) -> list[Page]:
+def pages(run: Callable[..., str], language: str, longest: int = 20_000, every: int = 1) -> list[Page]:
     """Return the pages of sections 1, 5 and 8 in order of their keys.
 
     Parameters
@@ -40,13 +40,15 @@ def pages(run: Callable[..., str], language: str, longest: int = 20_000) -> list
         Runs a command inside the server's root, where the packages of docker/packages.txt are; returns what it prints.
     language : str
         Folder below /usr/share/man: ``ja``, ``zh_CN`` or ``zh_TW``.
+    every : int
+        Of so many pages one is read.
     longest : int
         Characters; longer pages are left out, and so are those that do not say in one line what they are about.
     """
     found: list[Page] = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        for part in run("sh", "-c", _CONVERT, "sh", language).split("\x1e")[1:]:
+        for part in run("sh", "-c", _CONVERT, "sh", language, str(every)).split("\x1e")[1:]:
             key, _, html = part.partition("\n")
             file.write_text(html, encoding="utf-8")
             for document in read(file, key):

@@ -96,7 +96,7 @@ CREATE FUNCTION graphrag._sweep_attached(attached_id int, compare boolean) RETUR
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
-SET enable_nestloop = off
+SET enable_nestloop = off SET jit = off
 AS $$
 DECLARE
     held boolean := graphrag._hold_attached(attached_id);

@@ -79,7 +79,7 @@ COMMENT ON COLUMN graphrag.community_reports.rating IS 'Importance, 0 to 10';
 COMMENT ON COLUMN graphrag.community_reports.rating_explanation IS 'Why';
 COMMENT ON COLUMN graphrag.community_reports.content IS 'The whole report as text';
 COMMENT ON COLUMN graphrag.community_reports.token_count IS 'Tokens of content, by the corpus'' tokenizer';
-COMMENT ON COLUMN graphrag.community_reports.model IS 'Model that wrote it; null: put together without one';
+COMMENT ON COLUMN graphrag.community_reports.model IS 'Model that wrote it, or the system it was imported from; null: put together without one';
 COMMENT ON COLUMN graphrag.community_reports.input_hash IS 'Hash of what it was made from: as long as that stays, so does the report';
 COMMENT ON COLUMN graphrag.community_reports.tsv IS 'Lexemes of the whole report';
 COMMENT ON COLUMN graphrag.community_reports.written_at IS 'Time of writing';

@@ -1,4 +1,4 @@
--- What a language model is given: entities, relationships and chunks within token budgets, with numbered references.
+-- What a language model is given: entities, relationships, claims and chunks within token budgets, with numbered references.
 CREATE FUNCTION graphrag.context(
     query               text,
     corpus              text DEFAULT 'default',
@@ -10,13 +10,13 @@ CREATE FUNCTION graphrag.context(
     options             jsonb DEFAULT '{}'
 ) RETURNS jsonb
 LANGUAGE plpython3u STABLE
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,
             high_level_keywords, options)
 $$;
-COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, chunks, references, prompt, tokens}. max_tokens bounds the whole (default: option max_total_tokens, 30,000); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';
+COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, claims, chunks, references, prompt, tokens}. Reports are in graph_local, graph_global and drift, claims in graph_local, drift and lazy. max_tokens bounds the whole (default: option max_total_tokens, 30,000); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';
 
 -- The corpus' embedding model, for applications that compare vectors of their own.
 CREATE FUNCTION graphrag.embed(input text, corpus text DEFAULT 'default') RETURNS @extschema:vector@.vector

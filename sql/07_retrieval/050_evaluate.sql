@@ -27,12 +27,12 @@ CREATE FUNCTION graphrag.evaluate(
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.evaluation
 LANGUAGE plpython3u STABLE ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order'
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "evaluation.retrieval:evaluate", corpus, questions, modes, k, baseline, options)
 $$;
-COMMENT ON FUNCTION graphrag.evaluate(text, jsonb, text[], int[], text, jsonb) IS 'Measures modes of search on questions: [{id, question, evidence: [source_key], low_level_keywords, high_level_keywords}]. baseline: the mode that others are compared to (default: the first). options: seed of the bootstrap (0); per_question (false): scores of each question and what was found; variants {name: {mode, …search options}}: names that modes may have besides. 42704 unknown corpus; 22023 unknown mode, option or source_key, no questions, k < 1.';
+COMMENT ON FUNCTION graphrag.evaluate(text, jsonb, text[], int[], text, jsonb) IS 'Measures modes of search on questions: [{id, question, evidence: [source_key], low_level_keywords, high_level_keywords, query_entities, answer_types}], the last two for modes that have these options, where a variant does not set them. baseline: the mode that others are compared to (default: the first). options: seed of the bootstrap (0); per_question (false): scores of each question and what was found; variants {name: {mode, …search options}}: names that modes may have besides. 42704 unknown corpus; 22023 unknown mode, option or source_key, no questions, k < 1.';
 
 -- The rows of a table as questions; only for evaluate(), with the caller's own rights.
 CREATE FUNCTION graphrag._questions(source regclass) RETURNS jsonb
@@ -58,7 +58,7 @@ LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
     SELECT * FROM graphrag.evaluate(corpus, graphrag._questions(questions), modes, k, baseline, options);
 END;
-COMMENT ON FUNCTION graphrag.evaluate(text, regclass, text[], int[], text, jsonb) IS 'As evaluate(text, jsonb, …), with the rows of a table or view: its columns are the fields of a question (evidence and keywords: text[] or jsonb).';
+COMMENT ON FUNCTION graphrag.evaluate(text, regclass, text[], int[], text, jsonb) IS 'As evaluate(text, jsonb, …), with the rows of a table or view: its columns are the fields of a question (evidence, keywords, query_entities and answer_types: text[] or jsonb).';
 
 -- So that a literal needs no cast, be it an array or the name of a table.
 CREATE FUNCTION graphrag.evaluate(

@@ -195,7 +195,7 @@ class History(RuleBasedStateMachine):
 
 def test_any_history_gives_the_graph_of_the_remaining_documents(world: World) -> None:
     machine = type("HistoryInWorld", (History,), {"world": world})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=HISTORIES or 4,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql import asking, llm
+from tests.sql import asking, llm, themes
 from tests.sql.attach import APP, session
 
 
@@ -18,6 +18,20 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     with Endpoint() as one:
         one.reply(request.module.REPLY)
         yield one
+
+
+@pytest.fixture(scope="module")
+def module_endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
+    """As `endpoint`, shared by the tests of a module."""
+    with Endpoint() as one:
+        one.reply(request.module.REPLY)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def themed(module_db: Database, module_endpoint: Endpoint) -> str:
+    """Stories of two worlds with communities and the endpoint's model, shared by the tests of a module."""
+    return themes.themed(module_db, module_endpoint)
 
 
 @pytest.fixture

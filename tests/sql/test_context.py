@@ -39,7 +39,7 @@ def context(
 
 
 def assert_consistent(made: dict[str, Any]) -> None:
-    assert set(made) == {"entities", "relationships", "reports", "chunks", "references", "prompt", "tokens"}
+    assert set(made) == {"entities", "relationships", "reports", "claims", "chunks", "references", "prompt", "tokens"}
     numbers = {reference["number"]: reference["document_id"] for reference in made["references"]}
     assert list(numbers) == list(range(1, len(numbers) + 1))
     assert len(set(numbers.values())) == len(numbers)

@@ -107,6 +107,26 @@ def test_keywords_of_a_question_are_used(module_db: Database, corpus: str) -> No
     assert (detail["id"], detail["evidence"], detail["recall"]) == ("told", ["hopper"], 1)
 
 
+def test_query_entities_and_answer_types_of_a_question_are_used(module_db: Database, corpus: str) -> None:
+    own = {"query_entities": ["Grace Hopper"], "answer_types": ["NAME"]}
+    told = {"id": "told", "question": "What of the Analytical Engine?", "evidence": ["hopper"], **own}
+    fixed = {"mode": "path", "fuse": "none"}
+    variants = {"told": fixed, "for all": {**fixed, "query_entities": ["Enigma"]}}
+    modes = ["bm25", *variants]
+    found = evaluate(
+        module_db, corpus, [told], modes=modes, k=[5], options={"per_question": True, "variants": variants}
+    )
+    by_mode = {row["mode"]: row["per_question"][0]["found"] for row in found}
+
+    def keys(**options: Any) -> list[str]:
+        rows = search(module_db, told["question"], corpus, "path", options={"fuse": "none", **options})
+        return [row["source_key"] for row in rows][:5]
+
+    assert by_mode["told"] == keys(**own)
+    assert by_mode["for all"] == keys(query_entities=["Enigma"], answer_types=["NAME"])
+    assert len({tuple(ranking) for ranking in (by_mode["told"], by_mode["for all"], keys())}) == 3
+
+
 def test_questions_come_from_json_text_or_a_table(module_db: Database, corpus: str) -> None:
     wanted = untimed(evaluate(module_db, corpus, k=[2]))
     module_db.execute("CREATE TABLE public.asked (id text, question text, evidence text[], author text)")
@@ -173,6 +193,16 @@ GOOD = QUESTIONS[:2]
         ([{"question": " ", "evidence": ["ada"]}], {}, 'question "1" has no text'),
         ([{"question": "?", "evidence": "ada"}], {}, '"evidence" is "ada", not an array of strings'),
         ([{"question": "?", "low_level_keywords": [1]}], {}, '"low_level_keywords" is [1], not an array of strings'),
+        (
+            [{"id": "x", "question": "?", "query_entities": ["a"] * 6}],
+            {},
+            'question "x": search option "query_entities"',
+        ),
+        (
+            [{"question": "?", "answer_types": "person"}],
+            {},
+            'question "1": search option "answer_types" cannot be "person"',
+        ),
         ([GOOD[0], GOOD[0]], {}, 'two questions have the id "q1"'),
         ([{"question": "?"}, QUESTIONS[4]], {}, "none of the 2 questions has evidence"),
         ([*GOOD, {"question": "?", "evidence": ["ada", "nobody"]}], {}, 'has the source_key "nobody"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import networkx
 import psycopg
@@ -32,9 +33,14 @@ def test_networkx_holds_what_the_views_show(filled: Database) -> None:
         graph = client.to_networkx()
     assert isinstance(graph, networkx.Graph) and not graph.is_directed()
     columns = "entity_id, key, name, type, description, degree, mention_count"
-    assert {tuple(node.values()) for _, node in graph.nodes(data=True)} == set(
+    assert {tuple(node[column] for column in columns.split(", ")) for _, node in graph.nodes(data=True)} == set(
         filled.execute(f"SELECT {columns} FROM graphrag.graph_nodes")
     )
+    members = filled.execute(
+        "SELECT e.key, c.level, c.id FROM graphrag.community_members m JOIN graphrag.entities e ON e.id = m.entity_id"
+        "  JOIN graphrag.communities c ON c.id = m.community_id"
+    ).fetchall()
+    assert members and all(graph.nodes[key][f"community_{level}"] == number for key, level, number in members)
     weights = {(edge["relationship_id"], edge["weight"], edge["pmi"]) for *_, edge in graph.edges(data=True)}
     assert weights == set(filled.execute("SELECT relationship_id, weight, pmi FROM graphrag.graph_edges"))
     assert graph.edges["ada lovelace", "charles babbage"]["source"] == "ada lovelace"
@@ -54,6 +60,21 @@ def test_the_command_writes_the_graph(
     assert (len(found), found.number_of_edges()) == (nodes, edges)
 
 
+def test_the_command_draws_the_graph_by_community(
+    filled: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "graph.svg"
+    assert main(["plot", "--url", filled.url, "--max-nodes", "3", str(path)]) == 0
+    total = filled.execute("SELECT count(*) FROM graphrag.graph_nodes").fetchone()[0]
+    said = capsys.readouterr().out
+    assert said.startswith(f"{path}: 3 entities, the most connected of {total}, ") and said.endswith("by communities\n")
+    texts = [text for text in ElementTree.parse(path).getroot().itertext() if text.strip()]
+    assert {"Ada Lovelace", "Charles Babbage", "Communities"} <= set(texts)
+    assert main(["plot", "--url", filled.url, str(tmp_path / "graph.doc")]) == 1
+    assert "no format for graph.doc" in capsys.readouterr().err
+
+
 def test_what_is_hidden_from_a_reader_is_in_no_export(filled: Database) -> None:
     with psycopg.connect(filled.url) as connection:
         connection.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
@@ -62,6 +83,8 @@ def test_what_is_hidden_from_a_reader_is_in_no_export(filled: Database) -> None:
         graph = GraphRAG(connection).to_networkx()
         connection.rollback()
     assert "ada lovelace" in graph and "enigma" not in graph
+    # It tells of what is hidden too.
+    assert "community_0" not in graph.nodes["ada lovelace"]
 
 
 def test_an_unknown_corpus_is_an_error_and_an_empty_one_is_none(filled: Database, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ _PRIVATE |= {"community_states"}
 # Nor the owner's own: models, what they said and cost, what was asked.
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
 # Nor what is kept of an import.
-_PRIVATE |= {"imported_extractions"}
+_PRIVATE |= {"imported_extractions", "imported_communities"}
 
 
 def _type(text: str) -> str:

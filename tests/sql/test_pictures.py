@@ -13,6 +13,14 @@ from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relat
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pydot")
 
 
+def community(db: Any, corpus_id: int, members: list[int]) -> int:
+    sql = "INSERT INTO graphrag.communities (corpus_id, level, size) VALUES (%s, 0, %s) RETURNING id"
+    number = int(db.execute(sql, [corpus_id, len(members)]).fetchone()[0])
+    member = "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id) SELECT %s, %s, unnest(%s)"
+    db.execute(member, [corpus_id, number, members])
+    return number
+
+
 @pytest.fixture(scope="module")
 def square(module_db: Any) -> Any:
     """a - b - c - d - a, and b - d; everything about d is in a document of its own."""
@@ -38,7 +46,15 @@ def square(module_db: Any) -> Any:
                VALUES (%s, %s, %s, %s, '', '', 'they meet', true)""",
             [c, documents[key], chunks[key], number],
         )
+    community(db, c, [ids[name] for name in ("Ada", "Bob", "Cleo")])
+    community(db, c, [ids["Dan"]])
     return db
+
+
+def of(db: Any, name: str) -> int:
+    """The number of the community that has an entity."""
+    sql = "SELECT community_id FROM graphrag.community_members m JOIN graphrag.entities e ON e.id = m.entity_id WHERE name = %s"
+    return int(db.execute(sql, [name]).fetchone()[0])
 
 
 def drawn(db: Any, arguments: str) -> tuple[set[str], set[frozenset[str]]]:
@@ -68,6 +84,16 @@ def test_mermaid_draws_the_same(square: Any) -> None:
     assert sum('---|"' in line for line in lines) == 3
 
 
+def test_a_community_has_its_members_and_what_relates_them(square: Any) -> None:
+    names, edges = drawn(square, f"{of(square, 'Ada')}")
+    assert names == {"Ada", "Bob", "Cleo"}
+    assert edges == {frozenset(("Ada", "Bob")), frozenset(("Bob", "Cleo"))}
+    # The strongest within it come first.
+    assert drawn(square, f"community_id => {of(square, 'Ada')}, max_nodes => 2")[0] == {"Bob", "Cleo"}
+    text = square.execute("SELECT graphrag.to_mermaid(%s)", [of(square, "Ada")]).fetchone()[0]
+    assert text.count(" ---") == 2 and text.count('["') == 3
+
+
 @pytest.mark.parametrize("function", ["to_dot", "to_mermaid"])
 def test_row_level_security_holds(square: Any, function: str) -> None:
     with square.transaction(force_rollback=True):
@@ -82,6 +108,18 @@ def test_row_level_security_holds(square: Any, function: str) -> None:
             square.execute(f"SELECT graphrag.{function}('dan', 'c')")
 
 
+@pytest.mark.parametrize("function", ["to_dot", "to_mermaid"])
+def test_a_community_of_hidden_documents_is_not_drawn(square: Any, function: str) -> None:
+    ada, dan = of(square, "Ada"), of(square, "Dan")
+    with square.transaction(force_rollback=True):
+        square.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+        square.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (source_key = 'open')")
+        square.execute("SET LOCAL ROLE graphrag_reader")
+        square.execute(f"SELECT graphrag.{function}(%s)", [ada])
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            square.execute(f"SELECT graphrag.{function}(%s)", [dan])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -92,6 +130,9 @@ def test_row_level_security_holds(square: Any, function: str) -> None:
         ("'ada', 'c', max_nodes => 0", psycopg.errors.InvalidParameterValue),
         ("'ada', 'c', max_nodes => 1001", psycopg.errors.InvalidParameterValue),
         ("'ada', 'c', max_nodes => NULL", psycopg.errors.InvalidParameterValue),
+        ("0", psycopg.errors.UndefinedObject),
+        ("NULL::bigint", psycopg.errors.UndefinedObject),
+        ("1, 0", psycopg.errors.InvalidParameterValue),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_a_hint(square: Any, arguments: str, error: Any) -> None:

@@ -14,6 +14,7 @@ from tests.runtime.cluster import Database
 from tests.sql.ingest import STORIES, delete, jobs, new_corpus, put, put_all, rows, value, work
 from tests.sql.llm import provider
 from tests.sql.test_communities import ring_graph
+from tests.sql.themes import SEA
 
 REPORTS = "SELECT r.* FROM graphrag.community_reports r JOIN graphrag.corpora c ON c.id = r.corpus_id WHERE c.name = %s"
 
@@ -89,17 +90,12 @@ def test_the_graph_and_the_overview_have_the_titles(module_db: Database, stories
 def test_a_change_elsewhere_leaves_a_report_alone(db: Database) -> None:
     corpus = new_corpus(db, communities=True)
     put_all(db, corpus, STORIES)
-    put(
-        db,
-        corpus,
-        "sea",
-        "The Kraken sank the Nautilus. Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken.",
-    )
+    put(db, corpus, "sea", SEA["nemo"])
     work(db)
     before = {report["community_id"]: report for report in reports(db, corpus)}
     sea = [report for report in before.values() if "Nemo" in report["content"]]
     assert len(sea) == 1
-    put(db, corpus, "ned", "Ned Land harpooned the Kraken. Ned Land met Captain Nemo.")
+    put(db, corpus, "ned", SEA["land"])
     work(db)
     after = {report["community_id"]: report for report in reports(db, corpus)}
     assert [id_ for id_ in after if before.get(id_) != after[id_]] == [sea[0]["community_id"]]
@@ -218,12 +214,7 @@ def test_search_finds_the_report_on_what_is_asked(module_db: Database, stories: 
 def test_search_shows_only_reports_whose_documents_are_all_visible(db: Database) -> None:
     corpus = new_corpus(db, communities=True)
     put_all(db, corpus, STORIES)
-    put(
-        db,
-        corpus,
-        "sea",
-        "The Kraken sank the Nautilus. Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken.",
-    )
+    put(db, corpus, "sea", SEA["nemo"])
     work(db)
     db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
     db.execute("CREATE POLICY sea ON graphrag.documents FOR SELECT USING (source_key = 'sea')")

@@ -13,13 +13,9 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, rows, search, value, work
-from tests.sql.llm import provider
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.themes import SEA, asked, counted, task
 
-SEA = {
-    "nemo": "Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken. The Nautilus sank a frigate.",
-    "land": "Ned Land harpooned the Kraken. Ned Land met Captain Nemo on the Nautilus.",
-}
 THEME = "What do the documents say about computing machines?"
 
 
@@ -33,8 +29,8 @@ def corpus(module_db: Database) -> str:
 
 def reply(messages: Messages) -> str:
     """Points of the reports on what is asked, nothing of the others; an answer that cites what it is given."""
-    system, last = str(messages[0]["content"]), str(messages[-1]["content"])
-    if "note what in them helps" in system:
+    last = str(messages[-1]["content"])
+    if task(messages) == "map":
         heading = re.search(r"^## .*Enigma.*?(\[\d+\])", last, re.M)
         points: list[Any] = [{"description": f"Enigma was broken {heading[1]}.", "score": 80}] if heading else []
         return json.dumps({"points": [*points, {"description": "Nothing.", "score": 0}, {"score": 5}, "junk"]})
@@ -42,21 +38,7 @@ def reply(messages: Messages) -> str:
     return f"Machines were broken [{number[1] if number else 9}]."
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Any:
-    with Endpoint() as one:
-        one.reply(reply)
-        yield one
-
-
-@pytest.fixture(scope="module")
-def asking(module_db: Database, endpoint: Endpoint) -> str:
-    model = {"provider": provider(module_db, endpoint, timeout=5, price_input=1, price_output=2), "model": "m"}
-    roles = {"roles": {"answer": model}}
-    name = new_corpus(module_db, communities={"max_cluster_size": 5}, llm=roles)
-    put_all(module_db, name, STORIES | SEA)
-    work(module_db)
-    return name
+REPLY = reply
 
 
 def test_graph_local_finds_the_chunks_of_the_entities_and_says_through_which(module_db: Database, corpus: str) -> None:
@@ -91,65 +73,138 @@ def test_graph_global_takes_turns_among_the_themes_and_names_the_report(module_d
     assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
 
 
-def test_a_level_is_a_cut_that_covers_everything(module_db: Database, asking: str) -> None:
+def test_a_level_is_a_cut_that_covers_everything(module_db: Database, themed: str) -> None:
     every = "SELECT count(DISTINCT m.entity_id) FROM graphrag.community_members m JOIN graphrag.corpora c ON c.id = m.corpus_id"
-    clustered = value(module_db, every + " WHERE c.name = %s", asking)
+    clustered = value(module_db, every + " WHERE c.name = %s", themed)
     for level in range(3):
-        _, _, _, context = ask(module_db, THEME, asking, mode="graph_global", options={"level": level})
+        _, _, _, context = ask(module_db, THEME, themed, mode="graph_global", options={"level": level})
         assert context["map"]["level"] == level
         cut = (
             " AND (o.level = %s OR o.level < %s AND NOT EXISTS"
             " (SELECT FROM graphrag.communities x WHERE x.parent_id = o.id))"
         )
         join = " JOIN graphrag.communities o ON o.id = m.community_id WHERE c.name = %s"
-        assert value(module_db, every + join + cut, asking, level, level) == clustered
+        assert value(module_db, every + join + cut, themed, level, level) == clustered
         number = "SELECT count(DISTINCT o.id) FROM graphrag.community_members m JOIN graphrag.corpora c ON c.id = m.corpus_id"
-        assert context["map"]["reports"] == value(module_db, number + join + cut, asking, level, level)
+        assert context["map"]["reports"] == value(module_db, number + join + cut, themed, level, level)
 
 
 def test_graph_global_answers_from_the_points_and_cites_documents(
-    module_db: Database, asking: str, endpoint: Endpoint
+    module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
-    endpoint.forget()
-    answer, citations, usage, context = ask(module_db, "Which machines were broken?", asking, mode="graph_global")
+    module_endpoint.forget()
+    answer, citations, usage, context = ask(module_db, "Which machines were broken?", themed, mode="graph_global")
     assert [point["score"] for point in context["points"]] == [80] * len(context["points"]) and context["points"]
     assert "(80) Enigma was broken [" in context["prompt"]
     assert context["map"]["failed"] == 0 and context["map"]["batches"] >= 1
-    assert usage["calls"] == context["map"]["batches"] + 1 == len(endpoint.requests)
+    assert usage["calls"] == context["map"]["batches"] + 1 == len(module_endpoint.requests)
     assert usage["tokens_in"] > 0 and usage["cost"] > 0
     (cited,) = citations
     assert cited["source_key"] in {"turing", "enigma"} and f"[{cited['number']}]" in answer
     # The same again is known.
-    again = ask(module_db, "Which machines were broken?", asking, mode="graph_global")
+    again = ask(module_db, "Which machines were broken?", themed, mode="graph_global")
     assert (again[0], again[2]["calls"]) == (answer, 0)
 
 
+def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    parents = dict(
+        rows(
+            module_db,
+            "SELECT o.community_id, o.parent_id FROM graphrag.community_overview o WHERE o.corpus = %s",
+            themed,
+        )
+    )
+    content = dict(rows(module_db, "SELECT community_id, content FROM graphrag.community_reports"))
+    tops = [one for one, parent in parents.items() if parent is None]
+    machines = {one for one in parents if "Enigma" in content[one]}
+    parts = [one for one, parent in parents.items() if parent in machines and one not in tops]
+    assert parts and set(tops) - machines
+
+    def rating(messages: Messages) -> str:
+        if task(messages) == "rate":
+            return json.dumps({"rating": 3 if "Enigma" in str(messages[-1]["content"]) else 0})
+        return reply(messages)
+
+    module_endpoint.reply(rating)
+    module_endpoint.forget()
+    answer, _, usage, context = ask(
+        module_db, THEME, themed, mode="graph_global", options={"dynamic": True, "level": 1}
+    )
+    rated = counted(module_endpoint)["rate"]
+    assert context["map"]["dynamic"] == {"rated": len(tops) + len(parts), "failed": 0} and rated == len(tops) + len(
+        parts
+    )
+    # Relevant parts stand for the whole; what is not relevant is neither read nor gone into.
+    chosen = [one for one in machines if not any(parents[part] == one for part in machines)]
+    assert context["map"]["reports"] == len(chosen)
+    (mapped,) = asked(module_endpoint, "map")
+    assert "Enigma" in mapped.text and not re.search("Nautilus|Kraken", mapped.text)
+    assert usage["calls"] == len(module_endpoint.requests) == rated + 2 and answer.startswith("Machines")
+    # At level 0 nothing is gone into.
+    flat = ask(module_db, THEME, themed, mode="graph_global", options={"dynamic": True, "level": 0})
+    assert flat[3]["map"]["dynamic"]["rated"] == len(tops) and flat[3]["map"]["level"] == 0
+    # Where nothing is relevant, nobody is asked for an answer.
+    module_endpoint.forget()
+    module_endpoint.reply(lambda messages: '{"rating": 0}')
+    nothing = ask(module_db, "What of whales?", themed, mode="graph_global", options={"dynamic": True})
+    assert nothing[0] == "The documents do not answer this question."
+    assert counted(module_endpoint) == {"rate": len(tops)}
+
+    # A report that is not rated is read.
+    def unsure_of_ships(messages: Messages) -> str:
+        return "I cannot say." if task(messages) == "rate" and "Nautilus" in str(messages) else rating(messages)
+
+    module_endpoint.reply(unsure_of_ships)
+    with warnings(module_db) as said:
+        unsure = ask(module_db, "What of machines?", themed, mode="graph_global", options={"dynamic": True, "level": 0})
+    assert unsure[3]["map"]["dynamic"]["failed"] >= 1 and "taken for relevant" in str(said)
+    assert unsure[3]["map"]["reports"] == sum(bool(re.search("Enigma|Nautilus", content[one])) for one in tops)
+    module_endpoint.reply(reply)
+
+
+def test_dynamic_without_a_model_for_relevance_is_an_error_and_of_ask_alone(module_db: Database, themed: str) -> None:
+    dynamic = "'graph_global', options => '{\"dynamic\": true}')"
+    assert "of graphrag.ask" in str(
+        refused(module_db, f"SELECT graphrag.search('x', %s, {dynamic}", themed).message_primary
+    )
+    llm = value(module_db, "SELECT options #> '{llm,roles,answer}' FROM graphrag.corpora WHERE name = %s", themed)
+    bare = new_corpus(module_db, llm={"roles": {"answer": llm}})
+    assert refused(module_db, f"SELECT graphrag.ask('x', %s, {dynamic}", bare).sqlstate == "55000"
+
+
 def test_a_batch_that_fails_is_said_and_the_others_answer(
-    module_db: Database, asking: str, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    module_db: Database, themed: str, module_endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Reports as long as a batch make several of them.
     module_db.execute(
         "UPDATE graphrag.community_reports SET summary = repeat('long words ', 5500)"
         " WHERE corpus_id = (SELECT id FROM graphrag.corpora WHERE name = %s)",
-        [asking],
+        [themed],
     )
-    endpoint.misbehave("bad_request", times=1)
+    module_endpoint.misbehave("bad_request", times=1)
+    module_endpoint.forget()
+    module_endpoint.latency = 0.2
     with warnings(module_db) as said:
-        _, _, _, context = ask(module_db, "Were they really broken?", asking, mode="graph_global", options={"level": 0})
+        _, _, _, context = ask(module_db, "Were they really broken?", themed, mode="graph_global", options={"level": 0})
     assert context["map"]["failed"] == 1 < context["map"]["batches"]
+    module_endpoint.latency = 0
+    # Side by side: nobody waits for one batch after another.
+    assert module_endpoint.peak == context["map"]["batches"]
     assert any(f"1 of {context['map']['batches']} batches were not read" in text for text in said)
-    endpoint.misbehave("bad_request", times=1000)
+    module_endpoint.misbehave("bad_request", times=1000)
     with pytest.raises(psycopg.Error):
-        ask(module_db, "Were they never broken?", asking, mode="graph_global", options={"level": 0})
-    endpoint.behave()
+        ask(module_db, "Were they never broken?", themed, mode="graph_global", options={"level": 0})
+    module_endpoint.behave()
 
 
-def test_readers_ask_and_search_themes(module_db: Database, asking: str, corpus: str) -> None:
+def test_readers_ask_and_search_themes(module_db: Database, themed: str, corpus: str) -> None:
     with as_reader(module_db):
         assert search(module_db, "Kraken", corpus, "graph_global")
         assert search(module_db, "Kraken", corpus, "graph_local")
-        assert ask(module_db, "Which machines?", asking, mode="graph_global")[0]
-    assert ("answer", False) in calls(module_db, asking)
+        assert ask(module_db, "Which machines?", themed, mode="graph_global")[0]
+    assert ("answer", False) in calls(module_db, themed)
 
 
 def test_a_corpus_without_reports_says_so(module_db: Database) -> None:

@@ -287,6 +287,36 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
     assert (again["calls"], again["cached_calls"], again["cost"]) == (0, 5, 0)
 
 
+def test_an_estimate_has_what_embeddings_and_summaries_cost(module_db: Database, endpoint: Endpoint) -> None:
+    name = provider(module_db, endpoint, price_input=3, price_output=10)
+    vectors = provider(module_db, endpoint, price_input=2, kind="openai")
+    corpus = new_corpus(
+        module_db,
+        extractor="llm",
+        llm={"provider": name, "model": "m"},
+        embedding={"provider": vectors, "model": "e", "dimensions": 8},
+        max_gleaning=0,
+    )
+    put_all(module_db, corpus, STORIES)
+    found = estimate(module_db, corpus)
+    basis = found["basis"]
+    extraction = (3 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
+    text = sum(len(content.encode()) // 4 + 1 for content in STORIES.values())
+    assert basis["embedding"]["tokens"] == text + found["tokens_out"]
+    assert basis["embedding"]["cost"] == pytest.approx(2 * basis["embedding"]["tokens"] / 1e6, abs=1e-6)
+    assert basis["summaries"] == {"provider": name, "model": "m", "cost": None}, "there is nothing to go by yet"
+    assert float(found["cost"]) == pytest.approx(extraction + basis["embedding"]["cost"], abs=2e-6)
+    # Twenty extractions, with one summary of 100 and 10 tokens for every two of them.
+    module_db.execute(
+        "INSERT INTO graphrag.llm_calls (corpus_id, purpose, provider, model, tokens_in, tokens_out, cost, seconds)"
+        " SELECT %s, p.purpose, %s, 'm', 100, 10, 0, 1 FROM pg_catalog.generate_series(1, 20) AS n,"
+        " (VALUES ('extract'), ('summary')) AS p (purpose) WHERE p.purpose = 'extract' OR n <= 10",
+        [corpus_id(module_db, corpus), name],
+    )
+    summaries = estimate(module_db, corpus)["basis"]["summaries"]
+    assert summaries["cost"] == pytest.approx(found["calls"] * (3 * 50 + 10 * 5) / 1e6, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sqlstate"),
     [

@@ -72,5 +72,5 @@ def test_the_chunk_that_says_it_is_cited() -> None:
     citations = Citations([1, 2])
     citations.feed("It rained. She wrote notes on the Analytical Engine [1].")
     citations.finish()
-    made = listed(citations.found, {"chunks": chunks, "references": references})
+    made = listed(citations.found, {"claims": [], "chunks": chunks, "references": references})
     assert made == [{"number": 1, "document_id": 5, "source_key": "a", "title": None, "chunk_id": 11}]

@@ -8,7 +8,7 @@ from typing import Any
 import networkx
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.graph import Edge, Item, Node, to_networkx
+from pg_graphrag.exchange.graph import Edge, Item, Levels, Node, to_networkx
 from pg_graphrag.exchange.xml import write
 
 HOSTILE = 'a "b" <c> & d\'s ]]> \u202e日本 \t\n\r\n x\ry'
@@ -16,7 +16,8 @@ HOSTILE = 'a "b" <c> & d\'s ]]> \u202e日本 \t\n\r\n x\ry'
 
 def graph() -> list[Item]:
     return [
-        Node(7, "ada", "Ada", "NAME", HOSTILE, 2, 3),
+        Levels(3),
+        Node(7, "ada", "Ada", "NAME", HOSTILE, 2, 3, {1: 40, 0: 30}),
         Node(8, "b\x00\x1b\ufffe", HOSTILE, "", "", 1, 1),
         Node(9, "c", "C", "T", "", 0, 1),
         Edge(5, 8, 7, "b\x00\x1b\ufffe", "ada", ["x", 'y & "z"'], HOSTILE, 2.5, 3, 0.25),
@@ -37,6 +38,8 @@ def test_networkx_reads_what_was_written(tmp_path: Path, ending: str) -> None:
     assert set(nodes) == {"n7", "n8", "n9"}
     assert nodes["n7"] | {"description": HOSTILE} == nodes["n7"]
     assert (nodes["n7"]["entity_id"], nodes["n7"]["degree"], nodes["n7"]["mention_count"]) == (7, 2, 3)
+    assert (nodes["n7"]["community_0"], nodes["n7"]["community_1"]) == (30, 40)
+    assert "community_2" not in nodes["n7"] and "community_0" not in nodes["n8"]
     assert nodes["n8"]["key"] == "b" + "\ufffd" * 3
     assert nodes["n8"]["name"] == HOSTILE
     edge = found.edges["n7", "n8"]
@@ -57,7 +60,7 @@ def test_a_file_that_fails_leaves_nothing(tmp_path: Path) -> None:
     path.write_text("old")
 
     def torn() -> Any:
-        yield graph()[0]
+        yield from graph()[:2]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -75,6 +78,7 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
 def test_networkx_gets_every_column() -> None:
     found = to_networkx(graph())
     assert found.nodes["ada"]["description"] == HOSTILE
+    assert found.nodes["ada"]["community_1"] == 40 and "communities" not in found.nodes["ada"]
     assert found.edges["ada", "c"]["keywords"] == []
     edge = found.edges["ada", "b\x00\x1b\ufffe"]
     assert (edge["source"], edge["target"], edge["keywords"]) == ("b\x00\x1b\ufffe", "ada", ["x", 'y & "z"'])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import wire
+from pg_graphrag.llm import batch_api, wire
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off, clean, count_tokens, retry_after_seconds
@@ -26,6 +26,23 @@ def of(endpoint: Endpoint, **options: Any) -> Provider:
 
 async def streamed(provider: Provider) -> list[Any]:
     return [item async for item in wire.chat_stream(provider, KEY, CALL)]
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({}, "/v1/chat/completions"),
+        ({"auth": "api-key"}, "/chat/completions"),
+        ({"auth": "api-key", "batch_endpoint": "/v1/chat/completions"}, "/v1/chat/completions"),
+    ],
+)
+def test_a_batch_asks_for_what_its_endpoint_calls_chat(options: dict[str, Any], path: str) -> None:
+    async def made(provider: Provider) -> dict[str, Any]:
+        file = await batch_api.upload(provider, KEY, "mark", b"{}\n")
+        return await batch_api.create(provider, KEY, "mark", file)
+
+    with Endpoint() as endpoint:
+        assert asyncio.run(made(of(endpoint, **options)))["endpoint"] == path
 
 
 @pytest.mark.parametrize(

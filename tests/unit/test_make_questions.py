@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,10 @@ def test_a_broken_run_goes_on_where_it_was(
     endpoint: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory = ["--memory", str(tmp_path / "memory"), "--users", "2", "--tasks", "2", "--questions", "2"]
-    refusing: Callable[[Messages], str] = lambda messages: "no" if "task 1" in str(messages) else obedient(messages)  # noqa: E731
+
+    def refusing(messages: Messages) -> str:
+        return "no" if "task 1" in str(messages) else obedient(messages)
+
     endpoint.reply(refusing)
     asked = ["--model", "maker-1", "--base-url", endpoint.url, "--description", "Letters of engineers."]
     assert main(["make-questions", *asked, *memory]) == 1

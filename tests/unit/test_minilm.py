@@ -173,7 +173,7 @@ def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -
 def test_a_session_has_one_thread() -> None:
     code = (
         "from pg_graphrag.embedding import local_embedder; import os;"
-        "local_embedder().embed(['one', 'two words ' * 200] * 50); print(len(os.listdir('/proc/self/task')))"
+        "local_embedder().embed(['one', 'two words ' * 200] * 8); print(len(os.listdir('/proc/self/task')))"
     )
     path = os.pathsep.join(filter(None, sys.path))
     environment = os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "4", "TOKENIZERS_PARALLELISM": "true"}

@@ -57,7 +57,7 @@ def test_changed_names_what_differs() -> None:
 
 
 @pytest.mark.parametrize("name", search_options.SearchOptions.__dataclass_fields__)
-def test_every_search_option_takes_its_default_in_some_mode_of_context(name: str) -> None:
+def test_every_search_option_takes_its_default_in_some_mode_of_ask(name: str) -> None:
     default = getattr(search_options.SearchOptions(), name)
     modes = [mode for mode in MODES if _accepts(name, default, mode)]
     assert modes
@@ -65,7 +65,7 @@ def test_every_search_option_takes_its_default_in_some_mode_of_context(name: str
 
 def _accepts(name: str, value: Any, mode: str) -> bool:
     try:
-        search_options.parse(json.dumps({name: value}), mode, context=True)
+        search_options.parse(json.dumps({name: value}), mode, "ask")
     except GraphRAGError as error:
         assert name in error.message
         return False
@@ -111,7 +111,7 @@ def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(option
 
 
 def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
-    made = search_options.parse('{"profile": "paper", "max_entity_tokens": 10}', "mix", context=True)
+    made = search_options.parse('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
     assert (made.graph_top_k, made.max_entity_tokens, made.max_relation_tokens) == (60, 10, 4096)
     assert search_options.parse('{"compat": "minirag"}', "path").graph_top_k == 60
     assert search_options.parse('{"graph_top_k": 7}', "path").graph_top_k == 7

@@ -64,8 +64,8 @@ def test_a_rare_entitys_edge_carries_more() -> None:
     assert mass[12] > mass[11]
 
 
-def test_seeds_outside_the_graph_move_nothing() -> None:
-    assert run([(1, 10, 1.0)], {5: 1.0}, {99: 1.0}, 0.5) == {10: 0.0}
+def test_entities_outside_the_graph_move_nothing() -> None:
+    assert run([(1, 10, 1.0)], {5: 1.0}, {}, 0.5) == {10: 0.0}
 
 
 def test_the_flow_of_an_edge_is_what_it_brought_its_chunk() -> None:
@@ -111,3 +111,11 @@ def test_a_synonym_is_a_way_to_another_chunk() -> None:
     for links, reached in ((None, False), ((np.array([1]), np.array([2]), np.array([0.9])), True)):
         _, mass, _ = walk(Graph.of(*columns, links), {1: 1.0}, {}, 0.5)
         assert bool(mass[1] > 0) is reached
+
+
+def test_a_seed_outside_the_graph_keeps_its_own_mass_if_it_is_a_chunk() -> None:
+    edges = [(1, 10, 1.0), (1, 11, 1.0)]
+    mass = run(edges, {9: 7.0}, {10: 1.0, 20: 2.0}, 0.5)
+    inside = solved(edges, {}, {10: 1.0}, 0.5)
+    assert mass == pytest.approx({10: inside[10] / 3, 11: inside[11] / 3, 20: 0.5 * 2 / 3})
+    assert run([(1, 10, 1.0)], {}, {20: 1.0}, 0.5) == pytest.approx({10: 0.0, 20: 0.5})

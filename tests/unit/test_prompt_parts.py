@@ -30,18 +30,35 @@ CHUNKS = st.lists(
     ),
     max_size=3,
 )
+CLAIMS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "reference": st.integers(1, 3),
+            "document_id": st.just(1),
+            "source": st.fixed_dictionaries({"source_key": TEXT, "title": st.none() | TEXT}),
+            "description": TEXT,
+        }
+        | dict.fromkeys(("subject", "object", "type", "status", "start_date", "end_date"), TEXT)
+    ),
+    max_size=2,
+)
 
 
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "cl100k_base", "o200k_base"])
-@given(entities=LINES, relationships=LINES, reports=REPORTS, chunks=CHUNKS)
+@given(entities=LINES, relationships=LINES, reports=REPORTS, claims=CLAIMS, chunks=CHUNKS)
 @settings(max_examples=150, deadline=None)
 def test_the_tokens_of_the_parts_are_the_tokens_of_the_prompt(
-    name: str, entities: list[str], relationships: list[str], reports: list[str], chunks: list[dict[str, Any]]
+    name: str,
+    entities: list[str],
+    relationships: list[str],
+    reports: list[str],
+    claims: list[dict[str, Any]],
+    chunks: list[dict[str, Any]],
 ) -> None:
     if name not in names():
         pytest.skip(f"no tokenizer {name} under {MODELS}: set PG_GRAPHRAG_HOME")
     ranks = tokenizer(name)
-    parts = prompt_parts(entities, relationships, reports, chunks)
+    parts = prompt_parts(entities, relationships, reports, claims, chunks)
     for _ in range(2):
         assert sum(map(ranks.count_known, parts)) == ranks.count("".join(parts))
 
@@ -53,11 +70,11 @@ def test_the_prompt_has_a_section_for_each_kind_of_entry() -> None:
         "content": "The text.",
         "source": {"source_key": "k", "title": "A title"},
     }
-    assert "".join(prompt_parts(["- Ada\n", "- Engine\n"], ["- Ada -- Engine\n"], ["The report."], [chunk])) == (
+    assert "".join(prompt_parts(["- Ada\n", "- Engine\n"], ["- Ada -- Engine\n"], ["The report."], [], [chunk])) == (
         "Reports:\nThe report.\n\n"
         "Entities:\n- Ada\n- Engine\n\n"
         "Relationships:\n- Ada -- Engine\n\n"
         "Text:\n[1] The text.\n\nReferences:\n[1] A title"
     )
-    assert "".join(prompt_parts(["- Ada\n"], [], [], [])) == "Entities:\n- Ada"
-    assert prompt_parts([], [], [], []) == []
+    assert "".join(prompt_parts(["- Ada\n"], [], [], [], [])) == "Entities:\n- Ada"
+    assert prompt_parts([], [], [], [], []) == []

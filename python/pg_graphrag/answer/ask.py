@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.answer import global_answers, lazy_answers, tasks
+from pg_graphrag.answer import drift_answers, global_answers, lazy_answers, tasks
 from pg_graphrag.answer.call import ask_model, stream_model
 from pg_graphrag.answer.citations import Citations, listed
 from pg_graphrag.answer.query_log import log_query
@@ -14,10 +14,17 @@ from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, unde
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.context import assemble, budget
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare
 from pg_graphrag.server import Database, Rows
 
 MAX_RESPONSE_TYPE = 200
+# Modes in which models make the context of the answer: (a query, the question, tokens) to (context, what each step cost).
+_MADE = {
+    "graph_global": global_answers.mapped,
+    "drift": drift_answers.mapped,
+    "lazy": lazy_answers.mapped,
+}
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 # Modes that use a question's keywords; the others look at its words alone.
 _UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
@@ -34,6 +41,11 @@ class _Asked:
     arguments: dict[str, Any]
     usage: dict[str, Any]
     started: float
+
+    @property
+    def task(self) -> str:
+        """What the model is to do with the context."""
+        return "reduce" if self.mode in _MADE else "answer"
 
 
 def ask(
@@ -54,7 +66,7 @@ def ask(
     citations = Citations(reference["number"] for reference in asked.context["references"])
     usage = asked.usage
     if asked.context["prompt"]:
-        outcome = ask_model(db, asked.corpus, "answer", asked.arguments, record=True)
+        outcome = ask_model(db, asked.corpus, asked.task, asked.arguments, record=True)
         usage = _sum(usage, outcome["usage"])
         if "fault" in outcome:
             fault = outcome["fault"]
@@ -97,7 +109,7 @@ def _pieces(db: Database, asked: _Asked) -> Iterator[str]:
     """Yield the pieces, none empty; invalid citations are left out on the way."""
     if asked.context["prompt"]:
         citations = Citations(reference["number"] for reference in asked.context["references"])
-        for piece in stream_model(db, asked.corpus, "answer", asked.arguments, record=True):
+        for piece in stream_model(db, asked.corpus, asked.task, asked.arguments, record=True):
             if shown := citations.feed(piece):
                 yield shown
         if shown := citations.finish():
@@ -121,9 +133,9 @@ def _prepare(
     response_type: str | None,
 ) -> _Asked:
     started = time.monotonic()
-    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, context=True)
+    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, of="ask")
     turns = list(tasks.history(json.loads(history) if history is not None else None))
-    form = _response_type(response_type)
+    form = response_form(response_type)
     if not asked.text:
         raise GraphRAGError("the question is empty", hint="Ask something.")
     # Before anything is paid for.
@@ -136,16 +148,12 @@ def _prepare(
         understood = understand(db, asked.corpus, whole, given=given, history=turns, record=True)
         asked.understanding = understood
     if turns:
-        # What a question means may lie in what went before: as the model restated it, else with the question before.
-        before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
-        asked.text = (understood and understood.question) or f"{before[-MAX_UNDERSTOOD:]}\n{whole}".strip()
+        # As the model restated it, else with the question before.
+        asked.text = (understood and understood.question) or in_light_of(turns, whole)
     asked.record = True
     used: list[dict[str, Any]] = []
-    if mode_name == "graph_global":
-        context, cost = global_answers.mapped(asked, asked.text, budget(asked, max_tokens))
-        used.append(cost)
-    elif mode_name == "lazy":
-        context, used = lazy_answers.mapped(asked, asked.text, budget(asked, max_tokens))
+    if mode_name in _MADE:
+        context, used = _MADE[mode_name](asked, asked.text, budget(asked, max_tokens))
     else:
         context = assemble(asked, mode_name, max_tokens)
     if understood is not None:
@@ -157,7 +165,19 @@ def _prepare(
     return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
 
 
-def _response_type(form: str | None) -> str:
+def understands(asked: Query, mode_name: str, given: bool) -> bool:
+    """Whether a model is asked for the keywords of a question; `given`: the caller gave some."""
+    return mode_name in _UNDERSTOOD and not given and asked.corpus.options.llm.has("keywords")
+
+
+def in_light_of(turns: list[dict[str, str]], question: str) -> str:
+    """Return a question with the one before it: what it means may lie there."""
+    before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+    return f"{before[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
+
+
+def response_form(form: str | None) -> str:
+    """Return the form that an answer is to have, in words; 22023 for a bad one."""
     text = " ".join((form or "").split())
     if not text or len(text) > MAX_RESPONSE_TYPE:
         raise GraphRAGError(

@@ -16,6 +16,8 @@ MAX_GRADED = 8
 MAX_GRADED_CHARACTERS = 2000
 # How `pg_graphrag.server.call` marks its errors.
 _PREFIX = "graphrag: "
+# Requests of one task that pass the door at once.
+MAX_REQUESTS = 1000
 
 
 def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> dict[str, Any]:
@@ -30,18 +32,29 @@ def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any]
 
 
 def ask_models(
-    db: Database, corpus: Corpus, task: str, arguments: list[dict[str, Any]], record: bool
+    db: Database,
+    corpus: Corpus,
+    task: str,
+    arguments: list[dict[str, Any]],
+    record: bool,
+    retries: int | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage)."""
-    if not arguments:
-        return [], {}
-    rows = db.query(
-        "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
-        ["int4", "text", "jsonb", "bool"],
-        [corpus.id, task, json.dumps(arguments, ensure_ascii=False), record],
-    )
-    outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
-    return outcome["outcomes"], outcome["usage"]
+    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+
+    `retries`: how many of MAX_REQUESTS may be sent again after a fault; None: as many as the gateway would.
+    """
+    outcomes: list[dict[str, Any]] = []
+    usage: dict[str, Any] = {}
+    for at in range(0, len(arguments), MAX_REQUESTS):
+        rows = db.query(
+            "SELECT graphrag._models($1, $2, $3, $4, $5) AS outcome",
+            ["int4", "text", "jsonb", "bool", "int4"],
+            [corpus.id, task, json.dumps(arguments[at : at + MAX_REQUESTS], ensure_ascii=False), record, retries],
+        )
+        outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
+        outcomes += outcome["outcomes"]
+        usage = {name: usage.get(name, 0) + used for name, used in outcome["usage"].items()}
+    return outcomes, usage
 
 
 def stream_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any], record: bool) -> Iterator[str]:

@@ -127,8 +127,8 @@ class Citations:
 def listed(found: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
     """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending.
 
-    A number stands for a document; `chunk_id` is the chunk of it in the context that shares most with the sentences
-    that cite it (ties: the better ranked).
+    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim there, that shares most
+    with the sentences that cite it (ties: the better ranked).
     """
     sentences: dict[int, str] = {}
     for number, sentence in found:
@@ -137,8 +137,9 @@ def listed(found: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[s
     rows = []
     for number in sorted(sentences):
         wanted = _pieces(sentences[number])
-        chunks = [chunk for chunk in context["chunks"] if chunk["reference"] == number]
-        best = max(chunks, key=lambda chunk: len(wanted & _pieces(chunk["content"])))
+        texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
+        texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
+        _, best = max(texts, key=lambda text: len(wanted & _pieces(text[0])))
         reference = {name: references[number][name] for name in ("number", "document_id", "source_key", "title")}
         rows.append(reference | {"chunk_id": best["chunk_id"]})
     return rows

@@ -34,6 +34,7 @@ SELECT d.id, pg_catalog.count(*) OVER () AS n
 @dataclass
 class _Count:
     chunks: int = 0
+    text_tokens: int = 0
     calls: int = 0
     cached_calls: int = 0
     tokens_in: int = 0
@@ -71,8 +72,15 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
         tokens_out = round(scale * (counted.tokens_out if each is None else counted.calls * each))
         price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
         basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
-        basis |= {"tokens": f"{BYTES_PER_TOKEN} bytes each", "not_included": "summaries, embeddings"}
+        basis["tokens"] = f"{BYTES_PER_TOKEN} bytes each"
         basis["tokens_out"] = "as long as the text" if each is None else f"as {known} calls of this corpus had"
+        if options.llm.has("summary"):
+            basis["summaries"] = _summaries(db, found, options, scale * counted.calls)
+            price += basis["summaries"]["cost"] or 0.0
+    if not options.embedding.local:
+        # Windows are as long as the text; what a model says of it is embedded too.
+        basis["embedding"] = _embedding(db, options, round(scale * counted.text_tokens) + tokens_out)
+        price += basis["embedding"]["cost"]
     scaled = (round(scale * number) for number in (counted.chunks, counted.calls, counted.cached_calls))
     return [(documents, *scaled, tokens_in, tokens_out, str(round(price, 6)), json.dumps(basis))]
 
@@ -80,7 +88,9 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
 def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row], into: _Count) -> None:
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
     rows = db.query(
-        "SELECT d.title, d.content FROM graphrag.documents d WHERE d.id = ANY ($1)",
+        "SELECT d.title, d.content, EXISTS (SELECT FROM graphrag.imported_extractions i"
+        " WHERE i.document_id = d.id AND i.content_hash = d.content_hash) AS imported"
+        "  FROM graphrag.documents d WHERE d.id = ANY ($1)",
         ["int8[]"],
         [[row["id"] for row in waiting]],
     )
@@ -90,7 +100,8 @@ def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row
             continue
         for piece in chunk(content, ranks, options.chunk_token_size, options.chunk_overlap):
             into.chunks += 1
-            if options.extractor == "llm":
+            into.text_tokens += _tokens(content[piece.start : piece.end])
+            if options.extractor == "llm" and not row["imported"]:
                 _calls(db, corpus, options, row["title"], content[piece.start : piece.end], into)
 
 
@@ -139,6 +150,31 @@ def _parsed(request: Any, known: str) -> Any:
 
 def _tokens(text: str) -> int:
     return len(text.encode()) // BYTES_PER_TOKEN + 1
+
+
+def _embedding(db: Database, options: Options, tokens: int) -> dict[str, Any]:
+    model = options.embedding
+    price = cost(load(db, model.provider), tokens, 0)
+    return {"provider": model.provider, "model": model.model, "tokens": tokens, "cost": round(price, 6)}
+
+
+def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> dict[str, Any]:
+    """What summaries would cost with so many extraction calls, by what this corpus had for its own; null: it had too few."""
+    provider_name, model = options.llm.of("summary")
+    row = db.query(
+        "SELECT pg_catalog.count(*) FILTER (WHERE l.purpose = 'extract') AS extractions,"
+        "       coalesce(pg_catalog.sum(l.tokens_in) FILTER (WHERE l.purpose = 'summary'), 0)::float8 AS tokens_in,"
+        "       coalesce(pg_catalog.sum(l.tokens_out) FILTER (WHERE l.purpose = 'summary'), 0)::float8 AS tokens_out"
+        "  FROM graphrag.llm_calls l WHERE l.corpus_id = $1 AND l.error IS NULL",
+        ["int4"],
+        [corpus.id],
+    )[0]
+    price = None
+    if row["extractions"] >= MIN_CALLS:
+        provider = load(db, provider_name)
+        tokens = [round(calls * row[way] / row["extractions"]) for way in ("tokens_in", "tokens_out")]
+        price = round(cost(provider, *tokens) * (provider.batch_price if provider.batch else 1), 6)
+    return {"provider": provider_name, "model": model, "cost": price}
 
 
 def _output_per_call(db: Database, corpus: Corpus) -> tuple[float | None, int]:

@@ -1,35 +1,27 @@
 """graph_global for ask: map and reduce over the reports of one level (GraphRAG's global search, arXiv 2404.16130).
 
-Every report of the level is read, in batches at a time, each of which gives points with a score; the best points are the
-context that the answer is made from. A batch that fails costs its reports, which the context says, not the answer.
+Every report of the level is read (`dynamic`: those that a model finds relevant), in batches at a time, each of which gives
+points with a score; the best points are the context that the answer is made from. A batch that fails costs its reports,
+which the context says, not the answer.
 """
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.answer.call import ask_models
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.answer.points import Passage, Sources, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
-from pg_graphrag.retrieval.themes import level_cut
+from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
 from pg_graphrag.server import Row
-from pg_graphrag.text.tokenizers import tokenizer
 
-# Tokens of reports that one map request holds, and the seed that shuffles them: neighbours would tell of the same.
-BATCH_TOKENS = 12_000
+# Shuffles the reports: neighbours would tell of the same.
 SEED = 86
-
-_CHUNKS = """
-SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title
-  FROM graphrag.chunks c
-  JOIN graphrag.documents d ON d.id = c.document_id
- WHERE c.id = ANY ($1) AND ($2 IS NULL OR c.document_id = ANY ($2))
- ORDER BY d.source_key COLLATE "C", c.ordinal
-"""
+# Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
+RELEVANT = 1
 
 
-def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return (the context made of the best points, what it cost).
 
     Raises
@@ -37,118 +29,75 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], dic
     GraphRAGError
         When no batch was answered: the first one's fault.
     """
-    db = asked.db
-    cut = level_cut(asked)
-    seen = visible_communities(asked, cut)
-    rows = report_rows(db, [number for number in cut if number in seen])
-    wanted = {chunk for row in rows.values() for finding in row["findings"] for chunk in finding["chunk_ids"]}
-    known = chunk_rows(asked, sorted(wanted))
-    numbers: dict[int, int] = {}
-    for chunk in known.values():
-        numbers.setdefault(chunk["document_id"], len(numbers) + 1)
-    texts = [_cited(row, known, numbers) for row in rows.values()]
-    random.Random(SEED).shuffle(texts)
-    context, usage = points_of(asked, question, texts, known, numbers, total)
+    usage: list[dict[str, Any]] = []
+    selection: dict[str, int] = {}
+    if asked.options.dynamic:
+        rows, selection = _selected(asked, question, usage)
+    else:
+        rows = cut_reports(asked)
+    if not rows and not selection.get("rated"):
+        without_reports(asked)
+    passages, sources = passages_of(asked, rows)
+    context, used = points_of(asked, question, passages, sources, total)
+    usage.append(used)
     context["map"] |= {"level": asked.options.level, "reports": len(rows)}
-    if not rows:
-        db.warning(
-            f'corpus "{asked.corpus.name}" has no reports on communities yet',
-            hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
-        )
+    if selection:
+        context["map"]["dynamic"] = selection
     return context, usage
 
 
-def points_of(
-    asked: Query, question: str, texts: Sequence[str], known: dict[int, Row], numbers: dict[int, int], total: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Have texts read in batches, side by side; return (the context made of the best points, what it cost).
+def cut_reports(asked: Query) -> list[Row]:
+    """Return the reports of the level that the caller may see."""
+    return reports_of(asked, level_cut(asked))
 
-    Raises
-    ------
-    GraphRAGError
-        When no batch was answered: the first one's fault.
+
+def reports_of(asked: Query, communities: list[int]) -> list[Row]:
+    """Return the reports on communities that the caller may see."""
+    seen = visible_communities(asked, communities)
+    found = report_rows(asked.db, [number for number in communities if number in seen])
+    return [found[number] for number in sorted(found)]
+
+
+def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
+    """Return (the relevant reports, how many were rated and how many of that failed).
+
+    From the coarsest level down to the option's, each level side by side; only the parts of what is relevant are rated, and
+    stand for it where any of them is. A report that cannot be rated is taken for relevant.
     """
-    count = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint).count
-    batches = _batches(texts, count)
-    wanted = [{"question": question, "reports": "\n\n".join(batch)} for batch in batches]
-    outcomes, usage = ask_models(asked.db, asked.corpus, "map", wanted, record=True)
-    faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-    if faults and len(faults) == len(outcomes):
-        raise GraphRAGError(
-            faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-        )
-    if faults:
-        asked.db.warning(f"{len(faults)} of {len(outcomes)} batches were not read: {faults[0]['message']}")
-    points = sorted(
-        (point for outcome in outcomes if "value" in outcome for point in outcome["value"] if point["score"] > 0),
-        key=lambda point: (-point["score"], point["description"]),
-    )
-    context = _context(points, total, count, known, numbers)
-    context["map"] = {"batches": len(batches), "failed": len(faults)}
-    return context, usage
-
-
-def chunk_rows(asked: Query, ids: Sequence[int]) -> dict[int, Row]:
-    """Return {chunk id: chunk and document} of those that the caller may see, by document."""
-    found = asked.db.query(_CHUNKS, ["int8[]", "int8[]"], [list(ids), asked.visible_ids])
-    return {row["chunk_id"]: row for row in found}
-
-
-def _cited(row: Row, known: dict[int, Row], numbers: dict[int, int]) -> str:
-    """A report whose findings carry the numbers of the documents they rest on."""
-    parts = [f"# {row['title']}", row["summary"]]
-    for finding in row["findings"]:
-        documents = {numbers[known[chunk]["document_id"]] for chunk in finding["chunk_ids"] if chunk in known}
-        cited = "".join(f"[{number}]" for number in sorted(documents))
-        parts += [f"## {finding['summary']} {cited}".rstrip(), finding["explanation"]]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _batches(texts: Sequence[str], count: Any) -> list[list[str]]:
-    batches: list[list[str]] = []
-    room = 0
-    for text in texts:
-        cost = int(count(text)) + 2
-        if not batches or cost > room:
-            batches.append([])
-            room = BATCH_TOKENS
-        batches[-1].append(text)
-        room -= cost
-    return batches
-
-
-def _context(
-    points: Sequence[dict[str, Any]], total: int, count: Any, known: dict[int, Row], numbers: dict[int, int]
-) -> dict[str, Any]:
-    """Put the best points that fit into a context; its references are the documents that they cite."""
-    kept, lines = [], ["Points, each with its score from 0 to 100 and the numbers of its documents:"]
-    used = count(lines[0])
-    for point in points:
-        line = f"- ({point['score']}) {point['description']}"
-        used += count(line) + 1
-        if used > total:
+    asked.corpus.options.llm.of("relevance")
+    chosen: dict[int, Row] = {}
+    counts = {"rated": 0, "failed": 0}
+    frontier = reports_of(asked, child_communities(asked, None))
+    for level in range(asked.options.level + 1):
+        if not frontier:
             break
-        kept.append(point)
-        lines.append(line)
-    prompt = "\n".join(lines) if kept else ""
-    references = {}
-    for chunk in known.values():
-        number = numbers[chunk["document_id"]]
-        if f"[{number}]" in prompt:
-            fields = {name: chunk[name] for name in ("document_id", "source_key", "title")}
-            references[number] = {"number": number} | fields
-    if references:
-        names = (f"[{number}] {one['title'] or one['source_key']}" for number, one in sorted(references.items()))
-        prompt += "\n\nReferences:\n" + "\n".join(names)
-    chunks = [
-        {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
-        | {"reference": numbers[chunk["document_id"]]}
-        for chunk in known.values()
-        if numbers[chunk["document_id"]] in references
-    ]
-    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "points": kept, "chunks": chunks}
-    return whole | {
-        "references": [references[number] for number in sorted(references)],
-        "prompt": prompt,
-        "tokens": count(prompt),
-    }
+        wanted = [{"question": question, "report": row["content"]} for row in frontier]
+        outcomes, used = ask_models(asked.db, asked.corpus, "rate", wanted, record=True)
+        usage.append(used)
+        counts["rated"] += len(frontier)
+        counts["failed"] += tolerated(
+            asked, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
+        )
+        relevant = [
+            row
+            for row, outcome in zip(frontier, outcomes, strict=True)
+            if "fault" in outcome or outcome["value"] >= RELEVANT
+        ]
+        for row in relevant:
+            chosen.pop(row["parent_id"], None)
+            chosen[row["community_id"]] = row
+        if level < asked.options.level:
+            frontier = reports_of(asked, child_communities(asked, [row["community_id"] for row in relevant]))
+    return list(chosen.values()), counts
+
+
+def passages_of(asked: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+    """Return (reports, shuffled; what they rest on)."""
+    sources = Sources()
+    sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    return [report_passage(row, sources) for row in shuffled(rows)], sources
+
+
+def shuffled(rows: list[Row]) -> list[Row]:
+    """Return reports in the order that they are read in, always the same."""
+    return random.Random(SEED).sample(rows, len(rows))

@@ -1,11 +1,12 @@
 """lazy for ask: refine, match within the budget of relevance tests, claims of what is relevant, answer (LazyGraphRAG)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.answer.call import ask_model, ask_models
-from pg_graphrag.answer.global_answers import chunk_rows, points_of
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.answer.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.retrieval import claims
 from pg_graphrag.retrieval.lazy import NOWHERE, Tester, match, near_enough
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
@@ -18,13 +19,19 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     """Return (the context made of claims, what each step cost).
 
     Without a model for relevance the tests are made by nearness, and cost nothing.
+
+    Raises
+    ------
+    GraphRAGError
+        When every test failed, or no claims could be made of anything: the first one's fault.
     """
     usage: list[dict[str, Any]] = []
     queries, expanded = _refined(asked, question, usage)
-    tester = _by_model(usage) if asked.corpus.options.llm.has("relevance") else near_enough
+    model = _ByModel(usage) if asked.corpus.options.llm.has("relevance") else None
+    tester: Tester = near_enough if model is None else model
     budget = asked.options.relevance_test_budget
     relevant: dict[int, int] = {}
-    spent, by = 0, "model" if tester is not near_enough else "nearness"
+    spent = 0
     for at, text in enumerate(queries):
         one = Query(asked.db, asked.corpus, text, asked.options, asked.filter)
         one.existing_only, one.usage = asked.existing_only, asked.usage
@@ -32,17 +39,17 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         spent += found.tests
         for chunk, (community, _) in found.relevant.items():
             relevant.setdefault(chunk, community)
-    known = chunk_rows(asked, sorted(relevant))
-    numbers: dict[int, int] = {}
-    for row in known.values():
-        numbers.setdefault(row["document_id"], len(numbers) + 1)
-    context, used = points_of(asked, expanded, _by_community(relevant, known, numbers), known, numbers, total)
+    if model is not None and model.faults:
+        tolerated(asked, model.faults, model.tests, "chunks were not tested, and are taken for irrelevant")
+    sources = Sources()
+    sources.add(asked, relevant)
+    context, used = points_of(asked, expanded, _by_community(asked, relevant, sources), sources, total)
     usage.append(used)
     context["relevance_tests"] = {
         "spent": spent,
         "budget": budget,
-        "relevant": len(known),
-        "by": by,
+        "relevant": len(sources.chunks),
+        "by": "nearness" if model is None else "model",
         "queries": queries,
     }
     return context, usage
@@ -58,32 +65,49 @@ def _refined(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[
     return outcome["value"]["queries"][:MAX_QUERIES] or [question], outcome["value"]["expanded"] or question
 
 
-def _by_model(usage: list[dict[str, Any]]) -> Tester:
-    """A model's word on each chunk; a test that fails says no, and counts."""
+@dataclass
+class _ByModel:
+    """A model's word on each chunk. A test that fails says no, and counts, as does each request that is sent again."""
 
-    def test(query: Query, chunks: Sequence[int]) -> list[bool]:
-        rows = chunk_rows(query, list(chunks))
+    usage: list[dict[str, Any]]
+    tests: int = 0
+    faults: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
+        read = Sources()
+        read.add(query, chunks)
+        rows = read.chunks
         texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
-        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True)
-        usage.append(used)
-        faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-        if faults and len(faults) == len(outcomes):
-            raise GraphRAGError(
-                faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-            )
-        return [bool(outcome.get("value")) for outcome in outcomes]
-
-    return test
+        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True, retries=spare)
+        self.usage.append(used)
+        self.tests += len(chunks)
+        self.faults += [outcome["fault"] for outcome in outcomes if "fault" in outcome]
+        verdicts = [bool(outcome.get("value")) for outcome in outcomes]
+        return verdicts, max(0, used["calls"] + used["cache_hits"] - len(chunks))
 
 
-def _by_community(relevant: dict[int, int], known: dict[int, Row], numbers: dict[int, int]) -> list[str]:
-    """The relevant chunks as texts to find claims in: those of one community together."""
-    groups: dict[int, list[str]] = {}
+def _by_community(asked: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
+    """The relevant chunks, to find claims in: those of one community together, behind the claims they are known to make."""
+    groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
-        if chunk in known:
-            row = known[chunk]
-            heading = f"## {row['title'] or row['source_key']} [{numbers[row['document_id']]}]"
-            groups.setdefault(community if community != NOWHERE else -chunk, []).append(
-                f"{heading}\n\n{row['content']}"
-            )
-    return [text for texts in groups.values() for text in texts]
+        if chunk in sources.chunks:
+            groups.setdefault(community if community != NOWHERE else -chunk, []).append(chunk)
+    made: dict[int, list[Row]] = {}
+    for claim in claims.of_chunks(asked, [chunk for group in groups.values() for chunk in group]):
+        made.setdefault(claim["chunk_id"], []).append(claim)
+    passages = []
+    for group in groups.values():
+        lines = [
+            claims.line(claim | {"reference": _number(claim, sources)}) for one in group for claim in made.get(one, ())
+        ]
+        if lines:
+            passages.append(Passage("Claims:\n" + "\n".join(lines), frozenset(sources.numbers_of(group))))
+        for chunk in group:
+            row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
+            text = f"## {row['title'] or row['source_key']} {cited(numbers)}\n\n{row['content']}"
+            passages.append(Passage(text, frozenset(numbers)))
+    return passages
+
+
+def _number(claim: Row, sources: Sources) -> int:
+    return sources.numbers[claim["document_id"]]

@@ -13,9 +13,16 @@ from pg_graphrag.llm.transport import clean
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
+# A part of a question, or one that an answer raises, is asked many times.
+MAX_PART_CHARACTERS = 500
 # Points of one batch of reports, and characters of one.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
+# A step of DRIFT: ours, then what GraphRAG's prompts ask for; and how much of it is read.
+_STEP_ANSWER = ("answer", "intermediate_answer", "response")
+_STEP_RAISED = ("follow_ups", "follow_up_queries")
+MAX_FOLLOW_UPS = 10
+MAX_STEP_CHARACTERS = 12_000
 # Braces that are tried as the beginning of JSON.
 MAX_BRACES = 50
 
@@ -101,13 +108,50 @@ def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
 def _point(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict):
         return None
-    said, score = item.get("description"), item.get("score")
-    if isinstance(score, str) and score.strip().isdigit():
-        score = int(score)
-    if not isinstance(said, str) or isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+    said, score = item.get("description"), _score(item.get("score"), 100)
+    if not isinstance(said, str) or score is None:
         return None
     description = " ".join(clean(said).split())[:MAX_POINT_CHARACTERS]
-    return {"description": description, "score": round(min(100, max(0, score)))} if description else None
+    return {"description": description, "score": score} if description else None
+
+
+def _score(value: Any, most: int) -> int | None:
+    """A score in 0 … `most`; None for what is no number."""
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return None
+    return round(min(most, max(0, value)))
+
+
+def step(text: str, cut_off: bool) -> dict[str, Any]:
+    """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a step of DRIFT; GraphRAG's names too.
+
+    A follow-up without a score of its own has that of the answer.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with an answer and its score in it.
+    """
+    for found in objects(without_reasoning(text)):
+        said = next((found[name] for name in _STEP_ANSWER if isinstance(found.get(name), str)), None)
+        score = _score(found.get("score"), 100)
+        if said is not None and score is not None:
+            raised: list[Any] = next((found[name] for name in _STEP_RAISED if isinstance(found.get(name), list)), [])
+            follow_ups = [one for item in raised if (one := _follow_up(item, score)) is not None]
+            return {
+                "answer": clean(said).strip()[:MAX_STEP_CHARACTERS],
+                "score": score,
+                "follow_ups": follow_ups[:MAX_FOLLOW_UPS],
+            }
+    raise ItemFault("the model's answer is cut off" if cut_off else "the model gave no answer with a score", raw=text)
+
+
+def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
+    asked, own = (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
+    question = " ".join(clean(asked).split())[:MAX_PART_CHARACTERS] if isinstance(asked, str) else ""
+    return {"question": question, "score": score if own is None else own} if question else None
 
 
 def refined(text: str, cut_off: bool) -> dict[str, Any]:
@@ -121,7 +165,7 @@ def refined(text: str, cut_off: bool) -> dict[str, Any]:
     for found in objects(without_reasoning(text)):
         queries = found.get("queries")
         if isinstance(queries, list):
-            said = [" ".join(clean(one).split())[:MAX_QUESTION_CHARACTERS] for one in queries if isinstance(one, str)]
+            said = [" ".join(clean(one).split())[:MAX_PART_CHARACTERS] for one in queries if isinstance(one, str)]
             expanded = found.get("expanded")
             whole = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
             return {"queries": list(dict.fromkeys(filter(None, said)))[:MAX_KEYWORDS], "expanded": whole}
@@ -147,6 +191,24 @@ def relevant(text: str, cut_off: bool) -> bool:
     if word in ("false", "no", "not relevant", "irrelevant"):
         return False
     raise ItemFault("the model did not say whether the text is relevant", raw=text)
+
+
+def rating(text: str, cut_off: bool) -> int:
+    """Return how relevant a model finds a report, 0 … 5: {"rating": 3}, or just a number.
+
+    Raises
+    ------
+    ItemFault
+        When it gives none.
+    """
+    said = without_reasoning(text)
+    for found in objects(said):
+        if (value := _score(found.get("rating"), 5)) is not None:
+            return value
+    value = _score(said.strip().strip(".*`\"'"), 5)
+    if value is None:
+        raise ItemFault("the model did not rate the report", raw=text)
+    return value
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:

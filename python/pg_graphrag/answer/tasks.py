@@ -38,6 +38,12 @@ def _object(fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
+def _fenced(what: str, data: str) -> tuple[str, str]:
+    """Return (boundary, data between marks that hold it): no text can hold the hash of what holds the text."""
+    boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
+    return boundary, f"<{what}-{boundary}>\n{data}\n</{what}-{boundary}>"
+
+
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     turns = history(arguments.get("history"))
@@ -56,16 +62,12 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     )
 
 
-def _answer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer") -> ChatRequest:
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
-    # A text that holds the boundary of a context that holds that text: nobody can write that.
-    boundary = hashlib.sha256(context.encode("utf-8", "replace")).hexdigest()[:16]
-    last = (
-        f"<documents-{boundary}>\n{context}\n</documents-{boundary}>\n\n"
-        f"Question: {question}\n\nForm of the answer: {form}"
-    )
-    system = prompts.render(options, "answer", boundary=boundary, not_found=NOT_FOUND)
+    boundary, documents = _fenced("documents", context)
+    last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
+    system = prompts.render(options, prompt, boundary=boundary, not_found=NOT_FOUND)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
@@ -109,28 +111,53 @@ _GRADES = _schema(
 )
 
 
+# Characters of the report that shows what an expansion looks like.
+MAX_EXAMPLE = 8000
+
+_STEP = _schema(
+    "step",
+    {
+        "answer": {"type": "string"},
+        "score": {"type": "number"},
+        "follow_ups": {
+            "type": "array",
+            "items": _object({"question": {"type": "string"}, "score": {"type": "number"}}),
+        },
+    },
+)
+
+
 def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
     numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
-    boundary = hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest()[:16]
-    asked = f"Question: {question}\n\n<texts-{boundary}>\n{numbered}\n</texts-{boundary}>"
+    boundary, fenced = _fenced("texts", numbered)
+    asked = f"Question: {question}\n\n{fenced}"
     system = prompts.render(options, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
 
-def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, reports = _text(arguments, "question"), _text(arguments, "reports")
-    boundary = hashlib.sha256(reports.encode("utf-8", "replace")).hexdigest()[:16]
-    messages = (
-        {"role": "system", "content": prompts.render(options, "map", boundary=boundary)},
-        {"role": "user", "content": f"<reports-{boundary}>\n{reports}\n</reports-{boundary}>\n\nQuestion: {question}"},
+def _about(options: Options, prompt: str, what: str, data: str, question: str) -> tuple[dict[str, str], ...]:
+    """The messages of a prompt about data, and what is asked of it."""
+    boundary, fenced = _fenced(what, data)
+    return (
+        {"role": "system", "content": prompts.render(options, prompt, boundary=boundary)},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
     )
+
+
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
     point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
     schema = _schema("points", {"points": {"type": "array", "items": point}})
     return ChatRequest("answer", messages, replies.points, schema)
+
+
+def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
+    return ChatRequest("relevance", messages, replies.rating, _schema("rating", {"rating": {"type": "integer"}}))
 
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -145,13 +172,25 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question, text = _text(arguments, "question"), _text(arguments, "text")
-    boundary = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-    messages = (
-        {"role": "system", "content": prompts.render(options, "relevant", boundary=boundary)},
-        {"role": "user", "content": f"<text-{boundary}>\n{text}\n</text-{boundary}>\n\nQuestion: {question}"},
-    )
+    messages = _about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
+
+
+def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    report = _text(arguments, "report")[:MAX_EXAMPLE]
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    return ChatRequest("answer", _about(options, "expand", "report", report, question), replies.passage)
+
+
+def _primer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _about(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    return ChatRequest("answer", messages, replies.step, _STEP)
+
+
+def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = f"{_text(arguments, 'question')}\n\nThe question that it is asked for: {_text(arguments, 'whole')}"
+    messages = _about(options, "follow_up", "documents", _text(arguments, "context"), question)
+    return ChatRequest("answer", messages, replies.step, _STEP)
 
 
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
@@ -161,9 +200,14 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "rewrite": _rewrite,
     "grades": _grades,
     "answer": _answer,
+    "reduce": partial(_answer, prompt="reduce"),
     "map": _map,
+    "rate": _rate,
     "refine": _refine,
     "relevant": _relevant,
+    "expand": _expand,
+    "primer": _primer,
+    "follow_up": _follow_up,
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.cli.arguments import json_array, json_object, positive
+from pg_graphrag.cli.arguments import MODES, json_array, json_object, natural, positive
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.errors import GraphRAGError
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
     search.add_argument("query", metavar="QUERY")
-    search.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    search.add_argument("--mode", default="hybrid", help=MODES)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
     search.add_argument(
         "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         comes, then the documents that it cites.""",
     )
     ask.add_argument("question", metavar="QUESTION")
-    ask.add_argument("--mode", default="hybrid", help="naive, bm25, local, global, hybrid (default) or mix")
+    ask.add_argument("--mode", default="hybrid", help=MODES)
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
     ask.add_argument(
         "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
@@ -137,12 +137,32 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
     export.set_defaults(run=_export)
 
+    plot = commands.add_parser(
+        "plot",
+        parents=[corpus],
+        help="draw the graph",
+        description="""Draw the most connected entities by community (by type, where no communities have been found
+        yet), with the names of the most important.""",
+    )
+    plot.add_argument("file", metavar="FILE", type=Path, help="*.svg, *.png or *.pdf")
+    plot.add_argument(
+        "--max-nodes",
+        type=positive,
+        default=300,
+        metavar="N",
+        help="entities drawn, the most connected (default: 300)",
+    )
+    plot.add_argument(
+        "--level", type=natural, default=0, metavar="N", help="level of communities, 0 (default) the coarsest"
+    )
+    plot.set_defaults(run=_plot)
+
     tables = commands.add_parser(
         "export-graphrag",
         parents=[corpus],
         help="write GraphRAG's parquet files",
         description="""Write the corpus as the tables that graphrag index writes (version 3), for programs that read
-        those: documents, text_units, entities, relationships, covariates.""",
+        those: documents, text_units, entities, relationships, covariates, communities, community_reports.""",
     )
     tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
     tables.set_defaults(run=_export_graphrag)
@@ -155,9 +175,9 @@ def _parser() -> argparse.ArgumentParser:
             name,
             parents=[corpus],
             help=f"take over an index made by {system}",
-            description=f"""Take over the documents, chunks, entities and relationships that {system} made, and index
-            them without asking a model. They stay as they are as long as a document's content does. A corpus that
-            there is not yet is made, with the option extractor "given".""",
+            description=f"""Take over the documents, chunks, entities and relationships (of GraphRAG: communities and
+            reports too) that {system} made, and index them without asking a model. They stay as they are as long as a
+            document's content does. A corpus that there is not yet is made, with the option extractor "given".""",
         )
         imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
         imports.set_defaults(run=_import, system=system)
@@ -228,6 +248,12 @@ def _export(given: argparse.Namespace) -> int:
     from pg_graphrag.cli.export import export
 
     return export(given.url, given.corpus, given.file)
+
+
+def _plot(given: argparse.Namespace) -> int:
+    from pg_graphrag.cli.plot import draw
+
+    return draw(given.url, given.corpus, given.file, given.max_nodes, given.level)
 
 
 def _export_graphrag(given: argparse.Namespace) -> int:

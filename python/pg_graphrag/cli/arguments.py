@@ -4,6 +4,9 @@ import argparse
 import json
 from typing import Any
 
+# The modes of search, as the help of the commands names them.
+MODES = "hybrid (default), naive, bm25, local, global, mix, path, ppr, graph_local, graph_global, drift or lazy"
+
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""
@@ -13,12 +16,17 @@ def positive(text: str) -> int:
     return number
 
 
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+    return number
+
+
 def json_array(text: str) -> list[Any]:
     """A JSON array."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    value = _json(text)
     if not isinstance(value, list):
         raise argparse.ArgumentTypeError(f"not a JSON array: {text}")
     return value
@@ -26,10 +34,14 @@ def json_array(text: str) -> list[Any]:
 
 def json_object(text: str) -> dict[str, Any]:
     """A JSON object."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    value = _json(text)
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
     return value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None

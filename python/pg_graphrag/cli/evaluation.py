@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.cli.arguments import json_object, positive
+from pg_graphrag.cli.arguments import MODES, json_object, positive
 from pg_graphrag.errors import GraphRAGError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         help="measure modes of search on questions with known evidence",
         description="""Print recall, nDCG, MRR and latency of modes on questions with known evidence, their differences to
         a baseline, and draw a chart. FILE is JSON Lines, a question a line: {"question": …, "evidence": [source_key, …]}, and
-        optionally id, low_level_keywords, high_level_keywords.""",
+        optionally id, low_level_keywords, high_level_keywords, and for the mode path query_entities, answer_types.""",
     )
     evaluate.add_argument("file", type=Path, metavar="FILE")
     evaluate.add_argument(
@@ -53,7 +53,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         question, answer. What cannot be answered is named on standard error and left out.""",
     )
     answer.add_argument("file", type=Path, metavar="FILE")
-    answer.add_argument("--mode", default="hybrid", help="mode of search (default: hybrid)")
+    answer.add_argument("--mode", default="hybrid", help=MODES)
     answer.add_argument("--options", type=json_object, default={}, metavar="JSON", help="search options")
     answer.set_defaults(run=_answer)
 

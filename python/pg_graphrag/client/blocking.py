@@ -144,7 +144,7 @@ class GraphRAG:
         Parameters
         ----------
         mode : str
-            naive, bm25, local, global, hybrid or mix.
+            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
         top_k : int
             Rows returned.
         filter : mapping, optional
@@ -302,7 +302,8 @@ class GraphRAG:
         Parameters
         ----------
         questions : iterable of mapping
-            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``.
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
+            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
         k : sequence of int
             Depths.
         baseline : str, optional

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pg_graphrag.community import imported
 from pg_graphrag.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.community.queueing import queue_reports
 from pg_graphrag.corpus.corpora import Corpus, find
@@ -50,6 +51,8 @@ class _Seen:
 
 def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits."""
+    if _adopt(db, corpus):
+        return False
     started = time.monotonic()
     seen = _read(db, corpus)
     db.rollback()
@@ -59,17 +62,46 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
         db.rollback()
         return False
     _write(db, corpus, seen, made, how, time.monotonic() - started)
-    return _revision(db, corpus.id) == seen.revision
+    return not _is_waiting(db, corpus.id) and _revision(db, corpus.id) == seen.revision
 
 
 def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
+    _adopt(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     started = time.monotonic()
     seen = _read(db, corpus)
     made, how = _cluster(seen, _settings(corpus))
-    return json.dumps(_write(db, corpus, seen, made, how, time.monotonic() - started))
+    return json.dumps(_write(db, corpus, seen, made, how, time.monotonic() - started)[1])
+
+
+def _is_waiting(db: Database, corpus_id: int) -> bool:
+    return bool(db.query("SELECT FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [corpus_id]))
+
+
+def _adopt(db: Database, corpus: Corpus) -> bool:
+    """Take over the communities that were imported, and their reports; return whether there were any.
+
+    What other documents say is left as if it had come since: the next step clusters it, starting from what is taken over.
+    """
+    if not _is_waiting(db, corpus.id):
+        return False
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    given = imported.waiting(db, corpus.id)
+    if given is None:  # somebody else was faster
+        return True
+    started = time.monotonic()
+    seen = _read(db, corpus)
+    numbers, made = imported.clusters(given, seen.entities)
+    inside = np.zeros(len(seen.entities), bool)
+    for one in made:
+        inside[one.members] = True
+    later = np.isin(seen.entities, imported.others(db, corpus.id)) & ~inside
+    seen.graph = seen.graph.within(np.flatnonzero(~later))
+    ids, _ = _write(db, corpus, seen, made, "all", time.monotonic() - started)
+    imported.store_reports(db, corpus, given, dict(zip(numbers, ids, strict=True)))
+    return True
 
 
 def _settings(corpus: Corpus) -> Settings:
@@ -221,8 +253,8 @@ def _changed_nodes(seen: _Seen) -> tuple[set[int], int]:
 
 def _write(
     db: Database, corpus: Corpus, seen: _Seen, made: Sequence[Cluster], how: str, seconds: float
-) -> dict[str, Any]:
-    """Store a hierarchy as a difference to what is there; the corpus is locked. Returns what was done."""
+) -> tuple[list[int], dict[str, Any]]:
+    """Store a hierarchy as a difference to what is there; the corpus is locked. Returns its ids, and what was done."""
     members = [frozenset(seen.entities[one.members].tolist()) for one in made]
     ids = _identify(db, seen.before, made, members)
     parent = {number: None if one.parent is None else ids[one.parent] for number, one in zip(ids, made, strict=True)}
@@ -266,7 +298,7 @@ def _write(
     levels = Counter(one.level for one in made)
     done = {"communities": len(made), "levels": [levels[level] for level in range(len(levels))], "created": len(new)}
     done |= {"changed": len(others), "removed": len(gone), "clustered": how, "modularity": round(quality, 6)}
-    return done | {"reports_due": due}
+    return ids, done | {"reports_due": due}
 
 
 def _identify(

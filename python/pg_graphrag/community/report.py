@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What is stored of a report; `model` is None where it was put together without one."""
+    """What is stored of a report; `model` is None where it was put together without one, `text` what came as one text."""
 
     title: str
     summary: str
@@ -36,10 +36,13 @@ class Report:
     rating: float
     rating_explanation: str
     model: str | None = None
+    text: str = ""
 
     @property
     def content(self) -> str:
         """The whole report as text."""
+        if self.text:
+            return self.text
         parts = [f"# {self.title}", self.summary]
         for finding in self.findings:
             parts += [f"## {finding.summary}", finding.explanation]

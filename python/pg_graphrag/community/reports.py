@@ -19,7 +19,7 @@ from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
 from pg_graphrag.queue.extracting import weight
 from pg_graphrag.queue.vectors import embed
-from pg_graphrag.server import Database, Row, columns
+from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages
 from pg_graphrag.text.tokenizers import tokenizer
@@ -58,6 +58,18 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
     if faults:
         raise gravest(faults)
     return False
+
+
+def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> dict[int, str]:
+    """Return the hashes that reports on communities, rows {id, level, size, version}, would have if they were written now."""
+    model = writes(corpus.options)
+    count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
+    found = {}
+    for part in slices(communities, WRITTEN if model else BATCH):
+        for source in read_inputs(db, part, WRITTEN_ROWS if model else ROWS, children=model):
+            hash_ = input_hash(corpus.options, source, count) if model else content_hash(extract(source))
+            found[source.community_id] = hash_
+    return found
 
 
 def _batch(db: Database, corpus: Corpus) -> int:
@@ -127,7 +139,7 @@ def _store(
     vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in others])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     if others:
-        _write(db, corpus, others)
+        write_rows(db, corpus, [(source.community_id, report, hash_) for source, report, hash_ in others])
         _write_vectors(
             db, space, [(source.community_id, _vector_text(report)) for source, report, _ in others], vectors
         )
@@ -153,16 +165,17 @@ def _store(
     db.commit()
 
 
-def _write(db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report, str]]) -> None:
+def write_rows(db: Database, corpus: Corpus, made: Sequence[tuple[int, Report, str]]) -> None:
+    """Store reports (community id, report, input hash), in place of those that are there; the corpus is locked."""
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
     rows = []
-    for source, report, hash_ in made:
+    for number, report, hash_ in made:
         content = report.content
         language = corpus.options.language
         language = query_languages(content)[0] if language == "auto" else language
         texts = (report.title, report.summary, report.findings_json(), report.rating, report.rating_explanation)
         stored = (content, count(content), report.model, hash_, "pg_catalog." + REGCONFIG[language])
-        rows.append((source.community_id, *texts, *stored, lexical(content, language)))
+        rows.append((number, *texts, *stored, lexical(content, language)))
     db.query(
         "INSERT INTO graphrag.community_reports AS r (corpus_id, community_id, title, summary, findings, rating,"
         " rating_explanation, content, token_count, model, input_hash, tsv)"

@@ -2,7 +2,7 @@
 
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.graph.descriptions import describe
-from pg_graphrag.graph.merge import renew_evidence
+from pg_graphrag.graph.merged import renew_evidence
 from pg_graphrag.server import Database, columns, slices
 
 # $1: ids. What mentions say, and what people added.

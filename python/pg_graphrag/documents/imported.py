@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from pg_graphrag.checks import as_list, bad, check_object, check_text
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.mentions import add_mentions
@@ -153,50 +154,50 @@ def _read(documents: str | None) -> list[dict[str, Any]]:
 
 
 def _check_document(document: Any, where: str) -> None:
-    _check_object(document, where, _DOCUMENT)
-    _check_text(document, where, "source_key", required=True)
-    _check_text(document, where, "content", required=True)
-    _check_text(document, where, "title")
+    check_object(document, where, _DOCUMENT)
+    check_text(document, where, "source_key", required=True)
+    check_text(document, where, "content", required=True)
+    check_text(document, where, "title")
     if not isinstance(document.get("metadata", {}), dict):
-        raise _bad(where, "metadata", document["metadata"], "an object")
+        raise bad(where, "metadata", document["metadata"], "an object")
     if not isinstance(document.get("chunks"), list):
-        raise _bad(where, "chunks", document.get("chunks"), "an array; a plain document is inserted into documents")
+        raise bad(where, "chunks", document.get("chunks"), "an array; a plain document is inserted into documents")
     before = 0
     for place, chunk in enumerate(document["chunks"]):
         inside = f"{where}.chunks[{place}]"
-        _check_object(chunk, inside, _CHUNK)
+        check_object(chunk, inside, _CHUNK)
         before = _check_span(chunk, inside, before, len(document["content"]))
-        _check_text(chunk, inside, "head")
+        check_text(chunk, inside, "head")
         for name, known, texts, required in (
             ("entities", _ENTITY, ("type", "description"), ("name",)),
             ("relationships", _RELATIONSHIP, ("description",), ("source", "target")),
             ("claims", _CLAIM, tuple(_CLAIM - {"subject"}), ("subject",)),
         ):
-            for number, entry in enumerate(_list(chunk, inside, name)):
+            for number, entry in enumerate(as_list(chunk, inside, name)):
                 at = f"{inside}.{name}[{number}]"
-                _check_object(entry, at, known)
+                check_object(entry, at, known)
                 for text in texts:
-                    _check_text(entry, at, text)
+                    check_text(entry, at, text)
                 for text in required:
-                    _check_text(entry, at, text, required=True)
+                    check_text(entry, at, text, required=True)
                 if name == "relationships":
                     _check_relationship(entry, at)
 
 
 def _check_relationship(entry: dict[str, Any], where: str) -> None:
-    keywords = _list(entry, where, "keywords")
+    keywords = as_list(entry, where, "keywords")
     if not all(isinstance(keyword, str) for keyword in keywords):
-        raise _bad(where, "keywords", keywords, "an array of strings")
+        raise bad(where, "keywords", keywords, "an array of strings")
     weight = entry.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, (int, Decimal)) or not 0 < weight < 1_000_000_000:
-        raise _bad(where, "weight", weight, "a number above 0")
+        raise bad(where, "weight", weight, "a number above 0")
 
 
 def _check_span(chunk: dict[str, Any], where: str, before: int, length: int) -> int:
     """Check the offsets of a chunk; return its end. Own parts do not overlap: they are what windows are cut from."""
     for name in ("start", "end"):
         if name not in chunk:
-            raise _bad(where, name, None, "the number of a character")
+            raise bad(where, name, None, "the number of a character")
     start: Any = chunk["start"]
     end: Any = chunk["end"]
     own = chunk.setdefault("own_start", max(start, before) if isinstance(start, int) else 0)
@@ -211,36 +212,3 @@ def _check_span(chunk: dict[str, Any], where: str, before: int, length: int) -> 
             hint="Give chunks in order; leave own_start out to have it computed.",
         )
     return max(before, int(end))
-
-
-def _check_object(value: Any, where: str, known: set[str]) -> None:
-    if not isinstance(value, dict):
-        raise GraphRAGError(f"{where} must be an object, not {value!r:.40}", hint=f"Its fields: {_names(known)}.")
-    for name in value:
-        if name not in known:
-            raise GraphRAGError(f'{where} has an unknown field "{name}"', hint=f"Known: {_names(known)}.")
-
-
-def _names(known: set[str]) -> str:
-    return ", ".join(sorted(known))
-
-
-def _check_text(value: dict[str, Any], where: str, name: str, required: bool = False) -> None:
-    text = value.get(name)
-    if text is None and not required:
-        return
-    if not isinstance(text, str) or (required and not text and name != "content"):
-        raise _bad(where, name, text, "a text")
-
-
-def _list(value: dict[str, Any], where: str, name: str) -> list[Any]:
-    found = value.get(name)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise _bad(where, name, found, "an array")
-    return found
-
-
-def _bad(where: str, name: str, value: Any, wanted: str) -> GraphRAGError:
-    return GraphRAGError(f"{where}.{name} cannot be {value!r:.60}", hint=f"Give {wanted}.")

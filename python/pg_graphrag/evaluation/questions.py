@@ -7,23 +7,31 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.server import Database
 
 _HINT = (
-    'Each is an object {"id", "question", "evidence": [source_key, …], "low_level_keywords", "high_level_keywords"},'
-    " of which the question must be there."
+    'Each is an object {"id", "question", "evidence": [source_key, …], "low_level_keywords", "high_level_keywords",'
+    ' "query_entities", "answer_types"}, of which the question must be there.'
 )
+# Search options that a question may bring, and a mode that has them.
+_OPTIONS = ("query_entities", "answer_types")
+_MODE = "path"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and the source keys of the documents that hold its evidence (none: it is not judged)."""
+    """A question and the source keys of the documents that hold its evidence (none: it is not judged).
+
+    `low`, `high`: its keywords; `options`: search options of its own, for modes that have them.
+    """
 
     id: str
     question: str
     evidence: frozenset[str]
     low: list[str] | None
     high: list[str] | None
+    options: Mapping[str, Any]
 
 
 def parse(questions: str | None) -> list[JudgedQuestion]:
@@ -52,7 +60,12 @@ def _question(item: Any, place: int) -> JudgedQuestion:
     if not isinstance(text, str) or not text.strip():
         raise GraphRAGError(f'question "{name}" has no text: its "question" is {json.dumps(text)[:100]}', hint=_HINT)
     low, high = (_strings(item, name, field) for field in ("low_level_keywords", "high_level_keywords"))
-    return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high)
+    own = {field: item[field] for field in _OPTIONS if item.get(field) is not None}
+    try:
+        search_options.parse(json.dumps(own), _MODE)
+    except GraphRAGError as error:
+        raise GraphRAGError(f'question "{name}": {error.message}', hint=error.hint) from None
+    return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high, own)
 
 
 def _strings(item: Mapping[str, Any], name: str, field: str) -> list[str] | None:

@@ -34,7 +34,12 @@ class System:
 
     name: str
     mode: str
-    options: str
+    options: Mapping[str, Any]
+
+    def options_for(self, question: JudgedQuestion) -> str:
+        """Return its options, with those of the question's that its mode has and that are not set for all questions."""
+        own = {name: value for name, value in question.options.items() if search_options.has(self.mode, name)}
+        return json.dumps({**own, **self.options})
 
 
 @dataclass(slots=True)
@@ -145,7 +150,7 @@ def _find(db: Database, corpus: str, question: JudgedQuestion, system: System, d
 def _search(db: Database, corpus: str, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
-    rows = search(db, question.question, corpus, system.mode, top_k, None, low, high, system.options)
+    rows = search(db, question.question, corpus, system.mode, top_k, None, low, high, system.options_for(question))
     return [row[3] for row in rows]
 
 
@@ -202,9 +207,8 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
         elif not isinstance(mode, str):
             raise GraphRAGError(f'variant "{name}": mode cannot be {json.dumps(mode)}', hint="Give the name of a mode.")
         known_mode(mode)
-        options = json.dumps(settings)
-        search_options.parse(options, str(mode))
-        systems.append(System(str(name), str(mode), options))
+        search_options.parse(json.dumps(settings), str(mode))
+        systems.append(System(str(name), str(mode), settings))
     return systems
 
 

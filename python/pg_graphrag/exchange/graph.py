@@ -1,7 +1,7 @@
 """The graph of a corpus, as the caller may see it, node by node and edge by edge."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity, as ``graphrag.graph_nodes`` shows it."""
+    """An entity, as ``graphrag.graph_nodes`` shows it, and its community at each level that reaches it."""
 
     entity_id: int
     key: str
@@ -23,6 +23,13 @@ class Node:
     description: str
     degree: int
     mention_count: int
+    communities: Mapping[int, int] = field(default_factory=dict)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return all columns, a community by ``community_<level>``, 0 the coarsest."""
+        columns = asdict(self)
+        del columns["communities"]
+        return columns | {f"community_{level}": number for level, number in sorted(self.communities.items())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +48,48 @@ class Edge:
     pmi: float | None
 
 
-Item: TypeAlias = Node | Edge
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How many levels of communities the nodes that follow are in."""
 
-# One statement, so one snapshot: no edge without its nodes. The first row says that the corpus exists; nodes come before
-# edges, since a cursor's query is not run in parallel and Append goes through its parts in order.
+    count: int
+
+
+Item: TypeAlias = Levels | Node | Edge
+
+# One statement, so one snapshot: no edge without its nodes. The first row says that the corpus exists, and how many levels of
+# communities it has; nodes come before edges, since a cursor's query is not run in parallel and Append goes through its parts
+# in order.
 GRAPH = """
-SELECT 0 AS kind, NULL::bigint AS id, NULL::bigint AS source_id, NULL::bigint AS target_id, NULL AS key, NULL AS name,
+WITH shown AS MATERIALIZED (
+    SELECT o.community_id, o.level FROM graphrag.community_overview o WHERE o.corpus = %(corpus)s
+), home AS MATERIALIZED (
+    SELECT m.entity_id, pg_catalog.jsonb_object_agg(s.level, s.community_id) AS communities
+      FROM shown s JOIN graphrag.community_members m ON m.community_id = s.community_id
+     GROUP BY m.entity_id
+)
+SELECT 0 AS kind, (SELECT coalesce(pg_catalog.max(s.level) + 1, 0) FROM shown s)::bigint AS id,
+       NULL::bigint AS source_id, NULL::bigint AS target_id, NULL AS key, NULL AS name,
        NULL AS type, NULL::text[] AS keywords, NULL AS description, NULL::int AS degree, NULL::double precision AS weight,
-       NULL::int AS mention_count, NULL::double precision AS pmi
+       NULL::int AS mention_count, NULL::double precision AS pmi, NULL::jsonb AS communities
   FROM graphrag.corpora c
  WHERE c.name = %(corpus)s
  UNION ALL
-SELECT 1, n.entity_id, NULL, NULL, n.key, n.name, n.type, NULL, n.description, n.degree, NULL, n.mention_count, NULL
+SELECT 1, n.entity_id, NULL, NULL, n.key, n.name, n.type, NULL, n.description, n.degree, NULL, n.mention_count, NULL,
+       h.communities
   FROM graphrag.graph_nodes n
+  LEFT JOIN home h ON h.entity_id = n.entity_id
  WHERE n.corpus = %(corpus)s
  UNION ALL
 SELECT 2, e.relationship_id, e.source_id, e.target_id, NULL, NULL, NULL, e.keyword_list, e.description, NULL, e.weight,
-       e.mention_count, e.pmi
+       e.mention_count, e.pmi, NULL
   FROM graphrag.graph_edges e
  WHERE e.corpus = %(corpus)s
 """
 
 
 def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
-    """Make nodes and edges of the rows of `GRAPH`.
+    """Make nodes and edges of the rows of `GRAPH`; the number of levels comes first.
 
     Raises
     ------
@@ -73,10 +98,28 @@ def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
     """
     keys: dict[int, str] = {}
     exists = False
-    for kind, number, source, target, key, name, type_, keywords, description, degree, weight, mentions, pmi in rows:
-        if kind == 1:
+    for (
+        kind,
+        number,
+        source,
+        target,
+        key,
+        name,
+        type_,
+        keywords,
+        description,
+        degree,
+        weight,
+        mentions,
+        pmi,
+        home,
+    ) in rows:
+        if kind == 0:
+            yield Levels(number)
+        elif kind == 1:
             keys[number] = key
-            yield Node(number, key, name, type_, description, degree, mentions)
+            communities = {int(level): community for level, community in (home or {}).items()}
+            yield Node(number, key, name, type_, description, degree, mentions, communities)
         elif kind == 2:
             ends = source, target, keys[source], keys[target]
             yield Edge(number, *ends, keywords, description, weight, mentions, pmi)
@@ -101,7 +144,8 @@ def stream(connection: psycopg.Connection[Any], corpus: str) -> Iterator[Item]:
 
 
 def to_networkx(found: Iterable[Item]) -> "networkx.Graph[str]":
-    """Return an undirected graph whose nodes are keys of entities; every column is an attribute.
+    """Return an undirected graph whose nodes are keys of entities; every column is an attribute, also the community at each
+    level, as `community_0` (the coarsest), `community_1`, …
 
     Relationships are pairs: the direction in which most mentions state one is in its attributes `source` and `target`.
     """
@@ -116,7 +160,7 @@ def to_networkx(found: Iterable[Item]) -> "networkx.Graph[str]":
     graph: networkx.Graph[str] = networkx.Graph()
     for item in found:
         if isinstance(item, Node):
-            graph.add_node(item.key, **asdict(item))
-        else:
+            graph.add_node(item.key, **item.attributes())
+        elif isinstance(item, Edge):
             graph.add_edge(item.source, item.target, **asdict(item))
     return graph

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,15 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.given import Unit, document, shares
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Communities:
+    """Communities, what numbers in their reports stand for, and what of them could not be used."""
+
+    communities: list[Row] = field(default_factory=list)
+    cited: dict[str, Row] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
 
 
 class Output:
@@ -52,6 +62,43 @@ class Output:
         for row in sorted(self.table("documents"), key=lambda row: int(row["human_readable_id"])):
             pieces = [units[unit["id"]] for unit in by_document.get(row["id"], ())]
             yield document(row["id"], row["title"], row["text"] or "", _metadata(row), pieces)
+
+    def communities(self) -> "Communities":
+        """Return the communities with their reports, as import_communities() takes them; none where the index has none."""
+        rows = self.table("communities", required=False)
+        if rows and not {"entity_ids", "parent"} <= rows[0].keys():
+            return Communities(
+                dropped=("the communities of GraphRAG before version 1.2, which do not say who is in them",)
+            )
+        titles = {row["id"]: row["title"] for row in self.table("entities")}
+        known = set(titles.values())
+        related = {row["id"]: row for row in self.table("relationships")}
+        reports = {int(row["community"]): row for row in self.table("community_reports", required=False)}
+        found: dict[int, Row] = {}
+        dropped = []
+        for row in sorted(rows, key=lambda row: (int(row["level"]), int(row["community"]))):
+            number, level, parent = (int(row[name]) for name in ("community", "level", "parent"))
+            if level and parent not in found:
+                dropped.append(f"community {number}: the index has no community {parent}, which it is a part of")
+                continue
+            names = [titles[one] for one in row["entity_ids"] if one in titles]
+            # Names that only relationships have were clustered too, and are in no list of members.
+            pairs = (related[one] for one in row["relationship_ids"] or () if one in related)
+            names += dict.fromkeys(
+                pair[end] for pair in pairs for end in ("source", "target") if pair[end] not in known
+            )
+            found[number] = {"number": number, "level": level, "entities": names, "created": row.get("period")}
+            if level:
+                found[number]["parent"] = parent
+            if number in reports:
+                found[number]["report"] = _report(reports[number])
+        cited = {
+            "Entities": {str(row["human_readable_id"]): row["title"] for row in self.table("entities")},
+            "Relationships": {
+                str(row["human_readable_id"]): [row["source"], row["target"]] for row in related.values()
+            },
+        }
+        return Communities(list(found.values()), cited, tuple(dropped))
 
     def _add_entities(self, units: Mapping[str, Unit]) -> None:
         for row in self.table("entities"):
@@ -99,6 +146,26 @@ def _of(row: Row, units: Mapping[str, Unit]) -> Iterator[Unit]:
     for number in dict.fromkeys(row["text_unit_ids"] or ()):
         if number in units:
             yield units[number]
+
+
+def _report(row: Row) -> Row:
+    title = row["title"] or f"Community {row['community']}"
+    rank = float(row["rank"] or 0)
+    return {
+        "title": title,
+        "summary": row["summary"] or title,
+        "content": row["full_content"] or "",
+        # -1: the model gave none.
+        "rating": min(10.0, max(0.0, rank)) if rank == rank else 0.0,
+        "rating_explanation": row.get("rating_explanation") or row.get("rank_explanation"),
+        "findings": [_finding(one) for one in row["findings"] or ()],
+        "model": "GraphRAG",
+    }
+
+
+def _finding(given: Any) -> Row:
+    one = given if isinstance(given, dict) else {"summary": str(given)}
+    return {name: str(one.get(name) or "") for name in ("summary", "explanation")}
 
 
 def _metadata(row: Row) -> Row:

@@ -5,6 +5,7 @@ their source keys; ids of the rest are made of names and stay the same from one 
 """
 
 import hashlib
+import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -76,6 +77,36 @@ SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date,
  ORDER BY k.id
 """
 
+# {extra}, {joins}: what each of the two tables has of its own. A community is exported where its overview is shown.
+_COMMUNITIES = """
+SELECT o.community_id, o.level, coalesce(o.parent_id, -1),
+       ARRAY(SELECT x.id FROM graphrag.communities x WHERE x.parent_id = o.community_id ORDER BY x.id),
+       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {extra}
+  FROM graphrag.community_overview o
+  JOIN graphrag.communities c ON c.id = o.community_id
+{joins}
+ WHERE o.corpus = %(corpus)s
+ ORDER BY o.level, o.community_id
+"""
+_MEMBERS = """
+       ARRAY(SELECT e.key FROM graphrag.community_members m JOIN graphrag.entities e ON e.id = m.entity_id
+              WHERE m.community_id = o.community_id ORDER BY e.id), y.pairs, y.chunk_ids
+"""
+_WITHIN = """
+ CROSS JOIN LATERAL (
+       SELECT coalesce(pg_catalog.jsonb_agg(DISTINCT ARRAY[s.key, t.key]), '[]') AS pairs,
+              coalesce(pg_catalog.array_agg(DISTINCT x.chunk_id), '{}') AS chunk_ids
+         FROM graphrag.community_members l
+         JOIN graphrag.relationships r ON r.low_id = l.entity_id
+         JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+         JOIN graphrag.entities s ON s.id = r.low_id
+         JOIN graphrag.entities t ON t.id = r.high_id
+         LEFT JOIN graphrag.relationship_mentions x ON x.relationship_id = r.id
+        WHERE l.community_id = o.community_id) y
+"""
+_REPORT = "r.title, r.summary, r.content, r.rating, r.rating_explanation, r.findings"
+_REPORTS = " JOIN graphrag.community_reports r ON r.community_id = o.community_id"
+
 _SCHEMAS = {
     "documents": "id human_readable_id title text text_unit_ids creation_date raw_data",
     "text_units": "id human_readable_id text n_tokens document_id entity_ids relationship_ids covariate_ids",
@@ -83,8 +114,22 @@ _SCHEMAS = {
     "relationships": "id human_readable_id source target description weight combined_degree text_unit_ids",
     "covariates": "id human_readable_id covariate_type type description subject_id object_id status start_date end_date"
     " source_text text_unit_id",
+    "communities": "id human_readable_id community level parent children title entity_ids relationship_ids text_unit_ids period"
+    " size",
+    "community_reports": "id human_readable_id community level parent children title summary full_content rank"
+    " rating_explanation findings full_content_json period size",
 }
-_INTEGERS = {"human_readable_id", "n_tokens", "frequency", "degree", "combined_degree"}
+_INTEGERS = {
+    "human_readable_id",
+    "n_tokens",
+    "frequency",
+    "degree",
+    "combined_degree",
+    "community",
+    "level",
+    "parent",
+    "size",
+}
 _LISTS = {"text_unit_ids", "entity_ids", "relationship_ids", "covariate_ids"}
 
 
@@ -123,6 +168,12 @@ class Export:
                 "entities": self._table("entities", _ENTITIES, self._entity),
                 "relationships": self._table("relationships", _RELATIONSHIPS, self._relationship),
                 "covariates": self._table("covariates", _COVARIATES, self._covariate),
+                "communities": self._table(
+                    "communities", _COMMUNITIES.format(extra=_MEMBERS, joins=_WITHIN), self._community
+                ),
+                "community_reports": self._table(
+                    "community_reports", _COMMUNITIES.format(extra=_REPORT, joins=_REPORTS), self._report
+                ),
             }
 
     def _table(self, name: str, query: str, row_of: Callable[..., Sequence[Any]]) -> int:
@@ -209,6 +260,25 @@ class Export:
         head = self._id("claim", str(number)), number, "claim", type_.upper(), description
         return *head, subject, object_ or "NONE", status, *dates, source_text, self._units[chunk]
 
+    def _community(
+        self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *rest: Any
+    ) -> Sequence[Any]:
+        members, pairs, chunks = rest
+        entities = [self._id("entity", key) for key in members]
+        relationships = [self._id("relationship", *sorted(pair)) for pair in pairs]
+        head = self._id("community", str(number)), number, number, level, parent, children, f"Community {number}"
+        return *head, entities, relationships, self._names([one for one in chunks if one in self._units]), period, size
+
+    def _report(
+        self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *report: Any
+    ) -> Sequence[Any]:
+        title, summary, content, rating, why, given = report
+        findings = [{"summary": one["summary"], "explanation": one["explanation"]} for one in given]
+        whole = {"title": title, "summary": summary, "findings": findings, "rating": rating, "rating_explanation": why}
+        text = json.dumps(whole, ensure_ascii=False, indent=4)
+        head = self._id("report", str(number)), number, number, level, parent, children
+        return *head, title, summary, content, rating, why, findings, text, period, size
+
     def _names(self, chunks: Sequence[int]) -> list[str]:
         return [self._units[chunk] for chunk in chunks]
 
@@ -221,6 +291,10 @@ def _type(pa: Any, column: str) -> Any:
         return pa.int64()
     if column in _LISTS:
         return pa.list_(pa.string())
+    if column == "children":
+        return pa.list_(pa.int64())
+    if column == "findings":
+        return pa.list_(pa.struct([("explanation", pa.string()), ("summary", pa.string())]))
     if column == "raw_data":
         return pa.null()
-    return pa.float64() if column == "weight" else pa.string()
+    return pa.float64() if column in ("weight", "rank") else pa.string()

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from io import TextIOBase
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.graph import Edge, Item, Node
+from pg_graphrag.exchange.graph import Edge, Item, Levels, Node
 
 # What XML 1.0 cannot hold, not even escaped.
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -21,7 +22,8 @@ SEPARATOR = ", "
 _TYPES: dict[Any, str] = {int: "long", float: "double", float | None: "double"}
 # Columns that are attributes of their own in both formats, or say what those say.
 _ENDS = {"source_id", "target_id", "source", "target"}
-_NODE = {field.name: _TYPES.get(field.type, "string") for field in fields(Node)}
+_NODE = {field.name: _TYPES.get(field.type, "string") for field in fields(Node) if field.name != "communities"}
+_Columns: TypeAlias = dict[str, dict[str, str]]
 _EDGE = {field.name: _TYPES.get(field.type, "string") for field in fields(Edge) if field.name not in _ENDS}
 
 
@@ -42,11 +44,21 @@ def write(path: Path, found: Iterable[Item]) -> tuple[int, int]:
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
-            count = writer(file, found)
+            count = writer(file, *_with_levels(found))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return count
+
+
+def _with_levels(found: Iterable[Item]) -> tuple[_Columns, Iterator[Node | Edge]]:
+    """Return the columns of nodes and edges (formats declare them first), and the items."""
+    rest = iter(found)
+    first = next(rest, None)
+    levels = first.count if isinstance(first, Levels) else 0
+    columns = {"node": _NODE | {f"community_{level}": "long" for level in range(levels)}, "edge": _EDGE}
+    whole = chain([] if first is None else [first], rest)
+    return columns, (item for item in whole if not isinstance(item, Levels))
 
 
 class _Writer(XMLGenerator):
@@ -77,14 +89,14 @@ class _Writer(XMLGenerator):
         self.ignorableWhitespace("\n")
 
 
-def _graphml(file: TextIOBase, found: Iterable[Item]) -> tuple[int, int]:
+def _graphml(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge]) -> tuple[int, int]:
     """GraphML (graphml.graphdrawing.org): attributes are declared, then given by key."""
     xml = _Writer(file)
     xml.startDocument()
     counts = [0, 0]
     with xml.element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns"):
         xml.newline()
-        for kind, columns in (("node", _NODE), ("edge", _EDGE)):
+        for kind, columns in declared.items():
             for name, type_ in columns.items():
                 attributes = {"id": f"{kind}_{name}", "for": kind, "attr.name": name, "attr.type": type_}
                 xml.leaf("key", **attributes)
@@ -92,17 +104,17 @@ def _graphml(file: TextIOBase, found: Iterable[Item]) -> tuple[int, int]:
         with xml.element("graph", edgedefault="undirected"):
             xml.newline()
             for item in found:
-                kind, columns, attributes = _item(item)
+                kind, attributes = _item(item)
                 counts[kind == "edge"] += 1
                 with xml.element(kind, **attributes):
-                    for name, value in _values(item, columns):
+                    for name, value in _values(item):
                         xml.leaf("data", value, key=f"{kind}_{name}")
                 xml.newline()
     xml.endDocument()
     return counts[0], counts[1]
 
 
-def _gexf(file: TextIOBase, found: Iterable[Item]) -> tuple[int, int]:
+def _gexf(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge]) -> tuple[int, int]:
     """GEXF 1.2 (gexf.net): nodes and edges in lists of their own."""
     xml = _Writer(file)
     xml.startDocument()
@@ -111,21 +123,21 @@ def _gexf(file: TextIOBase, found: Iterable[Item]) -> tuple[int, int]:
         xml.element("gexf", xmlns="http://www.gexf.net/1.2draft", version="1.2"),
         xml.element("graph", defaultedgetype="undirected", mode="static"),
     ):
-        for kind, columns in (("node", _NODE), ("edge", _EDGE)):
+        for kind, columns in declared.items():
             with xml.element("attributes", class_=kind, mode="static"):
                 for name, type_ in columns.items():
                     xml.leaf("attribute", id=f"{kind}_{name}", title=name, type=type_)
         xml.startElement("nodes", AttributesImpl({}))
         xml.newline()
         for item in found:
-            kind, columns, attributes = _item(item)
+            kind, attributes = _item(item)
             if kind == "edge" and not counts[1]:
                 xml.endElement("nodes")
                 xml.startElement("edges", AttributesImpl({}))
             counts[kind == "edge"] += 1
             more = {"label": item.name} if isinstance(item, Node) else {"weight": item.weight}
             with xml.element(kind, **attributes, **more), xml.element("attvalues"):
-                for name, value in _values(item, columns):
+                for name, value in _values(item):
                     xml.leaf("attvalue", for_=f"{kind}_{name}", value=value)
             xml.newline()
         xml.endElement("edges" if counts[1] else "nodes")
@@ -133,16 +145,16 @@ def _gexf(file: TextIOBase, found: Iterable[Item]) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def _item(item: Item) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Return the element of an item, its columns, and the attributes both formats have."""
+def _item(item: Node | Edge) -> tuple[str, dict[str, Any]]:
+    """Return the element of an item, and the attributes that both formats have."""
     if isinstance(item, Node):
-        return "node", _NODE, {"id": f"n{item.entity_id}"}
+        return "node", {"id": f"n{item.entity_id}"}
     ends = {"source": f"n{item.source_id}", "target": f"n{item.target_id}"}
-    return "edge", _EDGE, {"id": f"e{item.relationship_id}", **ends}
+    return "edge", {"id": f"e{item.relationship_id}", **ends}
 
 
-def _values(item: Item, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name in columns:
-        value = getattr(item, name)
+def _values(item: Node | Edge) -> Iterator[tuple[str, str]]:
+    values = item.attributes() if isinstance(item, Node) else {name: getattr(item, name) for name in _EDGE}
+    for name, value in values.items():
         if value is not None:
             yield name, SEPARATOR.join(value) if isinstance(value, list) else str(value)

@@ -51,6 +51,48 @@ def to_mermaid(db: Database, entity: str | None, corpus: str | None, hops: int |
     return mermaid(*neighborhood(db, entity, corpus, hops, max_nodes))
 
 
+def community_to_dot(db: Database, community_id: int | None, max_nodes: int | None) -> str:
+    """Return a community as a DOT graph; the parameters are those of `community`."""
+    return dot(*community(db, community_id, max_nodes))
+
+
+def community_to_mermaid(db: Database, community_id: int | None, max_nodes: int | None) -> str:
+    """Return a community as a Mermaid flowchart; the parameters are those of `community`."""
+    return mermaid(*community(db, community_id, max_nodes))
+
+
+def community(db: Database, community_id: int | None, max_nodes: int | None) -> Picture:
+    """Return the members of a community that have the strongest relationships within it, and all of these.
+
+    Raises
+    ------
+    GraphRAGError
+        42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes` out of range.
+    """
+    wanted = _check(max_nodes)
+    shown = "SELECT FROM graphrag.community_overview o WHERE o.community_id = $1"
+    if not db.query(shown, ["int8"], [community_id]):
+        raise GraphRAGError(
+            f"there is no community {'null' if community_id is None else community_id}",
+            sqlstate="42704",
+            hint="SELECT community_id, level, title FROM graphrag.community_overview lists the communities.",
+        )
+    members = db.query(
+        "SELECT m.entity_id FROM graphrag.community_members m"
+        "  JOIN graphrag.entities e ON e.id = m.entity_id"
+        "  LEFT JOIN (SELECT u.id, pg_catalog.sum(r.weight) AS strength"
+        "               FROM graphrag.community_members l"
+        "               JOIN graphrag.relationships r ON r.low_id = l.entity_id"
+        "               JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id"
+        "              CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)"
+        "              WHERE l.community_id = $1 GROUP BY u.id) w ON w.id = m.entity_id"
+        " WHERE m.community_id = $1 ORDER BY w.strength DESC NULLS LAST, e.key LIMIT $2",
+        ["int8", "int4"],
+        [community_id, wanted],
+    )
+    return _among(db, [row["entity_id"] for row in members])
+
+
 def neighborhood(
     db: Database, entity: str | None, corpus: str | None, hops: int | None, max_nodes: int | None
 ) -> Picture:

@@ -16,8 +16,7 @@ from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, clean, connection_fault, post, refusal, sent
 
-# What the endpoint is asked for, and how long it may take: OpenAI knows no other.
-ENDPOINT = "/v1/chat/completions"
+# How long the endpoint may take: OpenAI knows no other.
 WINDOW = "24h"
 # States that do not change any more.
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -86,7 +85,12 @@ async def find_file(provider: Provider, key: str | None, mark: str) -> str | Non
 
 async def create(provider: Provider, key: str | None, mark: str, file: str) -> dict[str, Any]:
     """Make a batch of an uploaded file; return it."""
-    body = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW, "metadata": {MARK: mark}}
+    body = {
+        "input_file_id": file,
+        "endpoint": provider.batch_path,
+        "completion_window": WINDOW,
+        "metadata": {MARK: mark},
+    }
     return await _object(provider, key, "/batches", body)
 
 

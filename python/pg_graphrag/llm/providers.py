@@ -33,6 +33,7 @@ class Provider:
     batch: bool = False
     batch_price: float = 0.5
     batch_requests: int = 10_000
+    batch_endpoint: str | None = None
     json: str = "schema"
     shape: str = "cohere"
     auth: str = "bearer"
@@ -40,6 +41,11 @@ class Provider:
     embedding_request: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def batch_path(self) -> str:
+        """What the requests of a batch ask for: Azure calls it otherwise than OpenAI."""
+        return self.batch_endpoint or ("/chat/completions" if self.auth == "api-key" else "/v1/chat/completions")
 
     def api_key(self) -> str | None:
         """Return the key, or None where the provider has none.
@@ -82,6 +88,7 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "batch": ((bool,), lambda v: True, "true or false"),
     "batch_price": ((int, float), lambda v: 0 <= v <= 1, "what a batch costs, as part of the price: from 0 to 1"),
     "batch_requests": ((int,), lambda v: 1 <= v <= 50_000, "a whole number from 1 to 50000"),
+    "batch_endpoint": ((str,), lambda v: v.startswith("/") and v.isprintable(), "a path, as /v1/chat/completions"),
     "json": ((str,), lambda v: v in ("schema", "object", "none"), "schema, object or none"),
     "shape": ((str,), lambda v: v in ("cohere", "tei"), "cohere (Cohere, Jina, vLLM) or tei"),
     "auth": ((str,), lambda v: v in ("bearer", "api-key"), "bearer, or api-key (Azure)"),

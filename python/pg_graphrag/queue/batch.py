@@ -119,7 +119,7 @@ def _advance(db: Database, endpoint: _Endpoint, batch: Row, fresh: bool) -> None
         file = None if fresh else endpoint.ask(partial(api.find_file, mark=batch["mark"]))
         if file is None:
             lines = [
-                {"custom_id": name, "method": "POST", "url": api.ENDPOINT, "body": body}
+                {"custom_id": name, "method": "POST", "url": endpoint.provider.batch_path, "body": body}
                 for name, body in _bodies(db, endpoint.provider, batch).items()
             ]
             content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

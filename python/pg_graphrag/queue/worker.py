@@ -108,8 +108,12 @@ def _insist(step: Callable[[], None]) -> None:
 
 
 # A SET clause would forbid the commits. The path keeps a user's operators out; merges must see what was committed
-# before they got the corpus lock.
-_SETTINGS = {"search_path": "pg_catalog, pg_temp", "default_transaction_isolation": "read committed"}
+# before they got the corpus lock; no statement runs long enough to be worth a second of compiling.
+_SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",
+    "default_transaction_isolation": "read committed",
+    "jit": "off",
+}
 
 
 def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import graph, themes
+from pg_graphrag.retrieval import claims as claims_of
+from pg_graphrag.retrieval import drift, graph, themes
+from pg_graphrag.retrieval.claims import line as claim_line
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
@@ -22,10 +24,26 @@ _SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
     "hybrid": (graph.local_evidence, graph.global_evidence),
     "mix": (graph.local_evidence, graph.global_evidence),
     "graph_local": (themes.local_evidence,),
+    "drift": (drift.evidence,),
 }
-# GraphRAG's shares of the whole: text, reports; the rest is for entities and relationships.
-_SHARES = {"graph_local": (0.5, 0.15), "graph_global": (0.0, 1.0)}
+# GraphRAG's shares of the whole: text, reports; the rest is for claims, a third of it at most, entities and relationships.
+_SHARES = {"graph_local": (0.5, 0.15), "drift": (0.5, 0.15), "graph_global": (0.0, 1.0)}
 MAX_REPORTS = 100
+_CHUNK = ("chunk_id", "document_id", "content", "score", "explain")
+_CLAIM = (
+    "claim_id",
+    "chunk_id",
+    "document_id",
+    "subject",
+    "object",
+    "type",
+    "status",
+    "start_date",
+    "end_date",
+    "description",
+)
+# Of a lazy context, the share that the claims of its chunks may have.
+LAZY_CLAIMS = 0.15
 
 
 def context(
@@ -39,37 +57,57 @@ def context(
     high: list[str] | None,
     options: str | None,
 ) -> str:
-    """Return {entities, relationships, reports, chunks, references, prompt, tokens} as JSON."""
-    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, context=True)
+    """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
+    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, of="context")
     return json.dumps(assemble(asked, mode_name, max_tokens), ensure_ascii=False)
 
 
-def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """Return the context of a prepared query, as `context` does."""
+def assemble(
+    asked: Query, mode_name: str | None, max_tokens: int | None, numbers: dict[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the context of a prepared query, as `context` does.
+
+    `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
+    """
     total = budget(asked, max_tokens)
+    mode = str(mode_name)
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
-    found = _graph_part(asked, str(mode_name)) if asked.text else graph.Evidence()
-    relationships = relationship_rows(asked, found.relationships)
+    numbers = {} if numbers is None else numbers
+    found = _graph_part(asked, mode) if asked.text else graph.Evidence()
+    rows = run(asked, mode, asked.options.chunk_top_k) if asked.options.include_chunks and total else []
+    for_text, for_reports, for_claims, for_graph = _budgets(asked, mode, total)
+    claims = _claims(asked, mode, found, rows)
+    claim_lines, argued = _fit(map(_unnumbered_line, claims), for_claims, ranks)
+    claims = _numbered(claims[: len(claim_lines)], numbers)
+    for_entities, for_relationships = for_graph or _halves(total - int(for_text or 0) - for_reports - argued)
     entities = entity_rows(asked, found.entities)
-    for_text, for_reports, for_entities, for_relationships = _budgets(asked, str(mode_name), total)
     entity_lines, used = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
+    relationships = relationship_rows(asked, found.relationships)
+    if mode in _SHARES:
+        # GraphRAG's order: those inside the network first, not the best scored.
+        place = {number: at for at, number in enumerate(found.relationships)}
+        relationships = sorted(relationships, key=lambda one: place[one[0]["id"]])
     relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
-    reports = _reports(asked, str(mode_name))
+    reports = _reports(asked, mode)
     report_texts, told = _fit((str(report["content"]) for report in reports), for_reports, ranks)
-    left = total - used - more - told if for_text is None else for_text
-    chunks = _chunks(asked, mode_name, left) if asked.options.include_chunks and left else []
-    parts = prompt_parts(entity_lines, relationship_lines, report_texts, chunks)
+    chunks = _chunks(rows, total - used - more - told - argued if for_text is None else for_text)
+    if mode == "lazy":
+        chunks = _grouped(chunks)
+    chunks = _numbered(chunks, numbers)
+    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
-        (chunks or report_texts or relationship_lines or entity_lines).pop()
-        parts = prompt_parts(entity_lines, relationship_lines, report_texts, chunks)
-    references = _references(chunks)
-    for chunk in chunks:
-        del chunk["source"]
+        kept: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
+        kept.pop()
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
+    references = _references([*claims, *chunks])
+    for one in [*claims, *chunks]:
+        del one["source"]
     return {
         "entities": [_entity(*one) for one in entities[: len(entity_lines)]],
         "relationships": [_relationship(*one) for one in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
+        "claims": claims,
         "chunks": chunks,
         "references": references,
         "prompt": "".join(parts),
@@ -77,15 +115,28 @@ def assemble(asked: Query, mode_name: str | None, max_tokens: int | None) -> dic
     }
 
 
-def _budgets(asked: Query, mode_name: str, total: int) -> tuple[int | None, int, int, int]:
-    """Return the tokens for text (None: what the others leave), reports, entities and relationships."""
-    if mode_name in _SHARES:
-        text, reports = (int(total * share) for share in _SHARES[mode_name])
-        rest = total - text - reports
-        return text, reports, rest // 2, rest - rest // 2
+def _budgets(asked: Query, mode: str, total: int) -> tuple[int | None, int, int, tuple[int, int] | None]:
+    """Return the tokens for text (None: what the others leave), reports, claims, and entities and relationships (None: what
+    the others leave, in halves)."""
+    if mode in _SHARES:
+        text, reports = (int(total * share) for share in _SHARES[mode])
+        return text, reports, (total - text - reports) // 3, None
+    if mode == "lazy":
+        return None, 0, int(total * LAZY_CLAIMS), (0, 0)
     # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
     share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
-    return None, 0, int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens)
+    return None, 0, 0, (int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens))
+
+
+def _halves(tokens: int) -> tuple[int, int]:
+    return tokens // 2, tokens - tokens // 2
+
+
+def _claims(asked: Query, mode: str, found: graph.Evidence, rows: list[Row]) -> list[dict[str, Any]]:
+    """Return the claims that the mode reads: about its entities, or made by its chunks."""
+    if mode == "lazy":
+        return claims_of.of_chunks(asked, [row["chunk_id"] for row in rows])
+    return claims_of.of_entities(asked, list(found.entities)) if mode in ("graph_local", "drift") else []
 
 
 def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
@@ -95,6 +146,8 @@ def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
         rows = themes.local_reports(asked, MAX_REPORTS)
     elif asked.text and mode_name == "graph_global":
         rows = themes.global_reports(asked, MAX_REPORTS)
+    elif asked.text and mode_name == "drift":
+        rows = drift.primer_reports(asked)
     names = ("community_id", "level", "title", "summary", "content", "rating")
     return [{name: row[name] for name in names} for row in rows]
 
@@ -149,6 +202,10 @@ def _relationship_line(row: Row) -> str:
     return f"- {row['source']} -- {row['target']}{keywords}: {row['description']}\n"
 
 
+def _unnumbered_line(claim: dict[str, Any]) -> str:
+    return claim_line(claim | {"reference": 0})
+
+
 def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
     """Return the whole entries, best first, that fit, and their tokens."""
     kept: list[str] = []
@@ -162,43 +219,67 @@ def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[st
     return kept, used
 
 
-def _chunks(query: Query, mode_name: str | None, budget: int) -> list[Row]:
-    """Return the best chunks that fit, whole; each with the number of its document."""
-    numbers: dict[int, int] = {}
+def _chunks(rows: list[Row], budget: int) -> list[Row]:
+    """Return the best chunks that fit, whole."""
     kept: list[Row] = []
-    for row in run(query, mode_name, query.options.chunk_top_k):
+    for row in rows:
         budget -= row["token_count"]
         if budget < 0:
             break
-        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
-        entry = {name: row[name] for name in ("chunk_id", "document_id", "content", "score", "explain")}
-        kept.append(entry | {"reference": number, "source": {name: row[name] for name in ("source_key", "title")}})
+        kept.append(row)
     return kept
 
 
-def _references(chunks: list[Row]) -> list[dict[str, Any]]:
+def _grouped(rows: list[Row]) -> list[Row]:
+    """Put the chunks of a community together: where its best one stands."""
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
+    return [row for group in groups.values() for row in group]
+
+
+def _numbered(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:
+    """Return chunks or claims, each with the number of its document."""
+    made = []
+    for row in rows:
+        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
+        names = _CLAIM if "claim_id" in row else _CHUNK
+        source = {name: row[name] for name in ("source_key", "title")}
+        made.append({name: row[name] for name in names} | {"reference": number, "source": source})
+    return made
+
+
+def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one numbered reference per document."""
     found = {
-        chunk["reference"]: {"number": chunk["reference"], "document_id": chunk["document_id"]} | chunk["source"]
-        for chunk in chunks
+        one["reference"]: {"number": one["reference"], "document_id": one["document_id"]} | one["source"]
+        for one in cited
     }
     return [found[number] for number in sorted(found)]
 
 
-def prompt_parts(entities: list[str], relationships: list[str], reports: list[str], chunks: list[Row]) -> list[str]:
+def prompt_parts(
+    entities: list[str],
+    relationships: list[str],
+    reports: list[str],
+    claims: list[dict[str, Any]],
+    chunks: list[dict[str, Any]],
+) -> list[str]:
     """Return the prompt in parts whose tokens add up to the whole's: none goes from a line end into what follows here."""
     parts: list[str] = []
     if reports:
         parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
-    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships)):
+    said = [claim_line(claim) + "\n" for claim in claims]
+    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", said)):
         if lines:
             parts += (heading, *lines[:-1], lines[-1] + "\n")
     if chunks:
         parts.append("Text:\n")
         for chunk in chunks:
             parts += (f"[{chunk['reference']}]", f" {chunk['content']}\n\n")
+    if claims or chunks:
         parts.append("References:\n")
-        parts += (f"[{r['number']}] {r['title'] or r['source_key']}\n" for r in _references(chunks))
+        parts += (f"[{r['number']}] {r['title'] or r['source_key']}\n" for r in _references([*claims, *chunks]))
     if parts:
-        parts[-1] = parts[-1][: -1 if chunks else -2]
+        parts[-1] = parts[-1][: -1 if claims or chunks else -2]
     return parts

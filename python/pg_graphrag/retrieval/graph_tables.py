@@ -173,6 +173,26 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg
   JOIN graphrag.documents d ON d.id = c.document_id
  WHERE c.id = ANY ($1) AND d.title <> ''
 """
+# What a key names: the entity of this very key, the one that an alias leads to, and the first whose names begin with it.
+_NAMESAKES = """
+SELECT u.key AS asked, e.id, e.key, e.mention_count
+  FROM pg_catalog.unnest($2) AS u (key)
+ CROSS JOIN LATERAL (
+       SELECT x.id, x.key, x.mention_count
+         FROM graphrag.entities x
+        WHERE x.corpus_id = $1 AND x.key = u.key COLLATE "C"
+        UNION ALL
+       SELECT x.id, x.key, x.mention_count
+         FROM graphrag.aliases a
+         JOIN graphrag.entities x ON x.corpus_id = $1 AND x.key = a.entity_key
+        WHERE a.corpus_id = $1 AND a.key = u.key COLLATE "C"
+        UNION ALL
+       (SELECT x.id, x.key, x.mention_count
+          FROM graphrag.entities x
+         WHERE x.corpus_id = $1 AND x.key > (u.key || ' ') COLLATE "C" AND x.key < (u.key || '!') COLLATE "C"
+         ORDER BY x.key
+         LIMIT $3)) e
+"""
 _KEYED = 'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
 _KEYS = "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)"
 _CHUNKS = """
@@ -195,6 +215,10 @@ class TableGraph:
         """Return the entities (id, key, name, mention_count) that have one of `keys`, or an alias among them."""
         sql = _NAMED + ("" if self.query.visible is None else _NAMED_VISIBLY)
         return self._query(sql, ["int4", "text[]", "int8[]"], self.query.corpus.id, keys)
+
+    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
+        """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
+        return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
     def keyed(self, keys: Iterable[str]) -> dict[str, int]:
         """Return {key: id} of the entities whose key is one of `keys`."""

@@ -1,7 +1,9 @@
 """The graph of a small corpus in the session's memory: what the modes otherwise read by a dozen statements a query."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from pg_graphrag.numeric import np
@@ -108,6 +110,13 @@ class HeldGraph(TableGraph):
         aliases, by_key = self.contents.aliases, self.contents.by_key
         names = {name: None for key in keys for name in (key, aliases.get(key))}
         return [by_key[name] for name in names if name is not None and name in by_key]
+
+    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
+        rows, found = self.contents.entities.rows, []
+        for asked in keys:
+            first, end = (bisect_right(rows, asked + edge, key=itemgetter("key")) for edge in (" ", "!"))
+            found += [row | {"asked": asked} for row in self.named([asked]) + rows[first : min(end, first + limit)]]
+        return found
 
     def keyed(self, keys: Iterable[str]) -> dict[str, int]:
         by_key = self.contents.by_key

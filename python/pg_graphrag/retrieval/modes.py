@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, evidence_chunks, graph, lazy, mentions, paths, themes, ties
+from pg_graphrag.retrieval import dense, drift, evidence_chunks, graph, lazy, mentions, paths, seeds, themes, ties
 from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
@@ -23,6 +23,8 @@ from pg_graphrag.retrieval.rankings import (
 HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 2.5}
 # Where mentions are described, they are retrieved too, and what is walked from holds more.
 DESCRIBED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5, "pagerank": 4.0}
+# Of the softmax that weights the direct chunks from which the walk starts.
+TEMPERATURE = 0.5
 
 Mode = Callable[[Query, int], Fused]
 
@@ -99,14 +101,18 @@ def _direct(query: Query, depth: int) -> tuple[list[Ranking], dict[str, float]]:
 
 
 def _seeds(query: Query, direct: list[Ranking], weights: dict[str, float]) -> list[tuple[int, float]]:
-    """Return the best direct chunks for a walk to start from, each weighted by how much better than the others it is.
+    """Return the chunks for a walk to start from: the best direct ones, each weighted by how much better than the others it
+    is, and those with a date, number or identifier of the query.
 
     The weights are the softmax of the fused scores, the best one's being 1: a clear first place gets nearly all of the mass.
     """
     fused = standard_scores(weights)(direct)
     first = ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)
-    shares = np.exp(fused.scores[first] - fused.scores.max(initial=-np.inf))
-    return list(zip(fused.ids[first].tolist(), shares.tolist(), strict=True))
+    shares = np.exp((fused.scores[first] - fused.scores.max(initial=-np.inf)) / TEMPERATURE)
+    found = dict(zip(fused.ids[first].tolist(), shares.tolist(), strict=True))
+    for chunk, weight in seeds.chunks(query).items():
+        found[chunk] = found.get(chunk, 0.0) + weight
+    return list(found.items())
 
 
 def _mentions(query: Query, depth: int) -> list[Ranking]:
@@ -139,6 +145,7 @@ MODES: dict[str, Mode] = {
     "ppr": ppr,
     "graph_local": themes.graph_local,
     "graph_global": themes.graph_global,
+    "drift": drift.drift,
     "lazy": lazy.lazy,
 }
 

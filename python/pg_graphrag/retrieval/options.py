@@ -32,6 +32,10 @@ class SearchOptions:
     answer_types: tuple[str, ...] | None = None
     compat: str | None = None
     level: int = 1
+    dynamic: bool = False
+    primer_folds: int = 5
+    drift_k_followups: int = 5
+    n_depth: int = 3
     relevance_test_budget: int = 100
     z: int = 5
     k: int = 10
@@ -61,6 +65,9 @@ _RANGES = {
     "max_relation_tokens": (0, 1_000_000),
     "max_total_tokens": (0, 10_000_000),
     "level": (0, 100),
+    "primer_folds": (1, 20),
+    "drift_k_followups": (0, 100),
+    "n_depth": (0, 3),
     "relevance_test_budget": (1, 100_000),
     "z": (1, 1000),
     "k": (1, 1000),
@@ -72,16 +79,20 @@ _GRAPH_MODES = ("local", "global", "hybrid", "mix", "path", "ppr")
 # Where an option is not of every mode.
 _MODES = {
     "profile": _GRAPH_MODES,
-    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global", "lazy"),
+    "bm25_idf": ("bm25", *_GRAPH_MODES, "graph_local", "graph_global", "drift", "lazy"),
     "rrf_k": ("mix", "path"),
-    "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local"),
+    "graph_top_k": ("local", "global", "hybrid", "mix", "path", "graph_local", "drift"),
     "damping": ("hybrid", "ppr"),
     "path_weighting": ("path",),
     "fuse": ("path",),
     "query_entities": ("path",),
     "answer_types": ("path",),
     "compat": ("path",),
-    "level": ("graph_global",),
+    "level": ("graph_global", "drift"),
+    "dynamic": ("graph_global",),
+    "primer_folds": ("drift",),
+    "drift_k_followups": ("drift",),
+    "n_depth": ("drift",),
     "relevance_test_budget": ("lazy",),
     "z": ("lazy",),
     "k": ("lazy",),
@@ -90,15 +101,20 @@ _MODES = {
 _DEFAULTS = {
     "graph_local": {"max_total_tokens": 12_000},
     "graph_global": {"max_total_tokens": 12_000},
+    "drift": {"max_total_tokens": 12_000},
     "lazy": {"max_total_tokens": 12_000},
 }
+# What only a model makes use of; and what has no meaning where a model makes its own questions.
+_ASK_ONLY = ("dynamic", "primer_folds", "drift_k_followups", "n_depth")
+_NOT_ASKED = ("transform", "rerank")
+_REDUCED = ("graph_global", "drift", "lazy")
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")
 
 
-def parse(options: str | None, mode: str, context: bool = False) -> SearchOptions:
-    """Check the options of a search in `mode` (`context`: of ``graphrag.context``).
+def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
+    """Check the options of a search in `mode`; `of`: the function that they are given to: search, context or ask.
 
     Raises
     ------
@@ -114,9 +130,19 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
                 f'unknown search option "{name}"',
                 hint=f"Known: {', '.join(sorted(SearchOptions.__dataclass_fields__))}.",
             )
-        if name in _CONTEXT_ONLY and not context:
+        if name in _CONTEXT_ONLY and of == "search":
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name in _MODES and mode not in _MODES[name] and not (name == "rrf_k" and given.get("transform") in _FUSING):
+        if name in _ASK_ONLY and of != "ask":
+            raise GraphRAGError(
+                f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
+                hint="Leave it out: no model is asked here.",
+            )
+        if name in _NOT_ASKED and value not in (False, "none") and of == "ask" and mode in _REDUCED:
+            raise GraphRAGError(
+                f'graphrag.ask has no option "{name}" in mode "{mode}"',
+                hint="Leave it out: that mode asks in its own way.",
+            )
+        if not has(mode, name) and not (name == "rrf_k" and given.get("transform") in _FUSING):
             hint = f"Modes that do: {', '.join(_MODES[name])}."
             if mode == "global" and "graph_global" in _MODES[name]:
                 hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
@@ -127,6 +153,11 @@ def parse(options: str | None, mode: str, context: bool = False) -> SearchOption
             given[name] = tuple(given[name])
     paper = given.get("profile") == "paper" or given.get("compat") is not None
     return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
+
+
+def has(mode: str, name: str) -> bool:
+    """Whether a mode has an option."""
+    return mode in _MODES.get(name, (mode,))
 
 
 def _check(name: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, ties
+from pg_graphrag.retrieval import dense, seeds, ties
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
@@ -65,17 +65,16 @@ class Graph:
 
 
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False) -> Ranking:
-    """Rank chunks by the mass of a walk that restarts at the query's entities and its best direct chunks.
+    """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
     Parameters
     ----------
-    direct : (chunk id, weight in (0, 1]) of the best directly retrieved chunks, at most SEED_CHUNKS.
+    direct : (chunk id, weight) of the chunks to start from besides.
     linked : whether names like those of the query's entities are walked to as well.
     """
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
-    named = {row["id"]: row["mention_count"] for row in graph_of(query).named(query.low_level_keys)}
-    entity_seeds = {entity: 3.0 / float(np.log1p(df)) for entity, df in named.items() if 0 < df <= hub}
+    entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank")
@@ -88,22 +87,26 @@ def spread(
     query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
 ) -> Ranking:
     """Rank the `limit` best chunks of a graph by their mass."""
-    if not len(graph.chunks):
-        return Ranking.empty("pagerank")
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], mass[order]
     through = cache(lambda: _through(query, graph.entities, graph.chunks, flow, ids))
 
     def why(chunk: int) -> dict[str, Any]:
-        entity, key = through()[chunk]
-        return {"through": {"entity_id": entity, "key": key}, "seed": chunk in chunk_seeds}
+        said: dict[str, Any] = {"seed": chunk in chunk_seeds}
+        if chunk in through():
+            entity, key = through()[chunk]
+            said |= {"through": {"entity_id": entity, "key": key}}
+        return said
 
     return Ranking("pagerank", ids, mass, why)
 
 
 def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -> dict[int, tuple[int, str]]:
-    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key."""
+    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key.
+
+    A seed that mentions no entity of the graph has none.
+    """
     here = within(chunks, np.sort(wanted))
     entities, chunks, flow = entities[here], chunks[here], flow[here]
     _, place = numbered(chunks)
@@ -205,10 +208,12 @@ def walk(
 ) -> tuple[Any, Any, Any]:
     """Personalised PageRank; return (chunk ids ascending, mass, the last step's flow of each entity–chunk edge).
 
-    The mass is exact to RESIDUAL: what the power iteration leaves unspread. Seeds outside the graph are left out.
+    The mass is exact to RESIDUAL: what the power iteration leaves unspread. A chunk outside the graph keeps what it is seeded
+    with; entities outside it are left out.
     """
     entity_ids, left = numbered(graph.entities)
-    chunk_ids, right = numbered(graph.chunks)
+    chunk_ids, right = numbered(np.append(graph.chunks, np.array(list(chunk_seeds), np.int64)))
+    right = right[: len(graph.chunks)]
     sizes = len(entity_ids), len(chunk_ids)
     one, other = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
     tail, head, linked = np.append(one, other), np.append(other, one), np.append(graph.links[2], graph.links[2])

@@ -116,9 +116,9 @@ def _readable(query: Query) -> list[int]:
 
 
 def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:
-    """Return {community id: its report with its level}."""
+    """Return {community id: its report, with its level and the community that it is a part of}."""
     rows = db.query(
-        "SELECT r.community_id, c.level, r.title, r.summary, r.content, r.rating, r.token_count, r.findings"
+        "SELECT r.community_id, c.level, c.parent_id, r.title, r.summary, r.content, r.rating, r.token_count, r.findings"
         "  FROM graphrag.community_reports r JOIN graphrag.communities c ON c.id = r.community_id"
         " WHERE r.community_id = ANY ($1)",
         ["int8[]"],

@@ -55,16 +55,16 @@ def prepare(
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
-    context: bool = False,
+    of: str = "search",
 ) -> Query:
-    """Check the arguments of a search and return its query."""
+    """Check the arguments of a search (`of`: of which function) and return its query."""
     mode(mode_name)
     if corpus is None:
         raise GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Leave it out for the corpus “default”, or give a name."
         )
     found = find(db, corpus)
-    parsed = search_options.parse(options, str(mode_name), context)
+    parsed = search_options.parse(options, str(mode_name), of)
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
         raise GraphRAGError(
             f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'

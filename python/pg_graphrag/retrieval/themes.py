@@ -72,13 +72,18 @@ def graph_global(query: Query, depth: int) -> Fused:
     """
     cut = level_cut(query)
     if not cut:
-        query.db.warning(
-            f'corpus "{query.corpus.name}" has no reports on communities yet',
-            hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
-        )
+        without_reports(query)
         return alone([Ranking.empty("graph_global")])
     matched = match_reports(query, GLOBAL_REPORTS, within=cut)
     return alone([_in_turns(query, matched, depth)])
+
+
+def without_reports(query: Query) -> None:
+    """Say that there are no reports, and what makes some."""
+    query.db.warning(
+        f'corpus "{query.corpus.name}" has no reports on communities yet',
+        hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
+    )
 
 
 def global_reports(query: Query, limit: int) -> list[Row]:
@@ -96,6 +101,17 @@ def level_cut(query: Query) -> list[int]:
         "   AND NOT EXISTS (SELECT FROM graphrag.communities x WHERE x.parent_id = c.id)) ORDER BY c.id",
         ["int4", "int4"],
         [query.corpus.id, query.options.level],
+    )
+    return [row["id"] for row in rows]
+
+
+def child_communities(query: Query, parents: list[int] | None) -> list[int]:
+    """Return the communities with a report that are parts of `parents`; None: the coarsest."""
+    rows = query.db.query(
+        "SELECT c.id FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
+        " WHERE c.corpus_id = $1 AND (c.parent_id = ANY ($2) OR $2 IS NULL AND c.level = 0) ORDER BY c.id",
+        ["int4", "int8[]"],
+        [query.corpus.id, parents],
     )
     return [row["id"] for row in rows]
 

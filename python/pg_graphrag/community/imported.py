@@ -1,0 +1,369 @@
+"""Communities and reports that another system made: graphrag.import_communities, and how they become the corpus' own.
+
+They wait until the documents are indexed; then the next refresh takes them over in place of clustering. From there on they
+are communities as others: what does not change stays, and what changes is clustered again, starting from them.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pg_graphrag.checks import as_list, bad, check_object, check_text
+from pg_graphrag.community.leiden import Cluster
+from pg_graphrag.community.queueing import queue_refresh
+from pg_graphrag.community.report import Finding, Report
+from pg_graphrag.community.reports import input_hashes, write_rows
+from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.records import clean_name
+from pg_graphrag.llm.transport import clean
+from pg_graphrag.numeric import np
+from pg_graphrag.server import Database, columns
+from pg_graphrag.text.concepts import key
+
+_COMMUNITY = {"number", "level", "parent", "entities", "created", "report"}
+_REPORT = {"title", "summary", "content", "findings", "rating", "rating_explanation", "model"}
+_FINDING = {"summary", "explanation"}
+_KINDS = {"Entities", "Relationships"}
+# GraphRAG's references: [Data: Entities (5, 7); Relationships (23, +more)].
+_BRACKET = re.compile(r" ?\[Data:([^\[\]]*)\]")
+_PART = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
+
+Numbers = dict[str, dict[str, int]]
+
+
+def import_communities(db: Database, corpus: str | None, communities: str | None, references: str | None) -> None:
+    """Serve graphrag.import_communities(); everything is checked before anything is written.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 with the place of what is wrong; 42704 for an unknown corpus.
+    """
+    found = find(db, corpus)
+    _check(communities)
+    _check_references(references)
+    # A refresh that is at work sees it, or is over.
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [found.id])
+    db.query(
+        "INSERT INTO graphrag.imported_communities (corpus_id, communities, cited) VALUES ($1, $2, $3)"
+        " ON CONFLICT (corpus_id) DO UPDATE SET (communities, cited) = (EXCLUDED.communities, EXCLUDED.cited)",
+        ["int4", "jsonb", "jsonb"],
+        [found.id, communities, references],
+    )
+    queue_refresh(db, found.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits to be taken over; `entities`: the number of the entity that each name leads to."""
+
+    communities: list[dict[str, Any]]
+    cited: dict[str, dict[str, Any]]
+    entities: dict[str, int]
+
+    def members(self) -> dict[int, list[int]]:
+        """Return {number: ids of members}, parents before children, without what cannot be: see `nested`."""
+        order = sorted(self.communities, key=lambda one: one["level"])
+        given = [
+            (one["number"], one["level"], one.get("parent"), self._ids(one.get("entities") or ())) for one in order
+        ]
+        return nested(given)
+
+    def _ids(self, names: Iterable[str]) -> set[int]:
+        return {self.entities[name] for name in names if name in self.entities}
+
+
+def nested(given: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, list[int]]:
+    """Return {number: members, ascending} of communities (number, level, parent, members), parents first.
+
+    An entity is in one community of a level, the first that has it, and only where the parent has it too (two names may lead
+    to one entity here). A community without members is left out.
+    """
+    found: dict[int, list[int]] = {}
+    taken: set[tuple[int, int]] = set()
+    for number, level, parent, members in given:
+        inside = {one for one in members if (level, one) not in taken}
+        if parent is not None:
+            inside &= set(found.get(parent, ()))
+        if inside:
+            taken |= {(level, one) for one in inside}
+            found[number] = sorted(inside)
+    return found
+
+
+def waiting(db: Database, corpus_id: int) -> Waiting | None:
+    """Return what waits to be taken over, and remove it; the corpus is locked."""
+    rows = db.query(
+        "DELETE FROM graphrag.imported_communities WHERE corpus_id = $1 RETURNING communities, cited",
+        ["int4"],
+        [corpus_id],
+    )
+    if not rows:
+        return None
+    communities = json.loads(rows[0]["communities"])
+    cited = json.loads(rows[0]["cited"] or "{}")
+    names = {name for one in communities for name in one.get("entities") or ()}
+    names |= set(cited.get("Entities", {}).values())
+    names |= {name for pair in cited.get("Relationships", {}).values() for name in pair}
+    keys = {name: key(clean_name(name)) for name in names}
+    ids = db.query(
+        "SELECT k.key, e.id FROM pg_catalog.unnest($2) AS k (key)"
+        '  LEFT JOIN graphrag.aliases a ON a.corpus_id = $1 AND a.key = k.key COLLATE "C"'
+        '  JOIN graphrag.entities e ON e.corpus_id = $1 AND e.key = coalesce(a.entity_key, k.key COLLATE "C")',
+        ["int4", "text[]"],
+        [corpus_id, sorted(set(keys.values()))],
+    )
+    known = {row["key"]: int(row["id"]) for row in ids}
+    return Waiting(communities, cited, {name: known[one] for name, one in keys.items() if one in known})
+
+
+def clusters(given: Waiting, entities: Any) -> tuple[list[int], list[Cluster]]:
+    """Return numbers of communities and their clusters over `entities` (n,), ids by node number; parents first."""
+    members = given.members()
+    by_id = np.argsort(entities)
+    place = {number: at for at, number in enumerate(members)}
+    about = {one["number"]: one for one in given.communities}
+    made = []
+    for number, ids in members.items():
+        nodes = by_id[np.searchsorted(entities, np.array(ids, np.int64), sorter=by_id)]
+        parent = about[number].get("parent")
+        made.append(Cluster(about[number]["level"], None if parent is None else place[parent], np.sort(nodes)))
+    return list(members), made
+
+
+def others(db: Database, corpus_id: int) -> list[int]:
+    """Return the entities that documents of the corpus mention which were not imported: they are still to be clustered."""
+    rows = db.query(
+        "SELECT DISTINCT m.entity_id AS id FROM graphrag.entity_mentions m"
+        " WHERE m.corpus_id = $1 AND m.entity_id IS NOT NULL"
+        "   AND NOT EXISTS (SELECT FROM graphrag.imported_extractions i WHERE i.document_id = m.document_id)",
+        ["int4"],
+        [corpus_id],
+    )
+    return [row["id"] for row in rows]
+
+
+def store_reports(db: Database, corpus: Corpus, given: Waiting, ids: dict[int, int]) -> None:
+    """Store the reports of communities that were taken over, {number: id}, and when those were found; the corpus is locked.
+
+    A report is stored with the hash of what the corpus would write it from now: it stays until that changes.
+    """
+    about = {one["number"]: one for one in given.communities if one["number"] in ids}
+    dates = [(ids[number], _time(one["created"])) for number, one in about.items() if one.get("created")]
+    if dates:
+        db.query(
+            "UPDATE graphrag.communities c SET created_at = u.created FROM unnest($1, $2) AS u (id, created)"
+            " WHERE c.id = u.id",
+            ["int8[]", "timestamptz[]"],
+            columns(dates),
+        )
+    reported = [number for number, one in about.items() if one.get("report")]
+    if not reported:
+        return
+    numbers = _numbers(db, corpus.id, given, ids)
+    made = [(ids[number], _report(about[number]["report"], numbers)) for number in reported]
+    _cite_chunks(db, [finding for _, report in made for finding in report.findings])
+    known = _stored(db, [number for number, _ in made])
+    fresh = [
+        (number, report) for number, report in made if known.get(number) != (report.content, report.findings_json())
+    ]
+    if fresh:
+        ids_of_fresh = [number for number, _ in fresh]
+        db.query("DELETE FROM graphrag.report_vectors WHERE community_id = ANY ($1)", ["int8[]"], [ids_of_fresh])
+        # All are there before any is hashed: what a parent is written from are its children's.
+        write_rows(db, corpus, [(number, report, "") for number, report in fresh])
+        db.query("SELECT graphrag._project_communities($1, $2)", ["int4", "int8[]"], [corpus.id, ids_of_fresh])
+    due = db.query(
+        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c WHERE c.id = ANY ($1)",
+        ["int8[]"],
+        [[number for number, _ in made]],
+    )
+    hashes = input_hashes(db, corpus, due)
+    db.query(
+        "UPDATE graphrag.community_reports r SET input_hash = u.hash"
+        '  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash <> u.hash COLLATE "C"',
+        ["int8[]", "text[]"],
+        [list(hashes), list(hashes.values())],
+    )
+    db.query(
+        "UPDATE graphrag.communities SET report_due = false WHERE id = ANY ($1) AND report_due",
+        ["int8[]"],
+        [list(hashes)],
+    )
+
+
+def _stored(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Return {community: (content, findings)} of the reports that are there, as `store_reports` compares them."""
+    rows = db.query(
+        "SELECT r.community_id, r.content, r.findings FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)",
+        ["int8[]"],
+        [ids],
+    )
+    return {row["community_id"]: (row["content"], _findings_json(json.loads(row["findings"]))) for row in rows}
+
+
+def _findings_json(findings: list[dict[str, Any]]) -> str:
+    return Report("", "", [Finding(**one) for one in findings], 0, "").findings_json()
+
+
+def _numbers(db: Database, corpus_id: int, given: Waiting, ids: dict[int, int]) -> Numbers:
+    """Return what the numbers in the texts stand for here: {kind: {number there: number here}}."""
+    entities = {
+        number: given.entities[name]
+        for number, name in given.cited.get("Entities", {}).items()
+        if name in given.entities
+    }
+    pairs = {
+        number: (given.entities[source], given.entities[target])
+        for number, (source, target) in given.cited.get("Relationships", {}).items()
+        if source in given.entities and target in given.entities
+    }
+    rows = db.query(
+        "SELECT r.id, r.low_id, r.high_id FROM graphrag.relationships r"
+        "  JOIN (SELECT DISTINCT * FROM unnest($2, $3)) AS u (low, high) ON u.low = r.low_id AND u.high = r.high_id"
+        " WHERE r.corpus_id = $1",
+        ["int4", "int8[]", "int8[]"],
+        [corpus_id, [min(pair) for pair in pairs.values()], [max(pair) for pair in pairs.values()]],
+    )
+    known = {(row["low_id"], row["high_id"]): row["id"] for row in rows}
+    relationships = {number: known.get((min(pair), max(pair))) for number, pair in pairs.items()}
+    return {
+        "Entities": entities,
+        "Relationships": {number: one for number, one in relationships.items() if one is not None},
+        "Reports": {str(number): one for number, one in ids.items()},
+    }
+
+
+def renumbered(text: str, numbers: Numbers) -> tuple[str, dict[str, list[int]]]:
+    """Return a text whose references have the numbers of here, and these by kind. What leads nowhere is left out."""
+    found: dict[str, list[int]] = {}
+
+    def replace(bracket: re.Match[str]) -> str:
+        parts = [_PART.fullmatch(part) for part in bracket[1].split(";")]
+        if not all(parts):
+            return bracket[0]
+        kept = []
+        for part in parts:
+            assert part is not None
+            given = [one.strip() for one in part[2].split(",")]
+            here = list(dict.fromkeys(numbers.get(part[1], {}).get(one, 0) for one in given))
+            if here := [one for one in here if one]:
+                found.setdefault(part[1], []).extend(here)
+                more = ["+more"] if "+more" in given else []
+                kept.append(f"{part[1]} ({', '.join([*map(str, here), *more])})")
+        lead = " " if bracket[0].startswith(" ") else ""
+        return f"{lead}[Data: {'; '.join(kept)}]" if kept else ""
+
+    return _BRACKET.sub(replace, text), found
+
+
+def _report(given: dict[str, Any], numbers: Numbers) -> Report:
+    def text(name: str, source: dict[str, Any] = given) -> str:
+        return renumbered(clean(source.get(name) or ""), numbers)[0]
+
+    findings = []
+    for one in given.get("findings") or ():
+        cited = renumbered(clean(f"{one.get('summary') or ''}\n{one.get('explanation') or ''}"), numbers)[1]
+        entities, relationships = (list(dict.fromkeys(cited.get(kind, ()))) for kind in ("Entities", "Relationships"))
+        findings.append(Finding(text("summary", one), text("explanation", one), entities, relationships))
+    return Report(
+        text("title"),
+        text("summary"),
+        findings,
+        float(given.get("rating") or 0),
+        text("rating_explanation"),
+        given.get("model"),
+        text("content"),
+    )
+
+
+def _cite_chunks(db: Database, findings: Sequence[Finding]) -> None:
+    """Have findings cite the chunks that say their relationships best."""
+    rows = db.query(
+        "SELECT u.id, m.chunk_id FROM pg_catalog.unnest($1) AS u (id)"
+        " CROSS JOIN LATERAL (SELECT y.chunk_id FROM graphrag.relationship_mentions y WHERE y.relationship_id = u.id"
+        "                      ORDER BY y.evidence_rank, y.weight DESC, y.chunk_id LIMIT 1) m",
+        ["int8[]"],
+        [sorted({one for finding in findings for one in finding.relationship_ids})],
+    )
+    said = {row["id"]: row["chunk_id"] for row in rows}
+    for finding in findings:
+        finding.chunk_ids = list(dict.fromkeys(said[one] for one in finding.relationship_ids if one in said))
+
+
+def _check(communities: str | None) -> None:
+    given = json.loads(communities) if communities else None
+    if not isinstance(given, list):
+        raise GraphRAGError(
+            f"communities must be an array, not {str(communities)[:40]!r}",
+            hint='For example [{"number": 0, "level": 0, "entities": ["Ada", "Bob"], "report": {"title": "…",'
+            ' "summary": "…", "content": "…", "findings": [], "rating": 5}}].',
+        )
+    levels: dict[int, int] = {}
+    for place, one in enumerate(given):
+        where = f"communities[{place}]"
+        check_object(one, where, _COMMUNITY)
+        for name in ("number", "level"):
+            if type(one.get(name)) is not int or one[name] < 0:
+                raise bad(where, name, one.get(name), "a whole number, 0 or more")
+        if one["number"] in levels:
+            raise bad(where, "number", one["number"], "each number once")
+        levels[one["number"]] = one["level"]
+        if not all(isinstance(name, str) for name in as_list(one, where, "entities")):
+            raise bad(where, "entities", one["entities"], "an array of names")
+        check_text(one, where, "created")
+        if one.get("created") is not None and not _is_date(one["created"]):
+            raise bad(where, "created", one["created"], "a date or time, such as 2026-01-09")
+        if one.get("report") is not None:
+            _check_report(one["report"], f"{where}.report")
+    for place, one in enumerate(given):
+        parent = one.get("parent")
+        if (parent is None) != (one["level"] == 0) or (parent is not None and levels.get(parent) != one["level"] - 1):
+            wanted = "the number of a community one level up; none at level 0"
+            raise bad(f"communities[{place}]", "parent", parent, wanted)
+
+
+def _time(text: str) -> str:
+    """Return a time whose zone is told; where it was not, UTC."""
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_report(report: Any, where: str) -> None:
+    check_object(report, where, _REPORT)
+    for name in ("title", "summary", "content"):
+        check_text(report, where, name, required=True)
+    for name in ("rating_explanation", "model"):
+        check_text(report, where, name)
+    rating = report.get("rating", 0)
+    if isinstance(rating, bool) or not isinstance(rating, (int, float)) or not 0 <= rating <= 10 or math.isnan(rating):
+        raise bad(where, "rating", rating, "a number from 0 to 10")
+    for number, finding in enumerate(as_list(report, where, "findings")):
+        check_object(finding, f"{where}.findings[{number}]", _FINDING)
+        for name in _FINDING:
+            check_text(finding, f"{where}.findings[{number}]", name)
+
+
+def _check_references(references: str | None) -> None:
+    given = json.loads(references) if references else {}
+    check_object(given, "cited", _KINDS)
+    for kind, width in (("Entities", 1), ("Relationships", 2)):
+        stands_for = given.get(kind, {})
+        check_object(stands_for, f"cited.{kind}", stands_for if isinstance(stands_for, dict) else ())
+        for number, names in stands_for.items():
+            some = [names] if width == 1 else names
+            if not isinstance(some, list) or len(some) != width or not all(isinstance(name, str) for name in some):
+                raise bad(f"cited.{kind}", str(number), names, "a name" if width == 1 else "[source, target]")

@@ -1,0 +1,255 @@
+"""A drawing of the graph by community, for people: SVG, PNG or PDF through matplotlib."""
+
+import math
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.errors import GraphRAGError
+
+if TYPE_CHECKING:
+    import networkx
+
+# Groups with a colour and a line in the legend; the others are grey together.
+COLOURS = (
+    "#3b6fb6", "#d9822b", "#3a9e5c", "#c23b4b", "#8a63b8", "#8c6b58", "#d46fae", "#2ba7b3", "#a8a032", "#5b7f95",
+    "#e0a93b", "#6b8e3a",
+)  # fmt: skip
+OTHERS = "#b4bac2"
+MAX_LABELS = 70
+MAX_NAME = 28
+# Letters of a line of the legend, and lines of an entry.
+LEGEND_WIDTH = 34
+LEGEND_LINES = 3
+_SIZE = (14.0, 10.0)
+# Wider than the one that matplotlib brings, where they are installed: names of all scripts.
+_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "IPAexGothic", "WenQuanYi Zen Hei", "Noto Sans")
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What colours mean: the group of each entity by its key, and the titles of groups that have one."""
+
+    kind: str
+    of: Mapping[str, Any]
+    titles: Mapping[Any, str]
+
+
+def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -> None:
+    """Draw a graph to a file whose ending names the format.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        As `to_networkx` makes it.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 without matplotlib, 22023 for another ending.
+    """
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise GraphRAGError(f"no format for {path.name}", hint="Name the file *.svg, *.png or *.pdf.")
+    try:
+        from matplotlib import font_manager, rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            "plot needs the Python package matplotlib",
+            sqlstate="58P01",
+            hint='Install it with pip install "pg-graphrag[plot]".',
+        ) from error
+    order = sorted(graph, key=lambda node: (-graph.degree(node), node))
+    members: dict[Any, list[str]] = defaultdict(list)
+    for node in order:
+        members[groups.of.get(node)].append(node)
+    ranked = sorted((group for group in members if group is not None), key=lambda g: (-len(members[g]), str(g)))
+    colours = dict(zip(ranked, COLOURS, strict=False))
+    places = positions(graph, [members[group] for group in [*ranked, None] if group in members])
+
+    figure = Figure(figsize=_SIZE, dpi=150)
+    canvas: Any = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.01, 0.01, 0.78, 0.94))
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    _draw_edges(axes, graph, places, groups, colours)
+    sizes = _sizes(graph, order)
+    axes.scatter(
+        [places[node][0] for node in order],
+        [places[node][1] for node in order],
+        s=[sizes[node] for node in order],
+        c=[colours.get(groups.of.get(node), OTHERS) for node in order],
+        linewidths=0.4,
+        edgecolors="white",
+        zorder=2,
+    )
+    axes.margins(0.06)
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    fonts = [font for font in _FONTS if font in installed]
+    figure.text(0.02, 0.965, title, fontsize=13, fontfamily=fonts, parse_math=False)
+    _draw_legend(figure, groups, members, ranked, colours, fonts)
+    canvas.draw()
+    _draw_labels(axes, canvas.get_renderer(), graph, order, places, sizes, fonts)
+    with rc_context(
+        {"svg.fonttype": "none"}
+    ):  # letters stay letters: the reader's fonts have them all, and they can be searched
+        figure.savefig(path, format=path.suffix[1:].lower())
+
+
+def positions(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> dict[str, Point]:
+    """Return where nodes are drawn: groups as discs beside each other, the most connected in the middle of each.
+
+    Springs would show single ties better, but let parts that hang on nothing fly apart and the rest shrink. The same graph has
+    the same positions. `groups`: their members, the most connected first.
+    """
+    places: dict[str, Point] = {}
+    for group, (x, y) in zip(groups, _discs(graph, groups), strict=True):
+        for at, node in enumerate(group):
+            # A sunflower's seeds: evenly spread, no two on one spot.
+            radius, angle = math.sqrt(at), at * math.pi * (3 - math.sqrt(5))
+            places[node] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
+    return places
+
+
+def _discs(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> list[Point]:
+    """Return the centres of discs that do not overlap, from the middle outwards, each as near as may be to those it is
+    most related to."""
+    home = {node: number for number, group in enumerate(groups) for node in group}
+    ties: Counter[tuple[int, int]] = Counter()
+    for source, target in graph.edges():
+        one, two = home[source], home[target]
+        ties[one, two] += 1
+        ties[two, one] += 1
+    radii = [math.sqrt(len(group)) + 1.2 for group in groups]
+    placed: list[Point] = []
+    for number, radius in enumerate(radii):
+        best: tuple[float, Point] | None = None
+        for at, (x, y) in enumerate(placed):
+            for step in range(24):
+                angle = step * math.pi / 12
+                distance = radius + radii[at]
+                spot = (x + distance * math.cos(angle), y + distance * math.sin(angle))
+                if any(math.dist(spot, other) < radius + radii[i] - 1e-9 for i, other in enumerate(placed)):
+                    continue
+                pull = sum(ties[number, i] * math.dist(spot, other) for i, other in enumerate(placed))
+                related = sum(ties[number, i] for i in range(len(placed)))
+                cost = math.hypot(*spot) + (pull / related if related else 0.0)
+                if best is None or cost < best[0]:
+                    best = (cost, spot)
+        placed.append(best[1] if best else (0.0, 0.0))
+    return placed
+
+
+def _sizes(graph: "networkx.Graph[str]", order: Sequence[str]) -> dict[str, float]:
+    """Return the areas of nodes, in square points: by degree, smaller where there are many."""
+    largest = max((graph.degree(node) for node in order), default=0) or 1
+    unit = max(14.0, min(90.0, 9000 / max(len(order), 1)))
+    return {node: unit * (0.25 + 2.75 * graph.degree(node) / largest) for node in order}
+
+
+def _draw_edges(
+    axes: Any, graph: "networkx.Graph[str]", places: Mapping[str, Point], groups: Groups, colours: Mapping[Any, str]
+) -> None:
+    from matplotlib.collections import LineCollection
+
+    by_colour: dict[str, list[tuple[Point, Point]]] = defaultdict(list)
+    for source, target in graph.edges():
+        one, two = groups.of.get(source), groups.of.get(target)
+        by_colour[colours.get(one, OTHERS) if one == two else OTHERS].append((places[source], places[target]))
+    strength = max(0.06, min(0.5, 60 / max(graph.number_of_edges(), 1) ** 0.75))
+    for colour, lines in sorted(by_colour.items()):
+        # Between groups, lines cross the whole picture.
+        alpha = strength * (0.6 if colour == OTHERS else 1.2)
+        axes.add_collection(LineCollection(lines, colors=colour, alpha=min(1.0, alpha), linewidths=0.6, zorder=1))
+
+
+def _draw_legend(
+    figure: Any,
+    groups: Groups,
+    members: Mapping[Any, Sequence[str]],
+    ranked: Sequence[Any],
+    colours: Mapping[Any, str],
+    fonts: Sequence[str],
+) -> None:
+    y = 0.93
+    figure.text(0.80, y, groups.kind, fontsize=10, weight="bold", fontfamily=list(fonts))
+    shown = [(colours[one], groups.titles.get(one) or str(one), len(members[one])) for one in ranked if one in colours]
+    rest = sum(len(nodes) for group, nodes in members.items() if group not in colours)
+    if rest:
+        shown.append((OTHERS, "others", rest))
+    for colour, title, size in shown:
+        y -= 0.048
+        figure.text(0.80, y, "●", color=colour, fontsize=13, va="center")
+        figure.text(
+            0.817, y, f"{_wrapped(title)} ({size:,})", fontsize=8, va="center", fontfamily=list(fonts), parse_math=False
+        )
+
+
+def _wrapped(title: str) -> str:
+    return "\n".join(
+        textwrap.wrap(" ".join(title.split()), LEGEND_WIDTH, max_lines=LEGEND_LINES, placeholder="…") or [""]
+    )
+
+
+def _draw_labels(
+    axes: Any,
+    renderer: Any,
+    graph: "networkx.Graph[str]",
+    order: Sequence[str],
+    places: Mapping[str, Point],
+    sizes: Mapping[str, float],
+    fonts: Sequence[str],
+) -> None:
+    """Name the most connected nodes, each where its name covers no other name, and no node if that can be; one that has no
+    such place goes without."""
+    taken: list[Any] = []
+    frame = axes.get_window_extent(renderer)
+    dots = axes.transData.transform([places[node] for node in order])
+    for node in order[: 3 * MAX_LABELS]:
+        if len(taken) >= MAX_LABELS:
+            break
+        name = " ".join(str(graph.nodes[node].get("name", node)).split())
+        shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1].rstrip() + "…"
+        gap = math.sqrt(sizes[node]) / 2 + 1
+        text = axes.annotate(
+            shown,
+            places[node],
+            (0, 0),
+            textcoords="offset points",
+            fontsize=8.5 if len(taken) < 15 else 7,
+            fontfamily=list(fonts),
+            zorder=3,
+            parse_math=False,
+            # Not an outline, which would turn the letters of an SVG into shapes.
+            bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6},
+        )
+        free: list[tuple[int, int]] = []
+        for number, (x, y, across, along) in enumerate(_sides(gap)):
+            text.set(position=(x, y), horizontalalignment=across, verticalalignment=along)
+            box = text.get_window_extent(renderer).expanded(1.04, 1.1)
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if inside and not any(box.overlaps(other) for other in taken):
+                covered = (dots > (box.x0, box.y0)).all(axis=1) & (dots < (box.x1, box.y1)).all(axis=1)
+                free.append((int(covered.sum()), number))
+        if free:
+            x, y, across, along = _sides(gap)[min(free)[1]]
+            text.set(position=(x, y), horizontalalignment=across, verticalalignment=along)
+            taken.append(text.get_window_extent(renderer).expanded(1.04, 1.1))
+        else:
+            text.remove()
+
+
+def _sides(gap: float) -> tuple[tuple[float, float, str, str], ...]:
+    """Return where a name may be beside its node: offset in points, and its alignments."""
+    return (
+        (gap, 0, "left", "center"),
+        (-gap, 0, "right", "center"),
+        (0, gap, "center", "bottom"),
+        (0, -gap, "center", "top"),
+    )

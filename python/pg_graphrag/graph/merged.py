@@ -1,0 +1,151 @@
+"""Merged values, kept by counting: names, types, descriptions, keywords, weights, and the best sentence."""
+
+from collections import Counter
+
+from pg_graphrag.graph.change import Delta
+from pg_graphrag.graph.descriptions import is_described
+from pg_graphrag.queue.drafts import MAX_DESCRIPTION
+from pg_graphrag.server import Database, columns, slices
+
+_COUNT_VALUES = """
+WITH counted AS (
+    MERGE INTO graphrag.{what}_values v
+    USING (SELECT * FROM unnest($1, $2, $3, $4, $5)) AS d (id, kind, value, delta, tokens)
+       ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
+     WHEN MATCHED AND v.count + d.delta = 0 THEN DELETE
+     WHEN MATCHED THEN UPDATE SET count = v.count + d.delta
+     WHEN NOT MATCHED THEN INSERT ({what}_id, kind, value, count, tokens)
+          VALUES (d.id, d.kind::"char", d.value, d.delta, d.tokens)
+    RETURNING merge_action() AS action, d.id, d.kind
+)
+SELECT DISTINCT c.id, c.kind FROM counted c WHERE c.action <> 'UPDATE' AND c.kind IN ('d', 'k')
+"""
+
+
+def count_values(
+    db: Database, what: str, values: Counter[tuple[int, str, str]], tokens: dict[str, int]
+) -> set[tuple[int, str]]:
+    """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent."""
+    rows = [
+        (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)
+        for (item, kind, value), delta in sorted(values.items())
+        if delta
+    ]
+    types = ["int8[]", "text[]", "text[]", "int4[]", "int4[]"]
+    other: set[tuple[int, str]] = set()
+    for part in slices(rows):
+        other |= {(row["id"], row["kind"]) for row in db.query(_COUNT_VALUES.format(what=what), types, columns(part))}
+    return other
+
+
+def renew_keywords(db: Database, ids: list[int]) -> None:
+    """Make keywords the sorted union of the mentions'."""
+    if ids:
+        db.query(
+            "UPDATE graphrag.relationships r SET keywords = ARRAY(SELECT v.value FROM graphrag.relationship_values v"
+            " WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) WHERE r.id = ANY ($1)",
+            ["int8[]"],
+            [ids],
+        )
+
+
+_UPDATE_RELATIONSHIPS = """
+WITH updated AS (
+    UPDATE graphrag.relationships r
+       SET mention_count = r.mention_count + u.mentions,
+           weight        = pg_catalog.trim_scale(r.weight + u.weight),
+           direction     = r.direction + u.direction,
+           evidence_rank = least(r.evidence_rank, u.rank),
+           description   = CASE WHEN u.text IS NOT NULL AND (u.rank < r.evidence_rank OR r.evidence_rank IS NULL)
+                                     AND NOT {described} THEN u.text
+                                ELSE r.description END,
+           (source_id, target_id) = (
+               SELECT CASE WHEN forward THEN r.low_id ELSE r.high_id END, CASE WHEN forward THEN r.high_id ELSE r.low_id END
+                 FROM (SELECT CASE r.direction + u.direction
+                              WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
+                                            WHERE l.id = r.low_id AND h.id = r.high_id)
+                              ELSE r.direction + u.direction > 0 END) AS d (forward))
+      FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, weight, direction, rank, text)
+     WHERE r.id = u.id
+    RETURNING r.id, r.evidence_rank
+)
+SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+""".replace("{described}", is_described("relationship", "r.id"))
+
+
+def update_relationships(db: Database, deltas: dict[int, Delta]) -> None:
+    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
+    for part in slices(sorted(deltas)):
+        rows = [
+            (key, d.mentions, d.weight, d.direction, d.best.rank if d.best else None, d.best.text if d.best else None)
+            for key, d in ((key, deltas[key]) for key in part)
+        ]
+        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas, part)])
+        renew_evidence(db, "relationship", [row["id"] for row in stale])
+
+
+_UPDATE_ENTITIES = """
+WITH updated AS (
+    UPDATE graphrag.entities e
+       SET mention_count = e.mention_count + u.mentions,
+           degree        = e.degree + u.degree,
+           evidence_rank = least(e.evidence_rank, u.rank),
+           description   = CASE WHEN u.text IS NOT NULL AND (u.rank < e.evidence_rank OR e.evidence_rank IS NULL)
+                                     AND NOT {described} THEN u.text
+                                ELSE e.description END,
+           name          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
+                                      ORDER BY v.count DESC, v.value LIMIT 1), e.name),
+           type          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
+                                      ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1), e.type)
+      FROM unnest($1, $2, $3, $4, $5) AS u (id, mentions, degree, rank, text)
+     WHERE e.id = u.id
+    RETURNING e.id, e.evidence_rank
+)
+SELECT t.id FROM updated t JOIN unnest($6, $7) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+""".replace("{described}", is_described("entity", "e.id"))
+
+
+def update_entities(db: Database, deltas: dict[int, Delta], degrees: Counter[int]) -> None:
+    types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
+    for part in slices(sorted({*deltas, *degrees})):
+        rows = []
+        for key in part:
+            delta = deltas.get(key, Delta())
+            best = delta.best
+            rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
+        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas, part)])
+        renew_evidence(db, "entity", [row["id"] for row in stale])
+
+
+def _removed(deltas: dict[int, Delta], ids: list[int]) -> tuple[list[int], list[int]]:
+    """Return removed evidence as columns (id, rank): where it was the best, the next best takes its place."""
+    pairs = [(key, rank) for key in ids if key in deltas for rank in deltas[key].removed_ranks if rank is not None]
+    return [key for key, _ in pairs], [rank for _, rank in pairs]
+
+
+def renew_evidence(db: Database, what: str, ids: list[int]) -> None:
+    """Describe what lost its best sentence, or its last description, by the best sentence of the remaining mentions."""
+    if not ids:
+        return
+    table = {"entity": "entities", "relationship": "relationships"}[what]
+    rows = db.query(
+        f"SELECT u.id, m.evidence_rank, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,"
+        f"       m.end_offset - m.start_offset) AS text"
+        f"  FROM pg_catalog.unnest($1) AS u (id)"
+        f"  LEFT JOIN LATERAL (SELECT * FROM graphrag.{what}_mentions m WHERE m.{what}_id = u.id"
+        f"                      AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true"
+        f"  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id",
+        ["int8[]"],
+        [ids],
+    )
+    db.query(
+        f"UPDATE graphrag.{table} t SET evidence_rank = u.rank, description ="
+        f" CASE WHEN {is_described(what, 't.id')} THEN t.description ELSE u.text END"
+        f"  FROM unnest($1, $2, $3) AS u (id, rank, text) WHERE t.id = u.id",
+        ["int8[]", "int8[]", "text[]"],
+        [
+            [row["id"] for row in rows],
+            [row["evidence_rank"] for row in rows],
+            [" ".join((row["text"] or "").split())[:MAX_DESCRIPTION] for row in rows],
+        ],
+    )

@@ -1,0 +1,68 @@
+"""SQLAlchemy models of the public tables and views of schema ``graphrag``, for applications that map their database.
+
+Applications write `Document` only; everything else is derived from documents and read. The extension owns the tables:
+keep alembic away from them with `pg_graphrag.alembic`.
+"""
+
+from pg_graphrag.models.base import Base
+from pg_graphrag.models.communities import Community, CommunityMember, CommunityReport
+from pg_graphrag.models.documents import Chunk, ChunkWindow, Corpus, Document
+from pg_graphrag.models.graph import Alias, Claim, Curation, Entity, EntityMention, Relationship, RelationshipMention
+from pg_graphrag.models.vectors import (
+    EmbeddingSpace,
+    EntityMentionVector,
+    EntityVector,
+    RelationshipMentionVector,
+    ReportVector,
+    WindowVector,
+)
+from pg_graphrag.models.views import (
+    Budget,
+    CommunityOverview,
+    DocumentCoverage,
+    EntityTimeline,
+    FailedJob,
+    GraphClaim,
+    GraphEdge,
+    GraphGrowth,
+    GraphNode,
+    IndexingProgress,
+    ModelUsage,
+    QueryStats,
+)
+
+__all__ = [
+    "Alias",
+    "Base",
+    "Budget",
+    "Chunk",
+    "ChunkWindow",
+    "Claim",
+    "Community",
+    "CommunityMember",
+    "CommunityOverview",
+    "CommunityReport",
+    "Corpus",
+    "Curation",
+    "Document",
+    "DocumentCoverage",
+    "EmbeddingSpace",
+    "Entity",
+    "EntityMention",
+    "EntityMentionVector",
+    "EntityTimeline",
+    "EntityVector",
+    "FailedJob",
+    "GraphClaim",
+    "GraphEdge",
+    "GraphGrowth",
+    "GraphNode",
+    "IndexingProgress",
+    "ModelUsage",
+    "QueryStats",
+    "Relationship",
+    "RelationshipMention",
+    "RelationshipMentionVector",
+    "ReportVector",
+    "WindowVector",
+]

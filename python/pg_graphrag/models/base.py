@@ -1,0 +1,61 @@
+"""What the models share: their base, and the types of columns."""
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
+
+from sqlalchemy import (
+    BigInteger,
+    Date,
+    DateTime,
+    Double,
+    FetchedValue,
+    Identity,
+    Integer,
+    Interval,
+    MetaData,
+    Numeric,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
+from sqlalchemy.orm import DeclarativeBase, mapped_column
+from sqlalchemy.types import UserDefinedType
+
+BigInt = Annotated[int, mapped_column(BigInteger)]
+BigIntKey = Annotated[int, mapped_column(BigInteger, Identity(always=False), primary_key=True)]
+Json = dict[str, Any]
+Key = Annotated[str, mapped_column(Text(collation="C"))]
+Lexemes = Annotated[str, mapped_column(TSVECTOR)]
+
+
+class Name(UserDefinedType[str]):
+    """PostgreSQL's ``name``: an identifier of at most 63 bytes."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **kw: Any) -> str:
+        """Return the type's name in SQL."""
+        return "name"
+
+
+class Base(DeclarativeBase):
+    """Base of the models; its metadata holds schema ``graphrag`` and nothing else."""
+
+    metadata = MetaData(schema="graphrag")
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it from the class)
+        str: Text(),
+        int: Integer(),
+        float: Double(),
+        Decimal: Numeric(),
+        date: Date(),
+        datetime: DateTime(timezone=True),
+        timedelta: Interval(),
+        Json: JSONB(),
+        list[str]: ARRAY(Text()),
+        list[int]: ARRAY(Integer()),
+    }
+
+
+def set_by_server() -> Any:
+    """Return a column that a default or trigger fills when the application gives nothing."""
+    return mapped_column(server_default=FetchedValue())

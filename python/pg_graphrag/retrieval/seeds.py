@@ -1,0 +1,87 @@
+"""What a question names exactly, for a walk to start from: entities, and chunks with its dates, numbers and identifiers.
+
+That few chunks have such a key is what makes it one: it counts 3 / log(1 + the number of chunks that have it).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.text.dates import Date, dates
+
+NAMED = 3.0
+# A name that is no entity's stands for those that begin with it (Adam: Adam Smith), unless it could be more than so many.
+MAX_NAMESAKES = 3
+# What more chunks have is no key. Words with digits that are shorter (17, 3rd) stand for too much.
+MAX_CHUNKS = 20
+MIN_LENGTH = 4
+# How many chunks are looked through for the words of a date.
+CANDIDATES = 200
+
+
+def entities(query: Query, hub: float) -> dict[int, float]:
+    """Return {entity: weight} of those that the low-level keywords name; none in more than `hub` chunks.
+
+    Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song).
+    """
+    rows = graph_of(query).namesakes(query.low_level_keys, MAX_NAMESAKES + 1)
+    found: dict[int, float] = {}
+    for asked in query.low_level_keys:
+        named = [row for row in rows if row["asked"] == asked]
+        longer = [row for row in named if row["key"].startswith(f"{asked} ")]
+        exact = [row for row in named if row not in longer]
+        if exact:
+            longer = [row for row in longer if row["key"].startswith(f"{asked} (")]
+        if len(longer) > MAX_NAMESAKES:
+            longer = []
+        for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
+            if 0 < row["mention_count"] <= hub:
+                weight = share * NAMED / float(np.log1p(row["mention_count"]))
+                found[row["id"]] = max(found.get(row["id"], 0.0), weight)
+    return found
+
+
+def chunks(query: Query) -> dict[int, float]:
+    """Return {chunk: weight} of the chunks that have a date, a number or an identifier of the query.
+
+    Each such key gives its chunks what an entity would pass on to them in one step of the walk.
+    """
+    found: dict[int, float] = {}
+    for ids in _exact(query):
+        if 0 < len(ids) <= MAX_CHUNKS:
+            share = query.options.damping * NAMED / float(np.log1p(len(ids))) / len(ids)
+            for chunk in ids.tolist():
+                found[chunk] = found.get(chunk, 0.0) + share
+    return found
+
+
+def _exact(query: Query) -> Iterator[Any]:
+    """Yield for each key of the query the chunks that have it, ascending; of those that many have, some more than count."""
+    if not any(character.isdigit() for character in query.text):
+        return
+    days, rest = dates(query.text)
+    for day in days:
+        yield _of_day(query, day)
+    for term in sorted(query.lexemes(rest)):
+        if len(term) >= MIN_LENGTH and any(character.isdigit() for character in term):
+            yield _having(query, [term])
+
+
+def _of_day(query: Query, day: Date) -> Any:
+    """Return the chunks with a day, however it is written, as far as each way of writing it is in few."""
+    ways = [_having(query, day.in_one_word())]
+    for written in day.in_words():
+        terms = sorted(query.lexemes(written))
+        index = query.bm25_index("chunk")
+        near = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
+        counts, _ = index.term_counts(terms, near)
+        ways.append(near[(counts > 0).all(axis=0)])
+    return np.unique(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
+
+
+def _having(query: Query, terms: list[str]) -> Any:
+    """Return chunks with one of `terms`, ascending: all, or if more than MAX_CHUNKS have one, some more than these."""
+    index = query.bm25_index("chunk")
+    return np.sort(index.search(terms, MAX_CHUNKS + 1, documents=query.visible)[0])

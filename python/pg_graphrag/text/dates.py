@@ -1,0 +1,72 @@
+"""Dates as questions write them, and how documents may write the same day."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if name != "May" else name for name in _MONTHS)
+_YEAR, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<day>0?[1-9]|[12]\d|3[01])"
+_FORMS = [
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"(?<!\d){_YEAR}(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?!\d)",
+        rf"(?<!\d){_YEAR}(?P<mark>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=mark){_DAY}(?!\d)",
+        rf"(?<!\d)(?:{_YEAR}\s*年\s*)?(?P<month>0?[1-9]|1[0-2])\s*月\s*{_DAY}\s*[日号號]",
+        rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
+        rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
+    )
+]
+# The years that a day without one may be of.
+_YEARS = range(1900, 2100)
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A day; `year` None: of any year."""
+
+    year: int | None
+    month: int
+    day: int
+
+    def in_one_word(self) -> list[str]:
+        """Return the day as stamps have it, 20260106: of every year that it may be of."""
+        years = _YEARS if self.year is None else (self.year,)
+        return [f"{year}{self.month:02}{self.day:02}" for year in years]
+
+    def in_words(self) -> list[str]:
+        """Return texts whose words stand together where a document writes the day in words, or as ISO 8601 does."""
+        named, year = f"{_MONTHS[self.month - 1]} {{}}", "" if self.year is None else f" {self.year}"
+        written = [named.format(f"{day}{year}") for day in (str(self.day), f"{self.day}{_ordinal(self.day)}")]
+        if self.year is not None:
+            written.append(f"{self.year}-{self.month:02}-{self.day:02}")
+        return written
+
+
+def dates(text: str) -> tuple[list[Date], str]:
+    """Return the days that `text` names, in order and each once, and the text without them."""
+    text = unicodedata.normalize("NFKC", text)
+    found: list[tuple[int, Date]] = []
+    for form in _FORMS:
+        for match in form.finditer(text):
+            found.append((match.start(), _date(match)))
+        text = form.sub(lambda match: " " * len(match.group()), text)
+    return list(dict.fromkeys(date for _, date in sorted(found, key=lambda one: one[0]))), text
+
+
+def _date(match: re.Match[str]) -> Date:
+    said = match.groupdict()
+    name, year = said.get("name"), said["year"]
+    month = _number_of(name) if name else int(said["month"])
+    return Date(int(year) if year else None, month, int(said["day"]))
+
+
+def _number_of(name: str) -> int:
+    return next(number for number, month in enumerate(_MONTHS, 1) if month[:3].lower() == name[:3].lower())
+
+
+def _ordinal(day: int) -> str:
+    return "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

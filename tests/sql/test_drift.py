@@ -1,0 +1,187 @@
+"""DRIFT: a primer over the best reports, follow-up questions by local retrieval, reduce; and the search without a model."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.endpoint import Endpoint, Request
+from tests.endpoint.server import Messages
+from tests.runtime.cluster import Database
+from tests.sql.asking import as_reader, ask, stream, warnings
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.themes import SEA, asked, context, counted, task
+
+QUESTION = "What became of the Enigma machine?"
+FOLLOW_UPS = {"Who hired Alan Turing?": 90, "What did the Bombe break?": 80, "Who sailed the Nautilus?": 10}
+
+
+def cited(messages: Messages, what: str) -> str:
+    """The number that stands with `what` in the data of a prompt."""
+    data = str(messages[-1]["content"]).partition("Question: ")[0]
+    found = re.search(rf"\[(\d+)\][^\n]*{what}|{what}[^\n]*?\[(\d+)\]", data)
+    return f"[{found[1] or found[2]}]" if found else ""
+
+
+def said(answer: str, score: int, follow_ups: dict[str, int]) -> str:
+    raised = [{"question": question, "score": of} for question, of in follow_ups.items()]
+    return json.dumps({"answer": answer, "score": score, "follow_ups": raised})
+
+
+def reply(messages: Messages) -> str:
+    """Each task does a little: primers ask three things, follow-ups the first of them once more."""
+    what = task(messages)
+    if what == "primer":
+        return said(f"It was broken {cited(messages, 'Enigma')}[987].", 40, FOLLOW_UPS)
+    if what == "follow_up":
+        number = cited(messages, "Enigma")
+        return said(f"The Bombe did it {number}.", 70 if number else 0, {"who hired ALAN TURING": 100})
+    return "A report on machines." if what == "expand" else f"Broken {cited(messages, 'Bombe')}."
+
+
+REPLY = reply
+
+
+def test_search_goes_around_the_best_reports_and_asks_nobody(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    module_endpoint.forget()
+    narrow = {"graph_top_k": 2}
+    found = search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)
+    assert {"turing", "enigma"} == set(keys(found[:2]))
+    assert all(row["explain"]["drift"]["entity"]["because"] for row in found)
+    with as_reader(module_db):
+        assert keys(search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)) == keys(found)
+    assert module_endpoint.requests == []
+
+
+def test_a_filter_holds_for_what_the_reports_lead_to(module_db: Database, themed: str) -> None:
+    query = "Who broke the Enigma machine?"
+    assert search(module_db, query, themed, "drift", filter={"no": "such document"}) == []
+    filtered = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"no\": \"such document\"}')"
+    whole = value(module_db, filtered, query, themed)
+    assert [whole[part] for part in ("entities", "relationships", "chunks")] == [[], [], []]
+
+
+def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Database, themed: str) -> None:
+    whole = context(module_db, QUESTION, themed, "drift", 2000)
+    assert all(whole[part] for part in ("reports", "entities", "relationships", "chunks", "references"))
+    assert "Enigma" in whole["reports"][0]["content"]
+    # The entities that the best reports rest on are there besides those of the query.
+    names = [
+        {entity["name"] for entity in context(module_db, QUESTION, themed, mode, 4000, graph_top_k=2)["entities"]}
+        for mode in ("graph_local", "drift")
+    ]
+    assert names[0] < names[1]
+    assert context(module_db, QUESTION, themed, "drift", 150)["tokens"] <= 150
+
+
+def test_ask_primes_follows_up_and_reduces(module_db: Database, themed: str, module_endpoint: Endpoint) -> None:
+    module_endpoint.forget()
+    options = {"primer_folds": 2, "drift_k_followups": 2, "n_depth": 3}
+    answer, citations, usage, made = ask(module_db, QUESTION, themed, mode="drift", options=options)
+    # The third follow-up is left for the second round; "who hired ALAN TURING" has been asked.
+    assert counted(module_endpoint) == {"expand": 1, "primer": 2, "follow_up": 3, "reduce": 1}
+    assert usage["calls"] == len(module_endpoint.requests) and usage["tokens_in"] > 0 and usage["cost"] > 0
+    drift = made["drift"]
+    assert (drift["folds"], drift["failed"], drift["left"]) == (2, 0, 0)
+    assert drift["rounds"] == [{"asked": 2, "failed": 0}, {"asked": 1, "failed": 0}]
+    # The better scored are followed first, each with a context of its own.
+    order = [
+        next(one for one in FOLLOW_UPS if f"Question: {one}" in request.text)
+        for request in asked(module_endpoint, "follow_up")
+    ]
+    assert set(order[:2]) == {"Who hired Alan Turing?", "What did the Bombe break?"}
+    assert order[2] == "Who sailed the Nautilus?"
+    assert f"asked for: {QUESTION}" in asked(module_endpoint, "follow_up")[0].text
+    # What is reduced: answers, the best first; citations of what was not shown are gone, those left exist.
+    scores = [step["score"] for step in made["points"]]
+    assert scores == sorted(scores, reverse=True) and set(scores) <= {40, 70}
+    assert "[987]" not in made["prompt"] and "## Who hired Alan Turing? (70)" in made["prompt"]
+    (cited_one,) = citations
+    assert cited_one["source_key"] in {"turing", "enigma"} and usage["invalid_citations"] == 0
+    assert f"[{cited_one['number']}]" in answer
+    # The same again is known, also piece by piece.
+    module_endpoint.forget()
+    again = ask(module_db, QUESTION, themed, mode="drift", options=options)
+    assert (again[0], again[2]["calls"]) == (answer, 0)
+    assert "".join(stream(module_db, QUESTION, themed, mode="drift", options=options)) == answer
+    assert module_endpoint.requests == []
+
+
+@pytest.mark.parametrize(("folds", "followed", "depth"), [(1, 0, 3), (1, 2, 0), (3, 2, 2), (2, 4, 1)])
+def test_calls_are_bounded_however_many_questions_are_raised(
+    module_db: Database, themed: str, module_endpoint: Endpoint, folds: int, followed: int, depth: int
+) -> None:
+    numbers = count()
+
+    def curious(messages: Messages) -> str:
+        new = {f"What of the matter {next(numbers)} of Enigma?": 50 for _ in range(9)}
+        return said("Something.", 50, new) if task(messages) in ("primer", "follow_up") else reply(messages)
+
+    module_endpoint.reply(curious)
+    module_endpoint.forget()
+    options = {"primer_folds": folds, "drift_k_followups": followed, "n_depth": depth}
+    made = ask(module_db, f"What of Enigma, {folds} {followed} {depth}?", themed, mode="drift", options=options)
+    expected = {"expand": 1, "primer": folds, "follow_up": followed * depth, "reduce": 1}
+    assert counted(module_endpoint) == {what: n for what, n in expected.items() if n}
+    assert made[2]["calls"] == sum(expected.values()) and made[3]["drift"]["left"] > 0
+    module_endpoint.reply(reply)
+
+
+def failing(*tasks: str, **details: Any) -> dict[str, Any]:
+    def when(request: Request) -> bool:
+        return request.kind == "chat" and task(request.messages) in tasks
+
+    return {"when": when, **details}
+
+
+def test_what_fails_costs_itself_and_is_said(module_db: Database, themed: str, module_endpoint: Endpoint) -> None:
+    options = {"primer_folds": 2}
+    module_endpoint.misbehave("bad_request", 1, **failing("primer"))
+    module_endpoint.misbehave("bad_request", None, **failing("expand", "follow_up"))
+    with warnings(module_db) as said_so:
+        answer, _, _, made = ask(module_db, "What of Enigma at all?", themed, mode="drift", options=options)
+    assert (made["drift"]["failed"], made["drift"]["folds"]) == (1, 2)
+    # Where a whole round fails, no further one is tried.
+    assert made["drift"]["rounds"] == [{"asked": 3, "failed": 3}]
+    assert answer.startswith("Broken") and {step["round"] for step in made["points"]} == {0}
+    whole = "\n".join(said_so)
+    assert "the question was not expanded" in whole and "1 of 2 parts of the primer were not read" in whole
+    assert "no follow-up question of round 1 was answered" in whole
+    module_endpoint.behave()
+    module_endpoint.misbehave("bad_request", None, **failing("primer"))
+    with pytest.raises(psycopg.Error):
+        ask(module_db, "What of Enigma after all?", themed, mode="drift", options=options)
+    module_endpoint.behave()
+
+
+def test_without_reports_the_question_itself_is_followed(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    model = rows(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", themed)[0][0]
+    bare = new_corpus(module_db, llm=model)
+    put_all(module_db, bare, STORIES | SEA)
+    work(module_db)
+    module_endpoint.forget()
+    with warnings(module_db) as said_so:
+        _, _, _, made = ask(module_db, QUESTION, bare, mode="drift", options={"n_depth": 1})
+        found = search(module_db, "Who broke the Enigma machine?", bare, "drift")
+    assert counted(module_endpoint) == {"follow_up": 1, "reduce": 1}
+    assert made["drift"]["reports"] == 0 and made["points"][0]["question"] == QUESTION
+    assert keys(found) and "of the report" not in str([row["explain"] for row in found])
+    assert all("no reports on communities yet" in text for text in said_so) and said_so
+
+
+def test_options_are_where_they_mean_something(module_db: Database, themed: str) -> None:
+    searched = refused(module_db, "SELECT graphrag.search('x', %s, 'drift', options => '{\"n_depth\": 1}')", themed)
+    assert "of graphrag.ask, not of graphrag.search" in str(searched.message_primary)
+    deep = refused(module_db, "SELECT graphrag.ask('x', %s, 'drift', options => '{\"n_depth\": 4}')", themed)
+    assert "from 0 to 3" in str(deep.message_hint)
+    made_over = refused(module_db, "SELECT graphrag.ask('x', %s, 'drift', options => '{\"rerank\": true}')", themed)
+    assert 'no option "rerank" in mode "drift"' in str(made_over.message_primary)

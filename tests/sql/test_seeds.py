@@ -1,0 +1,81 @@
+"""What a walk starts from: dates, numbers and identifiers of a question lead to their chunks, names to those that begin so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import new_corpus, put, put_all, search, work
+
+# Every report says the same of another day, so that nothing but the day tells them apart.
+DAYS = {
+    "stamp": "20260406_10:00",
+    "iso": "2026-05-07",
+    "words": "June 8, 2026",
+    "ordinal": "July 9th 2026",
+    "other": "20260410_11:00",
+}
+REPORTS = {name: f"{day}: the pump of the northern hall was inspected and oiled." for name, day in DAYS.items()}
+PEOPLE = {
+    "smith": "Adam Smith keeps the lighthouse. Adam Smith paints the door.",
+    "code": "The driver raised 42P01 and stopped.",
+    **{f"alley{number}": f"Baker Street {number}{number} has a shop of hats." for number in range(4)},
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> str:
+    name = new_corpus(module_db)
+    put_all(module_db, name, REPORTS | PEOPLE)
+    put(module_db, name, "song", "It was released by Ivor Cutler.", title="Privilege (song)")
+    work(module_db)
+    return name
+
+
+def gains(db: Database, corpus: str, key: str, **arguments: Any) -> list[str]:
+    """Documents that a walk for a question reaches more for it naming `key`, those that gain most first."""
+    mass = [
+        {
+            row["source_key"]: row["score"]
+            for row in search(db, f"Of the pump of the northern hall {said}?", corpus, "ppr", top_k=20, **arguments)
+        }
+        for said in (f"and {key}", "")
+    ]
+    gained = {name: score - mass[1].get(name, 0.0) for name, score in mass[0].items()}
+    return sorted((name for name in gained if gained[name] > 0), key=lambda name: -gained[name])
+
+
+@pytest.mark.parametrize(
+    ("day", "wanted"),
+    [
+        *(("April 6, 2026", "stamp"), ("April 6th", "stamp"), ("2026-04-06", "stamp"), ("20260406", "stamp")),
+        *(("20260507", "iso"), ("7 May 2026", "iso"), ("2026/6/8", "words"), ("8 June", "words")),
+        *(("20260709", "ordinal"), ("July 9", "ordinal")),
+    ],
+)
+def test_a_day_leads_to_its_documents_however_it_is_written(
+    module_db: Database, corpus: str, day: str, wanted: str
+) -> None:
+    assert gains(module_db, corpus, day)[0] == wanted
+
+
+def test_an_identifier_leads_to_its_documents(module_db: Database, corpus: str) -> None:
+    assert gains(module_db, corpus, "42P01")[0] == "code"
+    assert gains(module_db, corpus, "42P01", filter={"open": True}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("Adam Smith", ["smith"]), ("Adam", ["smith"]), ("Privilege", ["song"]), ("Zebulon", []), ("Baker Street", [])],
+)
+def test_a_name_leads_to_those_that_begin_with_it_if_these_are_few(
+    module_db: Database, corpus: str, name: str, wanted: list[str]
+) -> None:
+    question = "Who oiled the pump of the northern hall?"
+    named, unnamed = (
+        {row["source_key"]: row["score"] for row in search(module_db, question, corpus, "ppr", top_k=20, **words)}
+        for words in ({"low_level_keywords": [name]}, {"low_level_keywords": []})
+    )
+    assert [key for key, score in named.items() if score > unnamed.get(key, 0.0)] == wanted

@@ -1,0 +1,73 @@
+"""Drawings: legible means that no name covers another, nor a node another of its disc."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from pg_graphrag.errors import GraphRAGError
+
+networkx = pytest.importorskip("networkx")
+matplotlib = pytest.importorskip("matplotlib")
+
+from pg_graphrag.exchange import plot as module  # noqa: E402
+from pg_graphrag.exchange.plot import Groups, plot, positions  # noqa: E402
+
+# Fonts differ from machine to machine.
+pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
+
+
+def made(nodes: int, groups: int) -> tuple[Any, Groups]:
+    random_ = random.Random(7)
+    graph = networkx.Graph()
+    of = {f"n{i}": i * groups // nodes for i in range(nodes)}
+    for name in of:
+        graph.add_node(name, name=f"Entity {name} $x^2$ 日本")
+    for one, two in zip(of, list(of)[1:], strict=False):
+        graph.add_edge(one, two)
+    for _ in range(nodes if nodes > 1 else 0):
+        graph.add_edge(*random_.sample(list(of), 2))
+    return graph, Groups(
+        "Communities", of, {0: "A title of many words that says what the community is about, at length"}
+    )
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 30, 300])
+def test_a_graph_is_drawn_and_its_names_do_not_overlap(
+    tmp_path: Path, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+    draw = module._draw_labels
+
+    def keep(axes: Any, renderer: Any, *rest: Any) -> None:
+        draw(axes, renderer, *rest)
+        found.extend(text.get_window_extent(renderer) for text in axes.texts)
+
+    monkeypatch.setattr(module, "_draw_labels", keep)
+    graph, groups = made(nodes, max(1, nodes // 10))
+    path = tmp_path / "graph.svg"
+    plot(graph, groups, path, "a $title$")
+    ElementTree.parse(path)
+    assert min(nodes, 15) <= len(found) <= module.MAX_LABELS
+    assert not any(one.overlaps(two) for one, two in itertools.combinations(found, 2))
+
+
+def test_the_discs_of_many_nodes_do_not_overlap() -> None:
+    graph, groups = made(600, 12)
+    members = [[node for node in graph if groups.of[node] == group] for group in range(12)]
+    places = positions(graph, members)
+    assert len(places) == len(graph)
+    assert min(math.dist(one, two) for one, two in itertools.combinations(places.values(), 2)) > 0.9
+    centres = [places[group[0]] for group in members]
+    radius = math.sqrt(len(members[0]))
+    assert min(math.dist(one, two) for one, two in itertools.combinations(centres, 2)) > 2 * radius
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphRAGError, match=r"no format for g\.doc"):
+        plot(*made(2, 1), tmp_path / "g.doc", "t")

@@ -1,0 +1,63 @@
+"""Dates of questions: every usual way of writing a day is read, and what is no day is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.text.dates import Date, dates
+
+DAY = Date(2026, 1, 6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "20260106",
+            "20260106_13:00",
+            "2026-01-06",
+            "2026/1/6",
+            "2026.01.06",
+            "２０２６０１０６",
+            "2026-01-06T13:00Z",
+        ),
+        *("January 6, 2026", "january 6th 2026", "Jan. 6, 2026", "6 January 2026", "the 6th of January, 2026"),
+        *("2026年1月6日", "2026年 1月 6日"),
+    ],
+)
+def test_a_day_is_read_however_it_is_written(text: str) -> None:
+    found, rest = dates(f"What did Adam report ({text})?")
+    assert found == [DAY]
+    assert "2026" not in rest and "6th" not in rest
+
+
+@pytest.mark.parametrize("text", ["January 6th", "6 January", "1月6日"])
+def test_a_day_without_a_year_may_be_of_any(text: str) -> None:
+    assert dates(f"on {text}?")[0] == [Date(None, 1, 6)]
+    words = Date(None, 1, 6).in_one_word()
+    assert words[0] == "19000106" and "20260106" in words and words[-1] == "20990106"
+    assert all("-" not in written for written in Date(None, 1, 6).in_words())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("12345678", "120260106", "2026010612", "20261306", "2026-13-01", "January 2026", "in May 2026", "May 32"),
+        *("version 17.2", "10-20", "it may 5: no", "marching 5", "1/6", ""),
+    ],
+)
+def test_what_is_no_day_is_left_as_it_is(text: str) -> None:
+    assert dates(text) == ([], text)
+
+
+def test_days_come_in_order_and_once() -> None:
+    found, rest = dates("from 5 May 2026 to 2026-05-04, that is until May 4, 2026, room 1204")
+    assert found == [Date(2026, 5, 5), Date(2026, 5, 4)]
+    assert "room 1204" in rest
+
+
+def test_a_day_is_written_as_documents_do() -> None:
+    assert DAY.in_one_word() == ["20260106"]
+    assert DAY.in_words() == ["January 6 2026", "January 6th 2026", "2026-01-06"]
+    ordinals = [Date(2026, 3, day).in_words()[1] for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)]
+    said = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"]
+    assert ordinals == [f"March {day} 2026" for day in said]

@@ -60,6 +60,14 @@ def test_search_goes_around_the_best_reports_and_asks_nobody(
     assert module_endpoint.requests == []
 
 
+def test_a_filter_holds_for_what_the_reports_lead_to(module_db: Database, themed: str) -> None:
+    query = "Who broke the Enigma machine?"
+    assert search(module_db, query, themed, "drift", filter={"no": "such document"}) == []
+    filtered = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"no\": \"such document\"}')"
+    whole = value(module_db, filtered, query, themed)
+    assert [whole[part] for part in ("entities", "relationships", "chunks")] == [[], [], []]
+
+
 def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Database, themed: str) -> None:
     whole = context(module_db, QUESTION, themed, "drift", 2000)
     assert all(whole[part] for part in ("reports", "entities", "relationships", "chunks", "references"))

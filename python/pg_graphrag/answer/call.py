@@ -9,6 +9,11 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
+# Texts of one rerank: what cross-encoders are served in one request.
+MAX_RERANKED = 200
+# Texts that are graded at once, and characters of each that are looked at.
+MAX_GRADED = 8
+MAX_GRADED_CHARACTERS = 2000
 # How `pg_graphrag.server.call` marks its errors.
 _PREFIX = "graphrag: "
 # Requests of one task that pass the door at once.

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pg_graphrag.answer import streams, tasks
-from pg_graphrag.answer.call import MAX_REQUESTS
+from pg_graphrag.answer.call import MAX_REQUESTS, MAX_RERANKED
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding
@@ -105,10 +105,6 @@ def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes,
     except GraphRAGError as fault:
         raise _told(_shown(db, corpus, "embedding", fault)) from None
     return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
-
-
-# Texts of one rerank: what cross-encoders are served in one request.
-MAX_RERANKED = 200
 
 
 def rerank(db: Database, corpus_id: int, query: str | None, texts: list[str] | None) -> tuple[list[float], str]:

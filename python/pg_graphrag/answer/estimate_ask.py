@@ -12,6 +12,7 @@ from typing import Any
 
 from pg_graphrag.answer import global_answers, lazy_answers, replies, tasks
 from pg_graphrag.answer.ask import in_light_of, response_form, understands
+from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.answer.estimate import BYTES_PER_TOKEN
 from pg_graphrag.answer.points import BATCH_TOKENS, Passage, batches, counter
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
@@ -191,8 +192,8 @@ def _transformed(made: _Estimate) -> None:
         made.send(kind, question=question)
         made.embeds(replies.MAX_QUERIES)
     elif kind == "corrective":
-        most = sum(min(size, 4 * tasks.MAX_GRADED_CHARACTERS) for size in _largest(made.asked, tasks.MAX_GRADED))
-        around = tasks.MAX_GRADED * _quarter(_HEADING)
+        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in _largest(made.asked, MAX_GRADED))
+        around = MAX_GRADED * _quarter(_HEADING)
         made.add("grades", 1, made.tokens("grades", question=question) + _quarter(most) + around)
         made.send("rewrite", question=question)
         made.embeds(2)

@@ -101,6 +101,15 @@ def test_a_chunk_is_found_by_what_a_model_said_of_an_entity_in_it(
     assert best(found, "entity_mentions" if mode == "hybrid" else mode) == key
 
 
+@pytest.mark.parametrize("weighting", ["vector", "bm25_edges", "bm25_chunks"])
+@pytest.mark.parametrize(("query", "key"), [("plumbing emergency", "1 leak"), ("tenancy payment", "0 rent")])
+def test_of_the_chunks_of_one_relationship_a_path_prefers_where_it_is_described_so(
+    module_db: Database, corpus: str, weighting: str, query: str, key: str
+) -> None:
+    options = {"path_weighting": weighting, "fuse": "none", "query_entities": ["Ann", "Bob"]}
+    assert best(search(module_db, query, corpus, "path", options=options), "path") == key
+
+
 @pytest.mark.parametrize("mode", ["global", "hybrid"])
 @pytest.mark.parametrize(
     ("high", "key"), [(["plumbing"], "1 leak"), (["band rehearsal"], "2 guitar"), (["holiday"], "3 trip")]

@@ -66,6 +66,13 @@ def test_a_filter_holds_for_what_the_reports_lead_to(module_db: Database, themed
     filtered = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"no\": \"such document\"}')"
     whole = value(module_db, filtered, query, themed)
     assert [whole[part] for part in ("entities", "relationships", "chunks")] == [[], [], []]
+    module_db.execute("UPDATE graphrag.documents SET metadata = '{\"sea\": true}' WHERE source_key IN ('nemo', 'land')")
+    found = search(module_db, "Who met whom?", themed, "drift", filter={"sea": True})
+    assert {"nemo", "land"} == set(keys(found))
+    sql = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"sea\": true}')"
+    made = value(module_db, sql, "Who met whom?", themed)
+    assert {one["source_key"] for one in made["references"]} == {"nemo", "land"} and made["relationships"]
+    assert not re.search("Enigma|Lovelace", made["prompt"])
 
 
 def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Database, themed: str) -> None:

@@ -250,12 +250,12 @@ def _mapped(made: _Estimate, size: int, tokens: int) -> None:
 
 def _longest(made: _Estimate) -> str:
     """A question as long as its expansion may be."""
-    return "x" * max(_bytes(made.question), _width(made) * replies.MAX_QUESTION_CHARACTERS)
+    return "x" * max(_bytes(made.asked.text), _width(made) * replies.MAX_QUESTION_CHARACTERS)
 
 
 def _part(made: _Estimate) -> str:
-    """A question as long as a part of one may be."""
-    return "x" * (_width(made) * replies.MAX_PART_CHARACTERS)
+    """A question as long as a part of one may be; where it is not taken apart, it is the question itself."""
+    return "x" * max(_bytes(made.asked.text), _width(made) * replies.MAX_PART_CHARACTERS)
 
 
 def _width(made: _Estimate) -> int:
@@ -306,8 +306,7 @@ def _drift(made: _Estimate) -> None:
     followed = asked.options.drift_k_followups * asked.options.n_depth
     if followed:
         made.embeds(followed)
-        question = max(_part(made), "x" * _bytes(asked.text), key=len)
-        each = made.tokens("follow_up", question=question, whole=asked.text) + _quarter(made.room)
+        each = made.tokens("follow_up", question=_part(made), whole=asked.text) + _quarter(made.room)
         made.add("follow_up", followed, followed * each)
     if rows or followed:
         made.answer("reduce", None)

@@ -20,7 +20,7 @@ from pg_graphrag.retrieval.rankings import (
 )
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md).
-HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 2.5}
+HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 3.0}
 # Where mentions are described, they are retrieved too, and what is walked from holds more.
 DESCRIBED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5, "pagerank": 4.0}
 # Of the softmax that weights the direct chunks from which the walk starts.

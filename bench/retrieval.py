@@ -41,7 +41,11 @@ TABLE_1: dict[str, tuple[dict[str, Any], str, str]] = {
     "bm25_edges + RRF": ({**_PATH, "profile": "paper", "fuse": "rrf"}, ".808", ".695"),
     "bm25_edges + rerank": ({**_PATH, "profile": "paper", "fuse": "rerank"}, ".861", ".814"),
     "bm25_chunks": ({**_PATH, "profile": "paper", "path_weighting": "bm25_chunks"}, ".748", ".651"),
-    "bm25_chunks + RRF": ({**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "fuse": "rrf"}, ".795", ".713"),
+    "bm25_chunks + RRF": (
+        {**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "fuse": "rrf"},
+        ".795",
+        ".713",
+    ),
     "bm25_chunks + rerank": (
         {**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "fuse": "rerank"},
         ".834",

@@ -254,7 +254,20 @@ def test_modes_are_all_searched_here() -> None:
     assert set(MODES) == set(modes.MODES)
 
 
-MODES = ["naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "graph_global", "lazy"]
+MODES = [
+    "naive",
+    "bm25",
+    "local",
+    "global",
+    "hybrid",
+    "mix",
+    "path",
+    "ppr",
+    "graph_local",
+    "graph_global",
+    "drift",
+    "lazy",
+]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -10,14 +10,14 @@ REVOKE ALL ON FUNCTION graphrag._model(int, text, jsonb, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._model(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task (keywords, hyde, decompose, rewrite, grades, answer, reduce, map, rate, refine, relevant, expand, primer, follow_up): {value, cached, usage}, or {fault, usage}. record: write cache and accounts, where the transaction may write.';
 
 -- As _model, and SECURITY DEFINER for the same reason: one task for each of several arguments, side by side.
-CREATE FUNCTION graphrag._models(corpus_id int, task text, arguments jsonb, record boolean) RETURNS jsonb
+CREATE FUNCTION graphrag._models(corpus_id int, task text, arguments jsonb, record boolean, retries int) RETURNS jsonb
 LANGUAGE plpython3u VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "answer.door:models", corpus_id, task, arguments, record)
+return call(plpy, "@extversion@", "answer.door:models", corpus_id, task, arguments, record, retries)
 $$;
-REVOKE ALL ON FUNCTION graphrag._models(int, text, jsonb, boolean) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag._models(int, text, jsonb, boolean) IS 'Has a model of the corpus do a task for each of an array of arguments: {outcomes: [{value} or {fault}], usage}';
+REVOKE ALL ON FUNCTION graphrag._models(int, text, jsonb, boolean, int) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._models(int, text, jsonb, boolean, int) IS 'Has a model of the corpus do a task for each of an array of arguments: {outcomes: [{value} or {fault}], usage}. retries: how many requests that failed may be sent again, all together; null: each as often as the gateway does.';
 
 -- As _model, and SECURITY DEFINER for the same reason: the answer in pieces, as they come. Not a set: a cursor in the caller's function would
 -- be a pinned portal, and COMMIT while the caller's own cursor is open could fail on it.

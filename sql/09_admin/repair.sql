@@ -27,6 +27,22 @@ BEGIN
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
         ON CONFLICT DO NOTHING;
+    -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
+    INSERT INTO graphrag.jobs (corpus_id, kind)
+    SELECT c.id, 'communities'
+      FROM graphrag.corpora c
+      LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
+      LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
+     WHERE CASE jsonb_typeof(c.options -> 'communities')
+               WHEN 'boolean' THEN (c.options -> 'communities')::boolean
+               WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
+               ELSE true
+           END
+       AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision)
+        ON CONFLICT DO NOTHING;
+    INSERT INTO graphrag.jobs (corpus_id, kind)
+    SELECT DISTINCT c.corpus_id, 'reports' FROM graphrag.communities c WHERE c.report_due
+        ON CONFLICT DO NOTHING;
     PERFORM graphrag._queue_attached(compare => true);
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
@@ -41,4 +57,4 @@ BEGIN
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes and unfinished re-embedding, and puts the protection of corpora (protect()) in force. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts the protection of corpora (protect()) in force. Returns {jobs_queued, graphs_rebuilt}.';

@@ -55,7 +55,7 @@ TO graphrag_reader;
 -- Asking: models are reached through these alone. What they cost, and what others asked, is the owner's.
 GRANT EXECUTE ON FUNCTION
     graphrag._model(int, text, jsonb, boolean),
-    graphrag._models(int, text, jsonb, boolean),
+    graphrag._models(int, text, jsonb, boolean, int),
     graphrag._model_stream(int, text, jsonb, boolean),
     graphrag._model_next(text),
     graphrag._embed(int, text[]),

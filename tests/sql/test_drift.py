@@ -14,7 +14,7 @@ from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, stream, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, work
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
 from tests.sql.themes import SEA, asked, context, counted, task
 
 QUESTION = "What became of the Enigma machine?"
@@ -58,6 +58,21 @@ def test_search_goes_around_the_best_reports_and_asks_nobody(
     with as_reader(module_db):
         assert keys(search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)) == keys(found)
     assert module_endpoint.requests == []
+
+
+def test_a_filter_holds_for_what_the_reports_lead_to(module_db: Database, themed: str) -> None:
+    query = "Who broke the Enigma machine?"
+    assert search(module_db, query, themed, "drift", filter={"no": "such document"}) == []
+    filtered = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"no\": \"such document\"}')"
+    whole = value(module_db, filtered, query, themed)
+    assert [whole[part] for part in ("entities", "relationships", "chunks")] == [[], [], []]
+    module_db.execute("UPDATE graphrag.documents SET metadata = '{\"sea\": true}' WHERE source_key IN ('nemo', 'land')")
+    found = search(module_db, "Who met whom?", themed, "drift", filter={"sea": True})
+    assert {"nemo", "land"} == set(keys(found))
+    sql = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"sea\": true}')"
+    made = value(module_db, sql, "Who met whom?", themed)
+    assert {one["source_key"] for one in made["references"]} == {"nemo", "land"} and made["relationships"]
+    assert not re.search("Enigma|Lovelace", made["prompt"])
 
 
 def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Database, themed: str) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import re
 from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag import AsyncGraphRAG, GraphRAG
+from pg_graphrag.cli import main
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -130,6 +134,38 @@ def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: st
         calls, tokens_in, _, _, basis = estimated(module_db, asked, corpus, mode)
         used, tokens_used = paid(module_db, asked, corpus, mode)
         assert used <= calls and tokens_used <= tokens_in and basis["parts"]["embedding"]["calls"] > 0
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy", "hybrid"])
+def test_a_conversation_and_long_questions_are_counted(module_db: Database, keyed: str, mode: str) -> None:
+    asked = question() + " And what else became of it, and of all who worked with it?" * 30
+    history = [{"role": "user", "content": "Was it a machine? " * 100}, {"role": "assistant", "content": "It was."}]
+    sql = f"SELECT {COLUMNS} FROM graphrag.estimate_ask(%s, %s, %s, history => %s, response_type => 'one sentence')"
+    ((calls, tokens_in, *_),) = rows(module_db, sql, asked, keyed, mode, Jsonb(history))
+    usage = ask(module_db, asked, keyed, mode=mode, history=history, response_type="one sentence")[2]
+    assert usage["calls"] <= calls and usage["tokens_in"] <= tokens_in
+
+
+def test_client_and_command_say_it_before_and_answer_after(
+    module_db: Database, themed: str, module_endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = question()
+    module_endpoint.forget()
+    with GraphRAG(module_db.url, themed) as rag:
+        made = rag.estimate_ask(asked, mode="drift", response_type="one line", n_depth=1)
+    assert made["calls"] > 5 and made["basis"]["parts"]["follow_up"]["calls"] == 5
+
+    async def awaited() -> dict[str, Any]:
+        async with AsyncGraphRAG(module_db.url, themed) as rag:
+            return await rag.estimate_ask(asked, mode="drift", response_type="one line", n_depth=1)
+
+    assert asyncio.run(awaited()) == made
+    arguments = ["ask", "--url", module_db.url, "--corpus", themed, "--mode", "drift", asked]
+    assert main([*arguments, "--estimate"]) == 0
+    assert re.fullmatch(r"at most [\d,]+ calls, [\d,]+ tokens .*; cost [\d.]+\n", capsys.readouterr().out)
+    assert module_endpoint.requests == []
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("It was broken [1].\n\n[1] ")
 
 
 def test_it_fails_as_ask_does_and_is_the_owners(module_db: Database, themed: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
+import psycopg
 import pytest
 
 from tests.endpoint import Endpoint
@@ -12,6 +14,7 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import ask
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, search, value, work
 from tests.sql.themes import SEA, asked, counted, points, task
+from tests.sql.themes import context as made_context
 
 QUESTION = "Who harpooned the Kraken, and who broke Enigma?"
 QUERIES = ["Who harpooned the Kraken?", "Who broke Enigma?"]
@@ -80,6 +83,57 @@ def test_ask_tests_by_the_model_within_the_budget_and_answers_from_claims(
     module_endpoint.forget()
     again = ask(module_db, QUESTION, themed, mode="lazy", options={"relevance_test_budget": 8})
     assert module_endpoint.requests == [] and again[2]["calls"] == 0 and again[0] == answer
+
+
+def test_a_test_is_known_when_another_question_has_the_same_part(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    ask(module_db, QUESTION, themed, mode="lazy", options={"relevance_test_budget": 8})
+    module_endpoint.forget()
+    _, _, usage, context = ask(
+        module_db, "And which monster?", themed, mode="lazy", options={"relevance_test_budget": 8}
+    )
+    # The parts are the same, the question is not.
+    assert counted(module_endpoint)["refine"] == 1 and asked(module_endpoint, "relevant") == []
+    assert context["relevance_tests"]["spent"] > 0
+    assert usage["cache_hits"] >= context["relevance_tests"]["spent"]
+
+
+@pytest.mark.parametrize("budget", [1, 3, 6])
+def test_requests_are_never_more_than_the_budget_even_where_the_endpoint_fails(
+    module_db: Database, themed: str, module_endpoint: Endpoint, budget: int
+) -> None:
+    def parts(messages: Messages) -> str:
+        new = {"queries": [f"Who harpooned the Kraken, {budget}?", f"Who broke Enigma, {budget}?"], "expanded": "Who?"}
+        return json.dumps(new) if task(messages) == "refine" else reply(messages)
+
+    module_endpoint.reply(parts)
+    module_endpoint.forget()
+    module_endpoint.misbehave("rate_limited", 2, when=lambda one: task(one.messages) == "relevant", retry_after=0.01)
+    if budget == 1:  # the only test failed, and there was nothing left to try it again
+        with pytest.raises(psycopg.errors.ConnectionFailure):
+            ask(module_db, "Who, 1?", themed, mode="lazy", options={"relevance_test_budget": 1})
+        assert len(asked(module_endpoint, "relevant")) == 1
+    else:
+        context = ask(module_db, f"Who, {budget}?", themed, mode="lazy", options={"relevance_test_budget": budget})[3]
+        assert len(asked(module_endpoint, "relevant")) == context["relevance_tests"]["spent"] <= budget
+    module_endpoint.behave()
+    module_endpoint.reply(reply)
+
+
+def test_context_has_what_is_near_enough_the_chunks_of_a_community_together(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    module_endpoint.forget()
+    made = made_context(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy")
+    communities = [chunk["explain"]["lazy"].get("community") for chunk in made["chunks"]]
+    assert len(set(communities)) > 1
+    assert [one for one, _ in itertools.groupby(communities)] == list(dict.fromkeys(communities))
+    found = search(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy", top_k=20)
+    assert {chunk["chunk_id"] for chunk in made["chunks"]} == {row["chunk_id"] for row in found}
+    assert [one["number"] for one in made["references"]] == list(range(1, len(made["references"]) + 1))
+    assert made["tokens"] <= 12_000 and made_context(module_db, "Kraken", themed, "lazy", 60)["tokens"] <= 60
+    assert module_endpoint.requests == []
 
 
 def test_a_model_that_refines_nothing_leaves_the_question_as_it_is(

@@ -184,13 +184,22 @@ def test_a_prompt_that_is_too_long_for_the_model_is_halved(module_db: Database, 
     assert ada(module_db, corpus) == reply([{"content": "\n".join(f"- {half}" for half in halves)}])
 
 
-def test_without_a_model_for_summaries_the_fragments_are_joined(module_db: Database, endpoint: Endpoint) -> None:
+def test_without_a_model_for_summaries_the_fragments_are_joined_until_there_is_one(
+    module_db: Database, endpoint: Endpoint
+) -> None:
     corpus = extracted(module_db, endpoint, summaries=False)
     noting(module_db, corpus, range(9))
     work(module_db)
     assert ada(module_db, corpus) == joined(*range(9))
     assert asked(endpoint) == 0
     assert jobs(module_db, corpus) == []
+    llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", corpus)
+    llm["roles"]["summary"] = {"provider": provider(module_db, endpoint), "model": "s"}
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"llm": llm})])
+    work(module_db)
+    assert ada(module_db, corpus) == sum_of(*range(9))
+    assert asked(endpoint) == 2, "Ada, and what she has to do with the Engine"
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def failing(db: Database, endpoint: Endpoint, kind: str) -> str:

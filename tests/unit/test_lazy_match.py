@@ -22,10 +22,11 @@ def tested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return []
 
 
-def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int = 5) -> lazy.Match:
-    def tester(query: Any, chunks: Sequence[int]) -> list[bool]:
+def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int = 5, more: int = 0) -> lazy.Match:
+    def tester(query: Any, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
         tested.extend(chunks)
-        return [chunk in relevant for chunk in chunks]
+        again = min(spare, more)
+        return [chunk in relevant for chunk in chunks], again
 
     query: Any = SimpleNamespace(options=SimpleNamespace(k=k, z=z))
     return lazy.match(query, budget, tester)
@@ -48,3 +49,10 @@ def test_the_budget_is_never_exceeded(tested: list[int], budget: int) -> None:
 def test_after_z_communities_with_nothing_relevant_the_search_ends(tested: list[int]) -> None:
     assert match(tested, 100, set(), z=2).relevant == {}
     assert tested == [10, 20]
+
+
+@pytest.mark.parametrize("budget", range(1, 9))
+def test_what_is_sent_again_is_paid_from_the_budget(tested: list[int], budget: int) -> None:
+    found = match(tested, budget, set(NEAR), more=2)
+    assert len(tested) <= found.tests <= budget
+    assert found.tests == budget or len(tested) == len(NEAR)

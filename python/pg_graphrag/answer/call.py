@@ -9,6 +9,11 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
+# Texts of one rerank: what cross-encoders are served in one request.
+MAX_RERANKED = 200
+# Texts that are graded at once, and characters of each that are looked at.
+MAX_GRADED = 8
+MAX_GRADED_CHARACTERS = 2000
 # How `pg_graphrag.server.call` marks its errors.
 _PREFIX = "graphrag: "
 # Requests of one task that pass the door at once.
@@ -27,16 +32,24 @@ def ask_model(db: Database, corpus: Corpus, task: str, arguments: dict[str, Any]
 
 
 def ask_models(
-    db: Database, corpus: Corpus, task: str, arguments: list[dict[str, Any]], record: bool
+    db: Database,
+    corpus: Corpus,
+    task: str,
+    arguments: list[dict[str, Any]],
+    record: bool,
+    retries: int | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage)."""
+    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+
+    `retries`: how many of MAX_REQUESTS may be sent again after a fault; None: as many as the gateway would.
+    """
     outcomes: list[dict[str, Any]] = []
     usage: dict[str, Any] = {}
     for at in range(0, len(arguments), MAX_REQUESTS):
         rows = db.query(
-            "SELECT graphrag._models($1, $2, $3, $4) AS outcome",
-            ["int4", "text", "jsonb", "bool"],
-            [corpus.id, task, json.dumps(arguments[at : at + MAX_REQUESTS], ensure_ascii=False), record],
+            "SELECT graphrag._models($1, $2, $3, $4, $5) AS outcome",
+            ["int4", "text", "jsonb", "bool", "int4"],
+            [corpus.id, task, json.dumps(arguments[at : at + MAX_REQUESTS], ensure_ascii=False), record, retries],
         )
         outcome: dict[str, Any] = json.loads(rows[0]["outcome"])
         outcomes += outcome["outcomes"]

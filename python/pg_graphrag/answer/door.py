@@ -10,12 +10,12 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pg_graphrag.answer import streams, tasks
-from pg_graphrag.answer.call import MAX_REQUESTS
+from pg_graphrag.answer.call import MAX_REQUESTS, MAX_RERANKED
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
-from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.gateway import INTERACTIVE_SECONDS, Gateway
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.server import Database
 
@@ -38,8 +38,13 @@ def model(db: Database, corpus_id: int, task: str | None, arguments: str | None,
     return json.dumps(outcome | {"usage": gateway.usage.as_dict()}, ensure_ascii=False)
 
 
-def models(db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None) -> str:
-    """Return {outcomes: [{value} or {fault}, …], usage} of one task for each of several arguments, as JSON."""
+def models(
+    db: Database, corpus_id: int, task: str | None, arguments: str | None, record: bool | None, retries: int | None
+) -> str:
+    """Return {outcomes: [{value} or {fault}, …], usage} of one task for each of several arguments, as JSON.
+
+    `retries`: how many requests may be sent again, all together; None: each as often as the gateway does.
+    """
     corpus = by_id(db, corpus_id)
     if corpus is None:
         raise GraphRAGError(f"corpus number {corpus_id} does not exist", sqlstate="42704", hint="It has been dropped.")
@@ -47,7 +52,7 @@ def models(db: Database, corpus_id: int, task: str | None, arguments: str | None
     if not isinstance(given, list) or not 0 < len(given) <= MAX_REQUESTS:
         raise GraphRAGError(f"a task is done for 1 to {MAX_REQUESTS} arguments at once", hint="Give a JSON array.")
     requests = [tasks.request(corpus.options, task, one if isinstance(one, dict) else {}) for one in given]
-    gateway = _gateway(db, corpus, requests[0], record)
+    gateway = _gateway(db, corpus, requests[0], record, retries)
     outcomes = [
         {"fault": _shown(db, corpus, request.role, reply)}
         if isinstance(reply, GraphRAGError)
@@ -102,10 +107,6 @@ def embed(db: Database, corpus_id: int, texts: list[str] | None) -> tuple[bytes,
     return b"".join(vector.tobytes() for vector in made), json.dumps(gateway.usage.as_dict())
 
 
-# Texts of one rerank: what cross-encoders are served in one request.
-MAX_RERANKED = 200
-
-
 def rerank(db: Database, corpus_id: int, query: str | None, texts: list[str] | None) -> tuple[list[float], str]:
     """Return (relevance of each text to the query by the corpus' cross-encoder; usage as JSON); of long texts their beginning."""
     corpus = by_id(db, corpus_id)
@@ -144,11 +145,13 @@ def _asked(db: Database, corpus_id: int, task: str | None, arguments: str | None
     return corpus, tasks.request(corpus.options, task, given if isinstance(given, dict) else {})
 
 
-def _gateway(db: Database, corpus: Corpus, request: ChatRequest, record: bool | None) -> Gateway:
+def _gateway(
+    db: Database, corpus: Corpus, request: ChatRequest, record: bool | None, retries: int | None = None
+) -> Gateway:
     read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
     writes = bool(record) and not read_only
-    patience = PATIENCE_SECONDS.get(request.role)
-    return Gateway(db, corpus, worker=False, writes=writes, **({} if patience is None else {"patience": patience}))
+    patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
+    return Gateway(db, corpus, worker=False, writes=writes, patience=patience, retries=retries)
 
 
 def _ask(request: ChatRequest) -> Task:

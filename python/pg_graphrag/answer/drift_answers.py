@@ -16,6 +16,7 @@ from pg_graphrag.answer.points import (
     citing_only,
     context_of,
     counter,
+    faults_of,
     report_passage,
     tolerated,
 )
@@ -136,7 +137,7 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     wanted = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, used = ask_models(asked.db, asked.corpus, "primer", wanted, record=True)
     search.usage.append(used)
-    failed = tolerated(asked, outcomes, "parts of the primer were not read")
+    failed = tolerated(asked, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
             search.take(search.question, outcome["value"], fold.numbers, 0)
@@ -176,7 +177,9 @@ def _follow(search: _Search, chosen: Sequence[_Open], number: int) -> dict[str, 
     outcomes, used = ask_models(asked.db, asked.corpus, "follow_up", wanted, record=True)
     search.usage.append(used)
     try:
-        failed = tolerated(asked, outcomes, f"follow-up questions of round {number} were not answered")
+        failed = tolerated(
+            asked, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"
+        )
     except GraphRAGError as fault:
         if not search.steps:
             raise

@@ -12,6 +12,7 @@ from typing import Any
 
 from pg_graphrag.answer import global_answers, lazy_answers, replies, tasks
 from pg_graphrag.answer.ask import in_light_of, response_form, understands
+from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.answer.estimate import BYTES_PER_TOKEN
 from pg_graphrag.answer.points import BATCH_TOKENS, Passage, batches, counter
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
@@ -191,8 +192,8 @@ def _transformed(made: _Estimate) -> None:
         made.send(kind, question=question)
         made.embeds(replies.MAX_QUERIES)
     elif kind == "corrective":
-        most = sum(min(size, 4 * tasks.MAX_GRADED_CHARACTERS) for size in _largest(made.asked, tasks.MAX_GRADED))
-        around = tasks.MAX_GRADED * _quarter(_HEADING)
+        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in _largest(made.asked, MAX_GRADED))
+        around = MAX_GRADED * _quarter(_HEADING)
         made.add("grades", 1, made.tokens("grades", question=question) + _quarter(most) + around)
         made.send("rewrite", question=question)
         made.embeds(2)
@@ -249,12 +250,12 @@ def _mapped(made: _Estimate, size: int, tokens: int) -> None:
 
 def _longest(made: _Estimate) -> str:
     """A question as long as its expansion may be."""
-    return "x" * max(_bytes(made.question), _width(made) * replies.MAX_QUESTION_CHARACTERS)
+    return "x" * max(_bytes(made.asked.text), _width(made) * replies.MAX_QUESTION_CHARACTERS)
 
 
 def _part(made: _Estimate) -> str:
-    """A question as long as a part of one may be."""
-    return "x" * (_width(made) * replies.MAX_PART_CHARACTERS)
+    """A question as long as a part of one may be; where it is not taken apart, it is the question itself."""
+    return "x" * max(_bytes(made.asked.text), _width(made) * replies.MAX_PART_CHARACTERS)
 
 
 def _width(made: _Estimate) -> int:
@@ -305,8 +306,7 @@ def _drift(made: _Estimate) -> None:
     followed = asked.options.drift_k_followups * asked.options.n_depth
     if followed:
         made.embeds(followed)
-        question = max(_part(made), "x" * _bytes(asked.text), key=len)
-        each = made.tokens("follow_up", question=question, whole=asked.text) + _quarter(made.room)
+        each = made.tokens("follow_up", question=_part(made), whole=asked.text) + _quarter(made.room)
         made.add("follow_up", followed, followed * each)
     if rows or followed:
         made.answer("reduce", None)

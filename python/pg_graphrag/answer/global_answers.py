@@ -9,7 +9,7 @@ import random
 from typing import Any
 
 from pg_graphrag.answer.call import ask_models
-from pg_graphrag.answer.points import Passage, Sources, points_of, report_passage, tolerated
+from pg_graphrag.answer.points import Passage, Sources, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
 from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
@@ -75,7 +75,9 @@ def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple
         outcomes, used = ask_models(asked.db, asked.corpus, "rate", wanted, record=True)
         usage.append(used)
         counts["rated"] += len(frontier)
-        counts["failed"] += tolerated(asked, outcomes, "reports were not rated, and are taken for relevant")
+        counts["failed"] += tolerated(
+            asked, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
+        )
         relevant = [
             row
             for row, outcome in zip(frontier, outcomes, strict=True)

@@ -1,6 +1,7 @@
 """lazy for ask: refine, match within the budget of relevance tests, claims of what is relevant, answer (LazyGraphRAG)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.answer.call import ask_model, ask_models
@@ -18,13 +19,19 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     """Return (the context made of claims, what each step cost).
 
     Without a model for relevance the tests are made by nearness, and cost nothing.
+
+    Raises
+    ------
+    GraphRAGError
+        When every test failed, or no claims could be made of anything: the first one's fault.
     """
     usage: list[dict[str, Any]] = []
     queries, expanded = _refined(asked, question, usage)
-    tester = _by_model(usage) if asked.corpus.options.llm.has("relevance") else near_enough
+    model = _ByModel(usage) if asked.corpus.options.llm.has("relevance") else None
+    tester: Tester = near_enough if model is None else model
     budget = asked.options.relevance_test_budget
     relevant: dict[int, int] = {}
-    spent, by = 0, "model" if tester is not near_enough else "nearness"
+    spent = 0
     for at, text in enumerate(queries):
         one = Query(asked.db, asked.corpus, text, asked.options, asked.filter)
         one.existing_only, one.usage = asked.existing_only, asked.usage
@@ -32,6 +39,8 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         spent += found.tests
         for chunk, (community, _) in found.relevant.items():
             relevant.setdefault(chunk, community)
+    if model is not None and model.faults:
+        tolerated(asked, model.faults, model.tests, "chunks were not tested, and are taken for irrelevant")
     sources = Sources()
     sources.add(asked, relevant)
     context, used = points_of(asked, expanded, _by_community(asked, relevant, sources), sources, total)
@@ -40,7 +49,7 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         "spent": spent,
         "budget": budget,
         "relevant": len(sources.chunks),
-        "by": by,
+        "by": "nearness" if model is None else "model",
         "queries": queries,
     }
     return context, usage
@@ -56,20 +65,25 @@ def _refined(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[
     return outcome["value"]["queries"][:MAX_QUERIES] or [question], outcome["value"]["expanded"] or question
 
 
-def _by_model(usage: list[dict[str, Any]]) -> Tester:
-    """A model's word on each chunk; a test that fails says no, and counts."""
+@dataclass
+class _ByModel:
+    """A model's word on each chunk. A test that fails says no, and counts, as does each request that is sent again."""
 
-    def test(query: Query, chunks: Sequence[int]) -> list[bool]:
+    usage: list[dict[str, Any]]
+    tests: int = 0
+    faults: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
         read = Sources()
         read.add(query, chunks)
         rows = read.chunks
         texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
-        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True)
-        usage.append(used)
-        tolerated(query, outcomes, "chunks were not tested, and are taken for irrelevant")
-        return [bool(outcome.get("value")) for outcome in outcomes]
-
-    return test
+        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True, retries=spare)
+        self.usage.append(used)
+        self.tests += len(chunks)
+        self.faults += [outcome["fault"] for outcome in outcomes if "fault" in outcome]
+        verdicts = [bool(outcome.get("value")) for outcome in outcomes]
+        return verdicts, max(0, used["calls"] + used["cache_hits"] - len(chunks))
 
 
 def _by_community(asked: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:

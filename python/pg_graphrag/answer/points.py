@@ -103,7 +103,7 @@ def points_of(
     read = batches(passages, count)
     wanted = [{"question": question, "reports": batch.text} for batch in read]
     outcomes, usage = ask_models(asked.db, asked.corpus, "map", wanted, record=True)
-    failed = tolerated(asked, outcomes, "batches were not read")
+    failed = tolerated(asked, faults_of(outcomes), len(outcomes), "batches were not read")
     points = sorted(
         (
             point | {"description": citing_only(point["description"], batch.numbers)}
@@ -120,21 +120,25 @@ def points_of(
     return context, usage
 
 
-def tolerated(asked: Query, outcomes: Sequence[dict[str, Any]], what: str) -> int:
-    """Return how many of several requests failed, with a WARNING that says `what` that cost.
+def faults_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the faults of several requests."""
+    return [outcome["fault"] for outcome in outcomes if "fault" in outcome]
+
+
+def tolerated(asked: Query, faults: Sequence[dict[str, Any]], number: int, what: str) -> int:
+    """Return how many of `number` requests failed, with a WARNING that says `what` that cost.
 
     Raises
     ------
     GraphRAGError
         When all did: the first one's fault.
     """
-    faults = [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-    if faults and len(faults) == len(outcomes):
+    if faults and len(faults) == number:
         raise GraphRAGError(
             faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
         )
     if faults:
-        asked.db.warning(f"{len(faults)} of {len(outcomes)} {what}: {faults[0]['message']}")
+        asked.db.warning(f"{len(faults)} of {number} {what}: {faults[0]['message']}")
     return len(faults)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.answer import replies
+from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
@@ -96,10 +97,6 @@ def _about_question(
     messages = ({"role": "system", "content": prompts.render(options, prompt)}, {"role": "user", "content": question})
     return ChatRequest("keywords", messages, parse, schema)
 
-
-# Texts that are graded at once, and characters of each that are looked at.
-MAX_GRADED = 8
-MAX_GRADED_CHARACTERS = 2000
 
 _GRADES = _schema(
     "grades",

@@ -125,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         help="search options, such as '{\"chunk_top_k\": 5}'",
     )
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
+    ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
     ask.set_defaults(run=_ask)
 
     export = commands.add_parser(
@@ -241,6 +242,7 @@ def _ask(given: argparse.Namespace) -> int:
         given.response_type,
         given.options,
         given.json,
+        given.estimate,
     )
 
 

@@ -10,6 +10,9 @@ import psycopg
 from pg_graphrag.cli.database import connect
 from pg_graphrag.client import GraphRAG
 
+# Modes whose context models make: what failed of it would be asked again, and the answer be another.
+_MADE = ("graph_global", "drift", "lazy")
+
 
 def ask(
     url: str,
@@ -22,25 +25,41 @@ def ask(
     response_type: str,
     options: Mapping[str, Any],
     as_json: bool,
+    estimate: bool,
 ) -> int:
-    """Ask and print; returns the exit status."""
+    """Ask and print, or print what asking would cost; returns the exit status."""
     arguments: dict[str, Any] = {"mode": mode, "max_tokens": max_tokens, "filter": filter, "history": history}
     arguments |= {"response_type": response_type, **options}
     with connect(url) as connection:
         rag = GraphRAG(connection, corpus)
+        if estimate:
+            print(_told(rag.estimate_ask(question, **arguments), as_json))
+            return 0
         if as_json:
             print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
             return 0
-        # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        with connection.transaction():
-            for piece in rag.ask_stream(question, **arguments):
-                print(piece, end="", flush=True)
-            print()
+        if mode in _MADE:
             answer = rag.ask(question, **arguments)
+            print(answer.answer)
+        else:
+            # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            with connection.transaction():
+                for piece in rag.ask_stream(question, **arguments):
+                    print(piece, end="", flush=True)
+                print()
+                answer = rag.ask(question, **arguments)
     for citation in answer.citations:
         title = f"{citation.title}  " if citation.title and citation.title != citation.source_key else ""
         print(f"\n[{citation.number}] {title}[{citation.source_key}]", end="")
     if answer.citations:
         print()
     return 0
+
+
+def _told(estimate: Mapping[str, Any], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(estimate, ensure_ascii=False)
+    whole = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
+    bound = "" if estimate["basis"]["calls"] == "exact" else "at most "
+    return f"{bound}{whole}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"

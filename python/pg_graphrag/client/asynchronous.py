@@ -206,6 +206,10 @@ class AsyncGraphRAG:
         )
         return await self._run(statements.ask(self.corpus, asked))
 
+    async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
+        """As `GraphRAG.estimate_ask`."""
+        return await self._run(statements.estimate_ask(self.corpus, Question.of(question, arguments)))
+
     async def ask_stream(
         self,
         question: str,

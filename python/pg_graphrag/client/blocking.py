@@ -250,6 +250,13 @@ class GraphRAG:
         )
         return self._run(statements.ask(self.corpus, asked))
 
+    def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
+        """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
+
+        ``graphrag.estimate_ask``; for the extension's owner.
+        """
+        return self._run(statements.estimate_ask(self.corpus, Question.of(question, arguments)))
+
     def ask_stream(
         self,
         question: str,

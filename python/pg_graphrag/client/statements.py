@@ -250,6 +250,12 @@ class Question:
     response_type: str = "multiple paragraphs"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, question: str, given: Mapping[str, Any]) -> "Question":
+        """A question with arguments by name; what is none of its own is a search option."""
+        own = {name: value for name, value in given.items() if name in cls.__dataclass_fields__}
+        return cls(question, **own, options={name: value for name, value in given.items() if name not in own})
+
     def parameters(self, corpus: str) -> dict[str, Any]:
         """The parameters of `_ARGUMENTS`."""
         return {
@@ -287,6 +293,12 @@ def ask(corpus: str, asked: Question) -> Statement[Answer]:
 def ask_stream(corpus: str, asked: Question) -> Statement[None]:
     """In the SELECT list, where rows are made as a cursor fetches them."""
     return Statement(f"SELECT graphrag.ask_stream({_ARGUMENTS}", asked.parameters(corpus), _nothing)
+
+
+def estimate_ask(corpus: str, asked: Question) -> Statement[dict[str, Any]]:
+    return Statement(
+        f"SELECT to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e", asked.parameters(corpus), _first
+    )
 
 
 def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, found: Any) -> Statement[None]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.server import Database, Row
 
 
@@ -168,6 +169,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     )
     if changed(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
+    if new.llm.has("summary") and not corpus.options.llm.has("summary"):
+        queue_summaries(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
             "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"

@@ -10,6 +10,7 @@ from pg_graphrag.corpus.corpora import revise
 from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
+from pg_graphrag.graph.descriptions import queue_summarize
 from pg_graphrag.queue.vectors import delete_vectors, insert_vectors
 from pg_graphrag.server import Database, columns, slices
 
@@ -62,11 +63,7 @@ def settle(db: Database, storage: Storage, touched: Touched) -> None:
     recount_degrees(db, others)
     gone = _remove_entities(db, storage, sorted(ids.values()))
     if due:
-        db.query(
-            "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'summarize') ON CONFLICT DO NOTHING",
-            ["int4"],
-            [corpus_id],
-        )
+        queue_summarize(db, corpus_id)
     apply_edits(db, corpus_id, sorted(set(ids.values()) - gone), sorted(relationships))
     _project(db, corpus_id, sorted({*ids.values(), *others}), sorted(relationships), mentions)
     revise(db, corpus_id)

@@ -34,6 +34,18 @@ UPDATE graphrag.{table} t
  WHERE t.id = u.id AND (u.changed OR t.summary_of IS NULL)
 RETURNING t.id, t.summary_due, f.text IS NULL AS without
 """
+# What has so many fragments or tokens, and no summary.
+_DUE = """
+UPDATE graphrag.{table} t
+   SET summary_due = true
+  FROM (SELECT v.{what}_id AS id
+          FROM graphrag.{what}_values v
+          JOIN graphrag.{table} o ON o.id = v.{what}_id
+         WHERE o.corpus_id = $1 AND o.summary_of IS NULL AND v.kind = 'd'
+         GROUP BY v.{what}_id
+        HAVING pg_catalog.count(*) >= $2 OR pg_catalog.sum(v.tokens) >= $3) f
+ WHERE t.id = f.id AND NOT t.summary_due
+"""
 TABLES = {"entity": "entities", "relationship": "relationships"}
 
 
@@ -59,3 +71,21 @@ def describe(db: Database, what: str, touched: set[int], changed: set[int], summ
         [*columns([(item, item in changed) for item in sorted(touched)]), summarize, SUMMARY_FRAGMENTS, MAX_TOKENS],
     )
     return any(row["summary_due"] for row in rows), [row["id"] for row in rows if row["without"]]
+
+
+def queue_summaries(db: Database, corpus_id: int) -> None:
+    """Have summarised what was merged while the corpus had no model for it."""
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus_id])
+    for what, table in TABLES.items():
+        types, given = ["int4", "int8", "int8"], [corpus_id, SUMMARY_FRAGMENTS, MAX_TOKENS]
+        db.query(_DUE.format(what=what, table=table), types, given)
+    queue_summarize(db, corpus_id)
+
+
+def queue_summarize(db: Database, corpus_id: int) -> None:
+    """Queue the job that has summarised what is due, once."""
+    db.query(
+        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'summarize') ON CONFLICT DO NOTHING",
+        ["int4"],
+        [corpus_id],
+    )

@@ -72,15 +72,25 @@ class Gateway:
         Whether calls and answers may be written down.
     patience : float
         Where someone waits: the longest wait, in seconds, before a request is tried again.
+    retries : int, optional
+        How many times that may be, over all requests; None: as often as each allows.
     """
 
     def __init__(
-        self, db: Database, corpus: Corpus, *, worker: bool, writes: bool, patience: float = INTERACTIVE_SECONDS
+        self,
+        db: Database,
+        corpus: Corpus,
+        *,
+        worker: bool,
+        writes: bool,
+        patience: float = INTERACTIVE_SECONDS,
+        retries: int | None = None,
     ) -> None:
         self._db = db
         self._corpus = corpus
         self._worker = worker
         self._patience = patience
+        self._retries = retries
         self._ledger = Ledger(db, corpus, writes)
         self._endpoints: dict[str, _Endpoint] = {}
         self._collector = Collector(db, corpus, self._ledger)
@@ -190,6 +200,13 @@ class Gateway:
             and isinstance(request, ChatRequest)
             and request.cacheable
         )
+
+    def _may_retry(self) -> bool:
+        """Take one of the retries that are left."""
+        if self._retries is None:
+            return True
+        self._retries -= 1
+        return self._retries >= 0
 
     def _poll(self, wait: float = 0.0) -> None:
         """Let cancel through when it is time, and write down what is done."""
@@ -430,12 +447,13 @@ class _Run:
         if not isinstance(fault, ProviderFault):
             endpoint.breaker.succeeded()
         wait = None if gateway._worker or fault is None else _wait_to_retry(sending.tries, fault, gateway._patience)
-        if wait is not None:
+        if wait is not None and gateway._may_retry():
             sending.tries += 1
             sending.not_before = time.monotonic() + wait
             endpoint.queue.append(sending)
             return
-        if isinstance(fault, ProviderFault):
+        # What was not tried again for want of retries says little of the provider.
+        if isinstance(fault, ProviderFault) and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started)
         self._end(sending, replies)
 

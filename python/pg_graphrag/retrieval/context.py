@@ -81,13 +81,13 @@ def assemble(
     claims = _numbered(claims[: len(claim_lines)], numbers)
     for_entities, for_relationships = for_graph or _halves(total - int(for_text or 0) - for_reports - argued)
     entities = entity_rows(asked, found.entities)
-    entity_lines, used = _fit(map(_entity_line, entities), for_entities, ranks)
+    entity_lines, used = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
     relationships = relationship_rows(asked, found.relationships)
     if mode in _SHARES:
         # GraphRAG's order: those inside the network first, not the best scored.
         place = {number: at for at, number in enumerate(found.relationships)}
-        relationships = sorted(relationships, key=lambda row: place[row["id"]])
-    relationship_lines, more = _fit(map(_relationship_line, relationships), for_relationships, ranks)
+        relationships = sorted(relationships, key=lambda one: place[one[0]["id"]])
+    relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
     reports = _reports(asked, mode)
     report_texts, told = _fit((str(report["content"]) for report in reports), for_reports, ranks)
     chunks = _chunks(rows, total - used - more - told - argued if for_text is None else for_text)
@@ -104,8 +104,8 @@ def assemble(
     for one in [*claims, *chunks]:
         del one["source"]
     return {
-        "entities": [_entity(row) for row in entities[: len(entity_lines)]],
-        "relationships": [_relationship(row) for row in relationships[: len(relationship_lines)]],
+        "entities": [_entity(*one) for one in entities[: len(entity_lines)]],
+        "relationships": [_relationship(*one) for one in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
         "claims": claims,
         "chunks": chunks,
@@ -170,18 +170,18 @@ def _graph_part(query: Query, mode_name: str) -> graph.Evidence:
     return merged
 
 
-def _entity(row: Row) -> dict[str, Any]:
+def _entity(row: Row, score: float) -> dict[str, Any]:
     return {
         "entity_id": row["id"],
         "name": row["name"],
         "type": row["type"],
         "description": row["description"],
         "degree": row["degree"],
-        "score": row["score"],
+        "score": score,
     }
 
 
-def _relationship(row: Row) -> dict[str, Any]:
+def _relationship(row: Row, score: float) -> dict[str, Any]:
     return {
         "relationship_id": row["id"],
         "source": row["source"],
@@ -189,7 +189,7 @@ def _relationship(row: Row) -> dict[str, Any]:
         "keywords": row["keywords"],
         "description": row["description"],
         "weight": row["weight"],
-        "score": row["score"],
+        "score": score,
     }
 
 

@@ -16,6 +16,8 @@ from pg_graphrag.retrieval.query import Query, int64s
 # Of a hub so many relationships are walked, those with most weight.
 MAX_FANOUT = 300
 K1, B = 1.5, 0.75
+# How described relationships are scored under each weighting.
+SCORED_BY = {"vector": "vector", "bm25_edges": "bm25", "bm25_chunks": "bm25"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def important(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], l
     """
     if query.options.path_weighting == "bm25_chunks":
         return _by_chunks(query, edges, near, holders, limit)
-    by = "vector" if query.options.path_weighting == "vector" else "bm25"
+    by = SCORED_BY[query.options.path_weighting]
     allowed = set(edges.ids[near].tolist())
     # The best of all relationships, of which those count that are near: as the paper has it.
     rows = graph.stated(query, [query.text], limit, by=by)

@@ -11,6 +11,7 @@ from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.retrieval.vectors import numbered, within
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
 MAX_CHUNKS_EACH = 200
@@ -28,7 +29,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     """
     mentions = read_mentions(query, list(evidence.values()))
     held = {name: _Held.of(found, mentions) for name, found in evidence.items()}
-    every = np.unique(np.concatenate([part.chunks for part in held.values()]))
+    every, _ = numbered(np.concatenate([part.chunks for part in held.values()]))
     if not len(every):
         return [Ranking.empty(name) for name in evidence]
     cosines, lexical = _near(query, every)
@@ -60,10 +61,10 @@ class _Held:
             decays = np.fromiter(items.values(), float, len(items)) * (1 - np.arange(len(ids)) / (len(ids) + 1))
             by_id = np.argsort(ids)
             ids, decays = ids[by_id], decays[by_id]
-            wanted = np.isin(mentioned, ids)
+            wanted = within(mentioned, ids)
             chunks, mentioned = chunks[wanted], mentioned[wanted]
             rows[kind] = chunks, mentioned, decays[np.searchsorted(ids, mentioned)]
-        chunks, inverse = np.unique(np.concatenate([row[0] for row in rows.values()]), return_inverse=True)
+        chunks, inverse = numbered(np.concatenate([row[0] for row in rows.values()]))
         weights = np.bincount(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
         return cls(evidence, chunks, weights, rows)
 
@@ -72,7 +73,7 @@ class _Held:
         described = self.evidence.described
         if described is None:
             return 0.0
-        return described.relevance(np.unique(self.rows[described.what][1]), self.chunks)
+        return described.relevance(numbered(self.rows[described.what][1])[0], self.chunks)
 
     def why(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""

@@ -138,9 +138,7 @@ def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float
 
 def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:
     """Return the relationships of {id: score} with score, weight and endpoints, best first, at most `limit`."""
-    rows = graph_of(query).ends(list(score))
-    for row in rows:
-        row["score"] = score[row["id"]]
+    rows = [row | {"score": score[row["id"]]} for row in graph_of(query).ends(list(score))]
     rows.sort(key=lambda row: (-round(row["score"], DIGITS), -row["weight"], *_pair(row)))
     return rows[:limit]
 

@@ -18,7 +18,8 @@ from pg_graphrag.server import Database, Row
 _MAX_CORPORA = 256
 
 _kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-_seen: OrderedDict[int, Corpus] = OrderedDict()
+# By corpus: as the last query found it, and how many before that found the same revision.
+_seen: OrderedDict[int, tuple[Corpus, int]] = OrderedDict()
 
 
 def recall(key: Hashable) -> Any:
@@ -48,19 +49,19 @@ def _bound(corpus: Corpus) -> None:
         _kept.popitem(last=False)
 
 
-def settled(corpus: Corpus) -> bool:
-    """Whether an earlier query of the session found the same revision: only then is it worth reading much at once."""
+def repeats(corpus: Corpus) -> int:
+    """Return how many earlier queries of the session found the same revision in a row: reading much at once must pay."""
     if corpus.revision is None:
-        return False
+        return 0
     _bound(corpus)
-    seen = _seen.get(corpus.id)
-    if seen is None or seen.revision != corpus.revision:
-        _seen[corpus.id] = corpus
+    seen, count = _seen.get(corpus.id, (None, 0))
+    if seen is not corpus:
+        count = count + 1 if seen is not None and seen.revision == corpus.revision else 0
+        _seen[corpus.id] = corpus, count
         _seen.move_to_end(corpus.id)
         if len(_seen) > _MAX_CORPORA:
             _seen.popitem(last=False)
-        return False
-    return seen is not corpus
+    return count
 
 
 def read(db: Database, corpus: Corpus, sql: str) -> list[Row] | None:

@@ -15,6 +15,8 @@ from pg_graphrag.server import Row
 # Larger graphs are read where they are: entities, relationships and chunks of each so many, and mentions of both kinds.
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
+# What a query costs more without it, in rows read into it: where a corpus changes often, reading it again must pay.
+ROWS_PER_QUERY = 2000
 # About what a row costs as Python objects, beside its texts.
 _ROW_BYTES = 1000
 
@@ -60,8 +62,8 @@ class Items:
         return np.array([self.place[item] for item in ids if item in self.place], np.int64)
 
     def of(self, ids: Iterable[int]) -> list[Row]:
-        """Return copies of the rows of those of `ids` that are there."""
-        return [self.rows[self.place[item]].copy() for item in ids if item in self.place]
+        """Return the rows, not to be changed, of those of `ids` that are there."""
+        return [self.rows[self.place[item]] for item in ids if item in self.place]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Contents:
 
     `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
     ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
-    relationship, `stated_in`: chunk ids. `aliases`: entity keys by theirs.
+    relationship, `stated_in`: chunk ids. `owners` (chunks,): their documents. `aliases`: entity keys by theirs.
     """
 
     revision: str | None
@@ -78,6 +80,7 @@ class Contents:
     relationships: Items
     chunks: Items
     by_key: dict[str, Row]
+    owners: Any
     aliases: dict[str, str]
     is_curated: bool
     mention_counts: Any
@@ -87,6 +90,11 @@ class Contents:
     stated_in: Lists
     incident: Lists
 
+    @property
+    def rows(self) -> int:
+        """How many rows it was read from, of those that become objects."""
+        return len(self.entities.rows) + len(self.relationships.rows) + len(self.chunks.rows)
+
 
 class HeldGraph(TableGraph):
     """A graph that is held. What documents are called is read: they come, go and are renamed without a merge."""
@@ -95,6 +103,8 @@ class HeldGraph(TableGraph):
         super().__init__(query)
         self.contents = contents
         self.is_curated = contents.is_curated
+        self._asked: set[int] = set()
+        self._named: dict[int, Row] = {}
 
     def named(self, keys: list[str]) -> list[Row]:
         aliases, by_key = self.contents.aliases, self.contents.by_key
@@ -152,26 +162,29 @@ class HeldGraph(TableGraph):
         return self._without_hubs(entities, chunks, tf, hub)
 
     def titles(self, chunks: Any) -> dict[str, list[int]]:
-        of_document: dict[int, list[int]] = {}
-        for chunk in self.contents.chunks.of(chunks.tolist()):
-            of_document.setdefault(chunk["document_id"], []).append(chunk["id"])
+        owners = self.contents.owners[self.contents.chunks.places(chunks.tolist())].tolist()
+        documents = self._documents(owners)
         found: dict[str, list[int]] = {}
-        for document in self._documents(of_document):
-            if document["title"]:
-                found.setdefault(document["title"], []).extend(of_document[document["id"]])
+        for chunk, owner in zip(chunks.tolist(), owners, strict=True):
+            if owner in documents and documents[owner]["title"]:
+                found.setdefault(documents[owner]["title"], []).append(chunk)
         return found
 
     def chunks(self, ids: list[int]) -> list[Row]:
         if not all(chunk in self.contents.chunks.place for chunk in ids):
             return super().chunks(ids)
         found = self.contents.chunks.of(ids)
-        named = {row["id"]: row for row in self._documents({row["document_id"] for row in found})}
-        return [
-            row | named[row["document_id"]] | {"chunk_id": row["id"]} for row in found if row["document_id"] in named
-        ]
+        documents = self._documents(row["document_id"] for row in found)
+        return [row | documents[row["document_id"]] for row in found if row["document_id"] in documents]
 
-    def _documents(self, ids: Iterable[int]) -> list[Row]:
-        return self.query.db.query(_DOCUMENTS, ["int8[]"], [list(ids)])
+    def _documents(self, ids: Iterable[int]) -> dict[int, Row]:
+        """Return {id: what it is called} of documents that exist, read once for the query."""
+        missing = {document for document in ids if document not in self._asked}
+        if missing:
+            self._asked |= missing
+            rows = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])
+            self._named |= {row.pop("id"): row for row in rows}
+        return self._named
 
     def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         df = self.contents.mention_counts[entities]
@@ -186,11 +199,14 @@ _large: set[tuple[str, int, int]] = set()
 def _contents(query: Query) -> Contents | None:
     """Return the graph as this snapshot sees it; None where it is large, not known yet, or not all to be seen."""
     corpus = query.corpus
-    if corpus.revision is None or query.visible is not None or not held.settled(corpus):
+    repeats = held.repeats(corpus)
+    if corpus.revision is None or query.visible is not None:
         return None
     kept: Contents | None = held.recall(("graph", corpus.id))
     if kept is not None and kept.revision == corpus.revision:
         return kept
+    if not repeats or (kept is not None and repeats * ROWS_PER_QUERY < kept.rows):
+        return None
     mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
     if mark in _large:
         return None
@@ -247,7 +263,7 @@ SELECT r.id, r.low_id, r.high_id, r.source_id, r.target_id, s.name AS source, t.
  ORDER BY s.degree + t.degree DESC, r.weight DESC, least(s.key, t.key), greatest(s.key, t.key)
 """
 _CHUNKS = """
-SELECT c.id, c.document_id, c.ordinal, c.content, c.token_count
+SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count
   FROM graphrag.chunks c
  WHERE c.corpus_id = $1
  ORDER BY c.id
@@ -295,6 +311,7 @@ def _read(query: Query) -> Contents | None:
         relationships=relationships,
         chunks=chunks,
         by_key={row["key"]: row for row in entities.rows},
+        owners=np.array([row["document_id"] for row in chunks.rows], np.int64),
         aliases=dict(zip(curated["keys"], curated["entity_keys"], strict=True)),
         is_curated=curated["is_curated"],
         mention_counts=np.array([row["mention_count"] for row in entities.rows], np.int64),

@@ -22,9 +22,9 @@ def entities(
         return
     matched = graph.match_entities(asked, 2 * wanted)
     rows = entity_rows(asked, {key: score for key, (score, _) in matched.items()})
-    for rank, row in enumerate(rows[:wanted], 1):
+    for rank, (row, score) in enumerate(rows[:wanted], 1):
         explain = json.dumps({"because": matched[row["id"]][1], **asked.notes}, ensure_ascii=False)
-        yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], row["score"], explain)
+        yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], score, explain)
 
 
 def relationships(
@@ -37,10 +37,10 @@ def relationships(
         return
     matched = graph.match_relationships(asked, 2 * wanted)
     rows = relationship_rows(asked, {key: score for key, (score, _) in matched.items()})
-    for rank, row in enumerate(rows[:wanted], 1):
+    for rank, (row, score) in enumerate(rows[:wanted], 1):
         explain = json.dumps({"because": matched[row["id"]][1], **asked.notes}, ensure_ascii=False)
         named = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
-        yield (rank, row["id"], *named, row["score"], explain)
+        yield (rank, row["id"], *named, score, explain)
 
 
 def reports(
@@ -62,21 +62,15 @@ def reports(
         yield (rank, one.community_id, *fields, one.score, json.dumps(explain))
 
 
-def entity_rows(query: Query, scores: dict[int, float]) -> list[Row]:
-    """Return the entities of `scores` that the caller may see, best first, ties by key."""
-    rows = _scored(graph_of(query).entities(list(scores)), scores)
-    rows.sort(key=lambda row: (-row["score"], row["key"].encode()))
-    return rows
+def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key."""
+    found = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).entities(list(scores))]
+    found.sort(key=lambda one: (-one[1], one[0]["key"].encode()))
+    return found
 
 
-def relationship_rows(query: Query, scores: dict[int, float]) -> list[Row]:
-    """Return the relationships of `scores` that the caller may see, best first, ties by key."""
-    rows = _scored(graph_of(query).relationships(list(scores)), scores)
-    rows.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["target_key"].encode()))
-    return rows
-
-
-def _scored(rows: list[Row], scores: dict[int, float]) -> list[Row]:
-    for row in rows:
-        row["score"] = round(scores[row["id"]], DIGITS)
-    return rows
+def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
+    found = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).relationships(list(scores))]
+    found.sort(key=lambda one: (-one[1], one[0]["source_key"].encode(), one[0]["target_key"].encode()))
+    return found

@@ -32,10 +32,10 @@ class Mentions:
         return dict(zip(self.items[first].tolist(), self.scores[first].tolist(), strict=True))
 
     def relevance(self, items: Any, chunks: Any) -> Any:
-        """Return for each of `chunks`, (n,) ascending, the score of its best mention of one of `items`; 0 without one."""
+        """Return for each of `chunks`, (n,), the score of its best mention of one of `items`; 0 without one. Both ascend."""
         scores = np.zeros(len(chunks))
-        here = np.flatnonzero(np.isin(self.items, items))
-        here = here[np.isin(self.chunks[here], chunks)]
+        here = np.flatnonzero(vectors.within(self.items, items))
+        here = here[vectors.within(self.chunks[here], chunks)]
         np.maximum.at(scores, np.searchsorted(chunks, self.chunks[here]), self.scores[here])
         return scores
 

@@ -16,6 +16,7 @@ from pg_graphrag.retrieval import dense, seeds, ties
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.retrieval.vectors import numbered, within
 from pg_graphrag.text.concepts import key
 
 # An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
@@ -56,8 +57,9 @@ class Graph:
     @classmethod
     def of(cls, entities: Any, chunks: Any, weights: Any, links: Any = None) -> "Graph":
         """Make a graph; of `links` those are kept whose ends are in it."""
-        none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-        one, other, weight = none if links is None else links
+        if links is None or not len(links[0]):
+            return cls(entities, chunks, weights, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
+        one, other, weight = links
         kept = np.isin(one, entities) & np.isin(other, entities)
         return cls(entities, chunks, weights, (one[kept], other[kept], weight[kept]))
 
@@ -105,14 +107,14 @@ def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -
 
     A seed that mentions no entity of the graph has none.
     """
-    here = np.isin(chunks, wanted)
+    here = within(chunks, np.sort(wanted))
     entities, chunks, flow = entities[here], chunks[here], flow[here]
-    _, place = np.unique(chunks, return_inverse=True)
+    _, place = numbered(chunks)
     most = np.zeros(len(wanted))
     np.maximum.at(most, place, flow)
     strongest = flow >= most[place] * (1 - EQUAL)
     entities, chunks = entities[strongest], chunks[strongest]
-    keys = graph_of(query).keys(np.unique(entities).tolist())
+    keys = graph_of(query).keys(entities.tolist())
     by_key = sorted(
         zip(chunks.tolist(), entities.tolist(), strict=True), key=lambda edge: keys[edge[1]].encode(), reverse=True
     )
@@ -144,20 +146,20 @@ def neighbourhood(
     entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
-    first = np.unique(np.concatenate([entities, np.array(sorted(entity_seeds), np.int64), links[1]]))
+    first, _ = numbered(np.concatenate([entities, np.array(list(entity_seeds), np.int64), links[1]]))
     near = Graph.of(*_weighted(graph.edges_of_entities(first, hub), count), links)
-    reached = np.unique(near.chunks)
+    reached, _ = numbered(near.chunks)
     if len(reached) > most:
         reached, mass, _ = walk(near, entity_seeds, chunk_seeds, query.options.damping)
         reached = reached[ties.best(query, reached, mass, most)]
-    reached = np.union1d(reached, np.array(sorted(chunk_seeds), np.int64))
+    reached, _ = numbered(np.append(reached, np.array(list(chunk_seeds), np.int64)))
     entities, chunks, weights = _weighted(graph.edges_of_chunks(reached, hub), count)
     return Graph.of(entities, chunks, weights * np.where(_titled(query, entities, chunks), TITLE_WEIGHT, 1.0), links)
 
 
 def _titled(query: Query, entities: Any, chunks: Any) -> Any:
     """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
-    titles = graph_of(query).titles(np.unique(chunks))
+    titles = graph_of(query).titles(numbered(chunks)[0])
     called = {title: _names(title) for title in titles}
     entity = graph_of(query).keyed(sorted(set().union(*called.values())))
     pairs = [
@@ -176,23 +178,6 @@ def _titled(query: Query, entities: Any, chunks: Any) -> Any:
     marked = np.zeros(len(ids) * len(every), np.bool_)
     marked[edge[len(entities) :]] = True
     return marked[edge[: len(entities)]]
-
-
-def numbered(ids: Any) -> tuple[Any, Any]:
-    """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
-    if not len(ids):
-        return ids, np.empty(0, np.int64)
-    first = ids.min()
-    span = int(ids.max() - first) + 1
-    if span > 16 * len(ids) + 10_000:
-        found, place = np.unique(ids, return_inverse=True)
-        return found, place
-    offsets = ids - first
-    seen = np.zeros(span, np.int64)
-    seen[offsets] = 1
-    found = np.flatnonzero(seen)
-    np.cumsum(seen, out=seen)
-    return found + first, seen[offsets] - 1
 
 
 @lru_cache(maxsize=4096)
@@ -247,14 +232,25 @@ def walk(
     mass_left, mass_right = reset_left / (1 - damping), reset_right / (1 - damping)
     share_left *= damping
     share_right *= damping
+    # What goes to an entity of one chunk and no link comes back to that chunk: a share of the chunk's own mass. Only the
+    # edges of others are walked.
+    lone = np.bincount(left, minlength=sizes[0]) == 1
+    lone[tail] = False
+    alone = lone[left]
+    back = np.bincount(right[alone], (share_right * share_left)[alone], sizes[1])
+    given = reset_right + np.bincount(right[alone], (reset_left[left] * share_left)[alone], sizes[1])
+    edges = np.flatnonzero(~alone)
+    one_end, other_end, to_one, to_other = left[edges], right[edges], share_right[edges], share_left[edges]
     # One half after the other: between two halves without links of their own each round does two steps of the walk.
     steps = math.ceil(math.log(RESIDUAL) / math.log(damping) / (1 if len(tail) else 2))
     for _ in range(steps):
-        to_left = np.bincount(left, mass_right[right] * share_right, sizes[0])
+        to_left = np.bincount(one_end, mass_right[other_end] * to_one, sizes[0])
         if len(tail):
             to_left += np.bincount(head, mass_left[tail] * share_link, sizes[0])
-        mass_left = reset_left + to_left
-        mass_right = reset_right + np.bincount(right, mass_left[left] * share_left, sizes[1])
+        last, mass_left = mass_right, reset_left + to_left
+        mass_right = given + back * mass_right + np.bincount(other_end, mass_left[one_end] * to_other, sizes[1])
+    # Lone entities: what the last step brought them.
+    mass_left[left[alone]] += (last[right] * share_right)[alone]
     return chunk_ids, mass_right, mass_left[left] * share_left
 
 

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, edges, ties
-from pg_graphrag.retrieval.evidence_chunks import nearness, read_mentions
+from pg_graphrag.retrieval import dense, edges, mentions, ties
+from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query, int64s
@@ -195,9 +195,15 @@ class PathGraph:
 
     @cached_property
     def _nearness(self) -> Any:
-        """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25; with MiniRAG, which compares words, BM25."""
+        """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25, and how near the best relationship that is
+        described in each is; with MiniRAG, which compares words, BM25."""
         if self.profile == "best":
-            return np.maximum(nearness(self.query, self.chunks), 0.0)
+            near = np.maximum(nearness(self.query, self.chunks), 0.0)
+            if not self.query.described:
+                return near
+            by = edges.SCORED_BY[self.query.options.path_weighting]
+            said = mentions.scored(self.query, "relationship", [self.query.text], by=by)
+            return near + MENTION_WEIGHT * said.relevance(said.items, self.chunks)
         index = self.query.bm25_index("chunk")
         return np.nan_to_num(index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf))
 

@@ -16,6 +16,7 @@ from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
+from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
 
@@ -173,7 +174,11 @@ class Query:
     @cached_property
     def high_level(self) -> list[str]:
         """Themes: the caller's, else the whole query."""
-        return self.high if self.high is not None else self._understood[1]
+        if self.high is not None:
+            return self.high
+        if self.low is not None and self.understanding is None:  # nothing else is to be read off the query
+            return themes(self.text[:MAX_UNDERSTOOD])
+        return self._understood[1]
 
     @cached_property
     def entities(self) -> list[str]:

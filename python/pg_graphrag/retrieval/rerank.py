@@ -1,7 +1,6 @@
 """Rows re-scored by a cross-encoder, which reads query and text together."""
 
-from pg_graphrag.answer.call import rerank_texts
-from pg_graphrag.answer.door import MAX_RERANKED
+from pg_graphrag.answer.call import MAX_RERANKED, rerank_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row

@@ -7,8 +7,7 @@ query is used as it is, and `explain` says so.
 from collections.abc import Callable
 from typing import Any
 
-from pg_graphrag.answer.call import ask_model
-from pg_graphrag.answer.tasks import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS, ask_model
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.query import Query

@@ -29,7 +29,7 @@ for _what in ("entity", "relationship"):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (n, dimensions) float32.
+    """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, n) float32.
 
     `matrix` is None where the rows are too many to be kept.
     """
@@ -44,15 +44,16 @@ class Vectors:
     def cosines(self, vector: Any) -> Any:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
 
-        One vector at a time: the last bits of a product of matrices depend on how many there are.
+        One vector at a time: the last bits of a product of matrices depend on how many there are. This way around, because
+        it reads memory in order, twice as fast as rows' dot products.
         """
-        cosines = (self.matrix @ vector).astype(np.float64)
+        cosines = (vector @ self.matrix).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
 
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""
         row = int(np.searchsorted(self.ids, item))
-        return self.matrix[row] if row < len(self.ids) and self.ids[row] == item else None
+        return self.matrix[:, row].copy() if row < len(self.ids) and self.ids[row] == item else None
 
 
 def small(query: Query, kind: str) -> Vectors | None:
@@ -95,15 +96,15 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
     order = np.argsort(ids)
     ids = ids[order]
     known = none if kept is None or kept.matrix is None else kept.ids
-    matrix = np.empty((len(ids), dimensions), np.float32)
+    matrix = np.empty((dimensions, len(ids)), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
-        matrix[old] = kept.matrix[np.searchsorted(known, ids[old])]
+        matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
     if not old.all():
         new, vectors = _read_vectors(query, space, kind, ids[~old].tolist())
         if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
             return Vectors(None, none, none, none, none, None)
-        matrix[~old] = vectors
+        matrix[:, ~old] = vectors.T
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
 
 
@@ -129,3 +130,20 @@ def within(values: Any, ascending: Any) -> Any:
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     return ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)] == values
+
+
+def numbered(ids: Any) -> tuple[Any, Any]:
+    """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
+    if not len(ids):
+        return ids, np.empty(0, np.int64)
+    first = ids.min()
+    span = int(ids.max() - first) + 1
+    if span > 16 * len(ids) + 10_000:
+        found, place = np.unique(ids, return_inverse=True)
+        return found, place
+    offsets = ids - first
+    seen = np.zeros(span, np.int64)
+    seen[offsets] = 1
+    found = np.flatnonzero(seen)
+    np.cumsum(seen, out=seen)
+    return found + first, seen[offsets] - 1

@@ -10,10 +10,14 @@ def keywords(query: str, language: str | None = None) -> tuple[list[str], list[s
     LightRAG (arXiv 2410.05779) asks a model for them; this is the form without one (SYSTEMS.md, local step 1). The
     noun phrases come from the extractor of documents, so that they meet the same entities.
     """
-    whole = " ".join(query.split())
-    if not whole:
-        return [], []
+    high = themes(query)
     low: dict[str, str] = {}
-    for concept in concepts(query, language or detect(query)):
+    for concept in concepts(query, language or detect(query)) if high else ():
         low.setdefault(key(concept.name), concept.name)
-    return list(low.values()), [whole]
+    return list(low.values()), high
+
+
+def themes(query: str) -> list[str]:
+    """Return the high-level keywords of `query`."""
+    whole = " ".join(query.split())
+    return [whole] if whole else []

@@ -73,13 +73,13 @@ def small_index(corpus: Corpus, kind: str) -> Small | None:
 
 
 def hold(corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]) -> Small | None:
-    """Hold the postings of more terms; None where the index is large, or too new (`held.settled`).
+    """Hold the postings of more terms; None where the index is large, or too new (`held.repeats`).
 
     One that has grown too large is begun anew by the next query.
     """
     small = small_index(corpus, kind)
     if small is None:
-        if state.count > MAX_ITEMS or not held.settled(corpus):
+        if state.count > MAX_ITEMS or not held.repeats(corpus):
             return None
         small = Small.of(corpus.revision, sources)
     small.absorb(terms, sources)

@@ -13,7 +13,8 @@ The model is the tests' endpoint, which answers at once and counts a token for e
 - relevance: a perfect reader: yes where the text is of a document that is evidence for the question (``--judge words``: where
   one of its sentences has half of the question's words);
 - points of reports or texts: a section that has words of the question is a point, scored by the share of them; the best five
-  of a request;
+  of a request; the rating of a report likewise;
+- drift: the best point is the answer of a step, and the first two recorded keywords are what the primer wants followed up;
 - answers: the recorded one.
 
 So calls, input tokens and what retrieval reaches are those of the system; how long a real model's replies are, and how well it
@@ -29,6 +30,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +55,12 @@ METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("ppr", "ppr", {}),
     ("graph_local", "graph_local", {}),
     *((f"graph_global C{level}", "graph_global", {"level": level}) for level in range(4)),
+    ("graph_global dynamic", "graph_global", {"dynamic": True}),
+    ("drift", "drift", {}),
     *((f"lazy {budget}", "lazy", {"relevance_test_budget": budget}) for budget in (100, 500, 1500)),
 )
+# Options that search has not.
+ASK_ONLY = {"dynamic"}
 # What shares are of, and what was published: LazyGraphRAG's cost is money, and its tests are asked of a cheaper model.
 BASE = "graph_global C2"
 PUBLISHED_LAZY = {"lazy 100": "–", "lazy 500": "4 % (of the cost)", "lazy 1500": "–"}
@@ -64,6 +70,8 @@ PUBLISHED_KEYWORDS = "< 100, against 610,000 (LightRAG, arXiv 2410.05779, sectio
 SUB_QUERIES = 2
 POINTS = 5
 _WORD = re.compile(r"\w{3,}")
+# Of reports and texts by their headings, of a context by its numbers.
+_SECTION = re.compile(r"^(?=## |\[\d+\])", re.M)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _STOP = set(
     "the and for are was were did does has have had his her its their who whom what when where which why how will with"
@@ -95,7 +103,15 @@ class Model:
             "You prepare a question about a collection": ("refine", self._refine),
             "You judge whether a text helps": ("relevance", self._relevant),
             "You read reports on parts of a collection of documents and note": ("map", self._points),
+            "You rate how much a report": ("rate", self._rating),
+            "You write a short report that could stand": ("expand", self._expanded),
+            "You read reports on parts of a collection of documents, answer": (
+                "primer",
+                partial(self._step, raises=True),
+            ),
+            "You answer one question from documents, as a step": ("follow_up", partial(self._step, raises=False)),
             "You answer questions from documents": ("answer", self._recorded),
+            "You answer questions about a collection of documents from notes": ("answer", self._recorded),
         }
 
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
@@ -119,18 +135,19 @@ class Model:
 
     def _refine(self, messages: Sequence[dict[str, Any]]) -> str:
         question = str(messages[-1]["content"]).strip()
-        keywords = json.loads(self._recorded([{"role": "user", "content": f"Keywords of: {question}"}]))
-        some = [f"What is said of {one}?" for one in keywords["low_level_keywords"][:SUB_QUERIES]]
+        some = self._about(question)
         with self._lock:
             # A sub-query may be that of several questions; one is asked at a time.
             self._asked |= dict.fromkeys([question, *some], question)
         return json.dumps({"queries": [question, *some], "expanded": question})
 
+    def _about(self, question: str) -> list[str]:
+        keywords = json.loads(self._recorded([{"role": "user", "content": f"Keywords of: {question}"}]))
+        return [f"What is said of {one}?" for one in keywords["low_level_keywords"][:SUB_QUERIES]]
+
     def _relevant(self, messages: Sequence[dict[str, Any]]) -> str:
-        text, _, question = str(messages[-1]["content"]).partition("\n</text-")
-        text = text.partition(">\n")[2]
-        question = question.partition("Question: ")[2]
-        whole = self._asked[question.strip()]
+        text, question = _parts(messages)
+        whole = self._asked[question]
         if self._judge == "words":
             wanted = words(question)
             yes = any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in _SENTENCE.split(text))
@@ -139,19 +156,40 @@ class Model:
         return json.dumps({"relevant": yes})
 
     def _points(self, messages: Sequence[dict[str, Any]]) -> str:
-        text, _, question = str(messages[-1]["content"]).partition("\n</reports-")
-        wanted = words(question.partition("Question: ")[2])
+        points = [{"description": said, "score": score} for said, score in self._scored(messages)[:POINTS]]
+        return json.dumps({"points": points}, ensure_ascii=False)
+
+    def _rating(self, messages: Sequence[dict[str, Any]]) -> str:
+        text, question = _parts(messages)
+        wanted = words(question)
+        return json.dumps({"rating": round(5 * len(wanted & words(text)) / (len(wanted) or 1))})
+
+    def _expanded(self, messages: Sequence[dict[str, Any]]) -> str:
+        return f"Report: {_parts(messages)[1]}"
+
+    def _step(self, messages: Sequence[dict[str, Any]], raises: bool) -> str:
+        said, score = next(iter(self._scored(messages)), ("", 0))
+        asked = [{"question": one, "score": 60} for one in self._about(_parts(messages)[1])] if raises else []
+        return json.dumps({"answer": said, "score": score, "follow_ups": asked}, ensure_ascii=False)
+
+    def _scored(self, messages: Sequence[dict[str, Any]]) -> list[tuple[str, int]]:
+        """Return (beginning with the numbers of its documents, score), best first, of sections that have such."""
+        text, question = _parts(messages)
+        wanted = words(question)
         scored = []
-        for section in re.split(r"^(?=## )", text, flags=re.M):
+        for section in _SECTION.split(text):
             heading, _, body = section.partition("\n")
             numbers = "".join(re.findall(r"\[\d+\]", heading))
             share = len(wanted & words(section)) / (len(wanted) or 1)
             if numbers and share > 0:
-                said = " ".join(body.split()[:40])
-                scored.append((share, f"{said} {numbers}"))
-        scored.sort(reverse=True)
-        points = [{"description": said, "score": round(100 * share)} for share, said in scored[:POINTS]]
-        return json.dumps({"points": points}, ensure_ascii=False)
+                scored.append((f"{' '.join((body or heading).split()[:40])} {numbers}", round(100 * share)))
+        return sorted(scored, key=lambda one: (-one[1], one[0]))
+
+
+def _parts(messages: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Return the data and the question of a request that has both."""
+    text, _, rest = str(messages[-1]["content"]).partition("\n</")
+    return text.partition(">\n")[2], rest.partition("Question: ")[2].strip()
 
 
 def index(rag: GraphRAG, data: Path) -> None:
@@ -215,7 +253,10 @@ def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Model) -> Ite
         if sum(model.calls.values()) != round(calls * len(asked)):
             raise SystemExit(f"{name}: usage says {calls * len(asked):.0f} calls, the endpoint had {model.calls}")
         before = {task: (model.tokens_in[task], model.tokens_out[task]) for task in model.calls if task != "answer"}
-        (found,) = rag.evaluate(asked, modes=[name], k=[10], variants={name: {"mode": mode, **options}})
+        recall = None
+        if not ASK_ONLY.intersection(options):
+            (found,) = rag.evaluate(asked, modes=[name], k=[10], variants={name: {"mode": mode, **options}})
+            recall = found.recall
         yield {
             "method": name,
             "calls": calls,
@@ -225,7 +266,7 @@ def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Model) -> Ite
             "before_out": sum(one for _, one in before.values()) / len(asked),
             "ms": milliseconds,
             "reached": reached,
-            "recall": found.recall,
+            "recall": recall,
         }
         print(f"{name}: {milliseconds:.0f} ms", file=sys.stderr, flush=True)
 
@@ -243,7 +284,7 @@ def table(rows: Sequence[dict[str, Any]], source: int) -> Iterator[str]:
         share = (row["tokens_in"] + row["tokens_out"]) / total
         cells = [row["method"], f"{row['calls']:.1f}", f"{row['tokens_in']:,.0f}", f"{row['tokens_out']:,.0f}"]
         cells += [f"{row['before_in']:,.0f} / {row['before_out']:,.0f}", f"{share:.0%}", f"{row['ms']:,.0f}"]
-        cells += [f"{row['reached']:.3f}", f"{row['recall']:.3f}"]
+        cells += [f"{row['reached']:.3f}", "–" if row["recall"] is None else f"{row['recall']:.3f}"]
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield "| | ours | published |"

@@ -59,7 +59,8 @@ def test_two_orders_of_ingestion_give_the_same_results(
     first, second = (rows(module_db, sql, query, corpus, mode, options) for corpus in corpora)
     assert len(first) == 40 or mode == "bm25"
     assert [row[:2] for row in first] == [row[:2] for row in second]
-    assert [row[2] for row in first] == pytest.approx([row[2] for row in second], abs=1e-8)
+    # Of the two corpora one may be held in memory: vectors are of single precision, here and in the tables.
+    assert [row[2] for row in first] == pytest.approx([row[2] for row in second], abs=1e-6)
     assert [_without_ids(row[3]) for row in first] == [_without_ids(row[3]) for row in second]
 
 

@@ -301,7 +301,7 @@ def test_the_async_client_does_the_same(db: Database) -> None:
     # Nothing of the async client may be left untried here.
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
     tried = inspect.getsource(test_the_async_client_does_the_same)
-    # What asks models is tried in test_client_ask.py.
+    # What asks models, or says what that would cost, is tried in test_client_ask.py and test_estimate_ask.py.
     left = {"close", "progress", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())

@@ -34,7 +34,7 @@ _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
 
 def work(url: str, concurrency: int, once: bool) -> int:
-    """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due.
+    """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
 
     Returns
     -------
@@ -136,7 +136,7 @@ class _Session(Thread):
                     while not self.stop.is_set():
                         self._drain(connection)
                         failures = 0
-                        if self._once:
+                        if self._once and not _is_at_work(connection):
                             return
                         self._sleep(connection)
             except (psycopg.Error, GraphRAGError) as error:
@@ -166,6 +166,11 @@ class _Session(Thread):
             for _ in connection.notifies(timeout=_TICK, stop_after=1):
                 self._poll = _SHORTEST_POLL
                 return
+
+
+def _is_at_work(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a session has jobs: if it ends before they are done, as one does soon whose client was killed, they are due."""
+    return connection.execute("SELECT FROM graphrag.progress WHERE leased > 0 LIMIT 1").fetchone() is not None
 
 
 def _is_hopeless(error: psycopg.Error | GraphRAGError) -> bool:

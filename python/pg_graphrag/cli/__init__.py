@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--concurrency", type=positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
     )
-    worker.add_argument("--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile")
+    worker.add_argument(
+        "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
+    )
     worker.set_defaults(run=_worker)
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")

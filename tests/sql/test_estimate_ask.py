@@ -53,7 +53,7 @@ COLUMNS = "calls, tokens_in, tokens_out, cost, basis"
 def estimated(db: Database, question: str, corpus: str, mode: str, **options: Any) -> tuple[int, int, int, float, Any]:
     sql = f"SELECT {COLUMNS} FROM graphrag.estimate_ask(%s, %s, %s, options => %s)"
     (found,) = rows(db, sql, question, corpus, mode, Jsonb(options))
-    return found  # type: ignore[return-value]
+    return found
 
 
 def question() -> str:

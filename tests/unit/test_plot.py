@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import networkx
 import pytest
 from pg_graphrag.errors import GraphRAGError
-
-networkx = pytest.importorskip("networkx")
-matplotlib = pytest.importorskip("matplotlib")
-
-from pg_graphrag.exchange import plot as module  # noqa: E402
-from pg_graphrag.exchange.plot import Groups, plot, positions  # noqa: E402
+from pg_graphrag.exchange import plot as module
+from pg_graphrag.exchange.plot import Groups, plot, positions
 
 # Fonts differ from machine to machine.
 pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from font")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.paths import MODELS
 from pg_graphrag.retrieval.context import prompt_parts
-from pg_graphrag.text.tokenizers import names, tokenizer
+
+from tests.unit.tokenizing import load
 
 # No lone surrogates: PostgreSQL text cannot hold them. What tokens like to be joined by comes often.
 TEXT = st.text(
@@ -55,9 +55,7 @@ def test_the_tokens_of_the_parts_are_the_tokens_of_the_prompt(
     claims: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
 ) -> None:
-    if name not in names():
-        pytest.skip(f"no tokenizer {name} under {MODELS}: set PG_GRAPHRAG_HOME")
-    ranks = tokenizer(name)
+    ranks = load(name)
     parts = prompt_parts(entities, relationships, reports, claims, chunks)
     for _ in range(2):
         assert sum(map(ranks.count_known, parts)) == ranks.count("".join(parts))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.paths import MODELS
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.sentences import sentences
-from pg_graphrag.text.tokenizers import Tokenizer, names, tokenizer
 from pg_graphrag.text.windows import windows
+
+from tests.unit.tokenizing import load
 
 ALPHABET = "aZ ., \n\t。！あ漢ア😀\u200d\u0301é1(\"'」-"
 ANY_TEXT = st.one_of(
@@ -34,12 +34,6 @@ PATHOLOGICAL = {
     "html soup": "<div class='a'><p>&nbsp;x</p></div>" * 25_000,
     "20 MB": PROSE * (20_000_000 // len(PROSE)),
 }
-
-
-def load(name: str) -> Tokenizer:
-    if name not in names():
-        pytest.skip(f"no tokenizer {name} under {MODELS}: set PG_GRAPHRAG_HOME")
-    return tokenizer(name)
 
 
 def partitions(spans: list[tuple[int, int]], start: int, end: int) -> bool:

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.paths import MODELS
-from pg_graphrag.text.tokenizers import Tokenizer, names, tokenizer
+from pg_graphrag.text.tokenizers import names, tokenizer
+
+from tests.unit.tokenizing import load
 
 NAMES = ["all-MiniLM-L6-v2", "cl100k_base", "o200k_base"]
 SAMPLES = [
@@ -22,12 +24,6 @@ SAMPLES = [
 ]
 # No lone surrogates: PostgreSQL text cannot hold them.
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300)
-
-
-def load(name: str) -> Tokenizer:
-    if name not in names():
-        pytest.skip(f"no tokenizer {name} under {MODELS}: set PG_GRAPHRAG_HOME")
-    return tokenizer(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -133,7 +129,6 @@ def test_other_ranks_than_the_pinned_ones_are_an_error() -> None:
 
 
 def test_the_fingerprint_is_the_hash_of_the_file() -> None:
-    data = (MODELS / "tiktoken" / "cl100k_base.tiktoken").read_bytes() if "cl100k_base" in names() else b""
-    if not data:
-        pytest.skip(f"no tokenizer cl100k_base under {MODELS}: set PG_GRAPHRAG_HOME")
-    assert load("cl100k_base").fingerprint == hashlib.sha256(data).hexdigest()
+    found = load("cl100k_base")
+    data = (MODELS / "tiktoken" / "cl100k_base.tiktoken").read_bytes()
+    assert found.fingerprint == hashlib.sha256(data).hexdigest()

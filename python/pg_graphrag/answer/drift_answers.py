@@ -10,9 +10,8 @@ from typing import Any
 
 from pg_graphrag.answer.call import ask_model, ask_models
 from pg_graphrag.answer.points import (
-    BATCH_TOKENS,
-    Passage,
     Sources,
+    batches,
     citing_only,
     context_of,
     counter,
@@ -133,7 +132,9 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     count = counter(asked)
     number = min(asked.options.primer_folds, len(rows))
     # Dealt out, so that each fold has its share of the best.
-    folds = [_fitting([report_passage(row, search.sources) for row in rows[at::number]], count) for at in range(number)]
+    dealt = [[report_passage(row, search.sources) for row in rows[at::number]] for at in range(number)]
+    # What does not fit one request is left out, the last first.
+    folds = [batches(passages, count)[0] for passages in dealt]
     wanted = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, used = ask_models(asked.db, asked.corpus, "primer", wanted, record=True)
     search.usage.append(used)
@@ -142,17 +143,6 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
         if "value" in outcome:
             search.take(search.question, outcome["value"], fold.numbers, 0)
     return number, failed
-
-
-def _fitting(passages: Sequence[Passage], count: Any) -> Passage:
-    """Return the best passages that fit a request together, at least one."""
-    kept, used = list(passages[:1]), count(passages[0].text)
-    for one in passages[1:]:
-        used += count(one.text) + 2
-        if used > BATCH_TOKENS:
-            break
-        kept.append(one)
-    return Passage.together(kept)
 
 
 def _best(search: _Search) -> list[_Open]:

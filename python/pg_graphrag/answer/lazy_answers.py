@@ -33,9 +33,7 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     relevant: dict[int, int] = {}
     spent = 0
     for at, text in enumerate(queries):
-        one = Query(asked.db, asked.corpus, text, asked.options, asked.filter)
-        one.existing_only, one.usage = asked.existing_only, asked.usage
-        found = match(one, (budget - spent) // (len(queries) - at), tester)
+        found = match(asked.about(text), (budget - spent) // (len(queries) - at), tester)
         spent += found.tests
         for chunk, (community, _) in found.relevant.items():
             relevant.setdefault(chunk, community)

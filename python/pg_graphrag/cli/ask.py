@@ -9,9 +9,7 @@ import psycopg
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.client import GraphRAG
-
-# Modes whose context models make: what failed of it would be asked again, and the answer be another.
-_MADE = ("graph_global", "drift", "lazy")
+from pg_graphrag.retrieval.options import REDUCED
 
 
 def ask(
@@ -38,7 +36,8 @@ def ask(
         if as_json:
             print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
             return 0
-        if mode in _MADE:
+        if mode in REDUCED:
+            # Models make the context: what failed of it would be asked again, and the answer be another.
             answer = rag.ask(question, **arguments)
             print(answer.answer)
         else:

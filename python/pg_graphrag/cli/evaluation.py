@@ -129,7 +129,7 @@ def _answer(given: argparse.Namespace) -> int:
 
 
 def _judge(given: argparse.Namespace) -> int:
-    _needs("numpy", "openai")
+    _needs("numpy", "openai", "scipy")
     from pg_graphrag.cli.judge import judge
 
     return judge(_model(given), given.baseline, given.files, given.trials, given.same, given.json)

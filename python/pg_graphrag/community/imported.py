@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pg_graphrag.checks import as_list, bad, check_object, check_text
 from pg_graphrag.community.leiden import Cluster
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.community.report import Finding, Report
@@ -20,6 +19,7 @@ from pg_graphrag.community.reports import input_hashes, write_rows
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.records import clean_name
+from pg_graphrag.json_checks import as_list, bad, check_object, check_text
 from pg_graphrag.llm.transport import clean
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns

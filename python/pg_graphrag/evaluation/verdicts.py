@@ -1,10 +1,8 @@
 """What verdicts say: win rates with counts and intervals, whether they could be chance, and whether the judge can be used."""
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pg_graphrag.evaluation import bootstrap
 from pg_graphrag.evaluation.judge import CRITERIA, Verdict
@@ -52,11 +50,13 @@ class Comparison:
 
 def place_bias(verdicts: Sequence[Verdict]) -> list[PlaceBias]:
     """Return for each criterion what the A/A run shows."""
+    from scipy.stats import binomtest
+
     counts = []
     for criterion in CRITERIA:
         said = [verdict.winners[criterion] for verdict in verdicts]
         first, second = said.count(1), said.count(2)
-        p = binomial(first, second)
+        p = float(binomtest(first, first + second).pvalue) if first + second else 1.0
         counts.append((criterion, first, second, said.count(0), p))
     corrected = holm([row[-1] for row in counts])
     return [PlaceBias(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
@@ -79,6 +79,8 @@ def comparisons(verdicts: Sequence[Verdict], baseline: str, seed: int = 0) -> li
 
 
 def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion: str, seed: int) -> Comparison:
+    from scipy.stats import wilcoxon
+
     shares: dict[str, list[float]] = defaultdict(list)
     orders: dict[tuple[str, int], dict[bool, float]] = defaultdict(dict)
     for verdict in verdicts:
@@ -89,7 +91,8 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
     said = [share for of_question in shares.values() for share in of_question]
     means = np.array([np.mean(shares[question]) for question in sorted(shares)])
     low, high = bootstrap.interval(bootstrap.means(means[:, None].tolist(), seed))
-    p = signed_rank(means - 0.5)
+    away = means - 0.5
+    p = float(wilcoxon(away).pvalue) if away.any() else 1.0
     both = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
     return Comparison(
         system=system,
@@ -106,36 +109,6 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
         p_holm=p,
         consistent=sum(both) / len(both) if both else None,
     )
-
-
-def binomial(one: int, other: int) -> float:
-    """Return the exact two-sided p that two outcomes seen so often are equally likely."""
-    total = one + other
-    tail = sum(math.comb(total, seen) for seen in range(min(one, other) + 1))
-    return min(1.0, float(2 * tail / 2**total))
-
-
-def signed_rank(differences: Any) -> float:
-    """Return the exact two-sided p of Wilcoxon's signed-rank test.
-
-    Zeros are left out, equal differences share their mean rank; the distribution under chance is that of all 2^n signs,
-    counted rank by rank. `differences` are (n,); without any that is not zero, p is 1.
-    """
-    away = np.round(np.asarray(differences, dtype=np.float64), 12)
-    away = away[away != 0]
-    if not len(away):
-        return 1.0
-    _, place, counts = np.unique(np.abs(away), return_inverse=True, return_counts=True)
-    # Twice the mean rank of each size, so that it is whole.
-    ranks = (2 * np.cumsum(counts) - counts + 1)[place]
-    chance = np.zeros(ranks.sum() + 1)
-    chance[0] = 1.0
-    for rank in ranks:
-        moved = np.zeros_like(chance)
-        moved[rank:] = chance[:-rank]
-        chance = (chance + moved) / 2
-    seen = int(ranks[away > 0].sum())
-    return float(min(1.0, 2 * min(chance[: seen + 1].sum(), chance[seen:].sum())))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

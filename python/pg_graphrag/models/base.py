@@ -2,7 +2,7 @@
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import (
     BigInteger,
@@ -42,7 +42,7 @@ class Base(DeclarativeBase):
     """Base of the models; its metadata holds schema ``graphrag`` and nothing else."""
 
     metadata = MetaData(schema="graphrag")
-    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it from the class)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: Text(),
         int: Integer(),
         float: Double(),

@@ -10,7 +10,6 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import drift, graph, themes
-from pg_graphrag.retrieval.claims import line as claim_line
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
@@ -203,7 +202,7 @@ def _relationship_line(row: Row) -> str:
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:
-    return claim_line(claim | {"reference": 0})
+    return claims_of.line(claim | {"reference": 0})
 
 
 def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
@@ -269,7 +268,7 @@ def prompt_parts(
     parts: list[str] = []
     if reports:
         parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
-    said = [claim_line(claim) + "\n" for claim in claims]
+    said = [claims_of.line(claim) + "\n" for claim in claims]
     for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", said)):
         if lines:
             parts += (heading, *lines[:-1], lines[-1] + "\n")

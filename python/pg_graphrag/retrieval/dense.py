@@ -7,6 +7,7 @@ from typing import Any
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import vectors
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, float64s, int64s
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 
@@ -121,7 +122,7 @@ def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -
         scores = held.cosines(query.vector)
         chunks, windows = held.chunks, held.ids
         if query.visible is not None:
-            seen = vectors.within(held.documents, query.visible)
+            seen = within(held.documents, query.visible)
             scores, chunks, windows = scores[seen], chunks[seen], windows[seen]
         # By chunk; in a chunk the best last, and of equal ones the first.
         order = np.lexsort((-windows, scores, chunks))
@@ -202,7 +203,7 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
     scores = np.zeros(len(chunk_ids))
     if (held := vectors.small(query, "window")) is not None:
         chunks, cosines, _ = _best_windows_held(query, held, None)
-        here = vectors.within(chunk_ids, chunks)
+        here = within(chunk_ids, chunks)
         scores[here] = cosines[np.searchsorted(chunks, chunk_ids[here])]
         return leveled(scores)
     db = query.db

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.retrieval import evidence_chunks, graph, themes
-from pg_graphrag.retrieval.graph_tables import STATED_VISIBLY
+from pg_graphrag.retrieval.graph_tables import stated_visibly
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, alone
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
@@ -119,7 +119,7 @@ def _read(query: Query) -> _Primer:
 def _relate(query: Query, found: graph.Evidence, limit: int) -> None:
     """Add the relationships among the entities of `found`, the strongest first."""
     rows = query.db.query(
-        _AMONG.format(visible="" if query.visible is None else STATED_VISIBLY.replace("WHERE", "AND", 1)),
+        _AMONG.format(visible=stated_visibly(query, "AND", "$3")),
         ["int8[]", "int4", "int8[]"],
         [list(found.entities), limit, query.visible_ids],
     )

@@ -10,7 +10,7 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
-from pg_graphrag.retrieval.graph_tables import STATED_VISIBLY
+from pg_graphrag.retrieval.graph_tables import stated_visibly
 from pg_graphrag.retrieval.query import Query, int64s
 
 # Of a hub so many relationships are walked, those with most weight.
@@ -57,7 +57,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
 
 def around(query: Query, entities: Any, hops: int) -> Edges:
     """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
-    sql = _INCIDENT.format(visible="" if query.visible is None else STATED_VISIBLY)
+    sql = _INCIDENT.format(visible=stated_visibly(query, "WHERE", "$3"))
     frontier, reached = entities, entities
     columns = [np.empty(0, np.int64)] * 4
     for _ in range(hops):

@@ -9,9 +9,9 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
-from pg_graphrag.retrieval.vectors import numbered, within
 
 # A hub entity or relationship is followed to this many chunks, those that mention it most.
 MAX_CHUNKS_EACH = 200

@@ -35,10 +35,6 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
  ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
  LIMIT $2
 """
-STATED_VISIBLY = (
-    "WHERE EXISTS (SELECT FROM graphrag.relationship_mentions m"
-    " WHERE m.relationship_id = r.id AND m.document_id = ANY ($3))"
-)
 _ENDS = """
 SELECT r.id, r.weight::float8 AS weight, r.source_id, r.target_id, s.key AS source_key, t.key AS target_key
   FROM graphrag.relationships r
@@ -203,6 +199,16 @@ SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.s
 """
 
 
+def stated_visibly(query: Query, keyword: str, documents: str) -> str:
+    """Return the condition, behind WHERE or AND, that documents that may be searched, a parameter, state a relationship ``r``."""
+    if query.visible is None:
+        return ""
+    return (
+        f"{keyword} EXISTS (SELECT FROM graphrag.relationship_mentions m"
+        f" WHERE m.relationship_id = r.id AND m.document_id = ANY ({documents}))"
+    )
+
+
 class TableGraph:
     """The graph as a query sees it. Ids are int64 arrays or lists; rows come in no order where none is named."""
 
@@ -231,7 +237,7 @@ class TableGraph:
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         """Return relationships (id, low_id, high_id) of entities, at most `limit`, by degrees, weight and keys."""
-        sql = _INCIDENT.format(visible="" if self.query.visible is None else STATED_VISIBLY)
+        sql = _INCIDENT.format(visible=stated_visibly(self.query, "WHERE", "$3"))
         return self._query(sql, ["int8[]", "int4", "int8[]"], entities, limit)
 
     def ends(self, ids: list[int]) -> list[Row]:

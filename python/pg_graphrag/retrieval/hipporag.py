@@ -8,7 +8,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, graph
-from pg_graphrag.retrieval.graph_tables import STATED_VISIBLY
+from pg_graphrag.retrieval.graph_tables import stated_visibly
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import Graph, neighbourhood, spread, synonyms
 from pg_graphrag.retrieval.query import Query, float64s, int64s
@@ -54,7 +54,7 @@ def _mention_counts(query: Query, entities: list[int]) -> dict[int, int]:
 
 def _facts(query: Query, entities: Any) -> tuple[Any, Any, Any]:
     """Return (one end, other end, number of chunks that state it) of the visible relationships among entities."""
-    seen = "" if query.visible is None else STATED_VISIBLY.replace("WHERE", "AND").replace("$3", "$2")
+    seen = stated_visibly(query, "AND", "$2")
     row = query.db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(r.low_id), ''::bytea) AS low,"
         "       pg_catalog.string_agg(pg_catalog.int8send(r.high_id), ''::bytea) AS high,"

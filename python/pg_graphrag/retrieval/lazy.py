@@ -53,7 +53,7 @@ def lazy(query: Query, depth: int) -> Fused:
         community, test = found.relevant[chunk]
         return {"test": test} | ({"community": community} if community != NOWHERE else {})
 
-    return alone([ranking("lazy", ids[:], scores, why)])
+    return alone([ranking("lazy", ids, scores, why)])
 
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:

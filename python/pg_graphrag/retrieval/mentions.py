@@ -10,6 +10,7 @@ from typing import Any
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, vectors
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, float64s, int64s
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
 
@@ -34,8 +35,8 @@ class Mentions:
     def relevance(self, items: Any, chunks: Any) -> Any:
         """Return for each of `chunks`, (n,), the score of its best mention of one of `items`; 0 without one. Both ascend."""
         scores = np.zeros(len(chunks))
-        here = np.flatnonzero(vectors.within(self.items, items))
-        here = here[vectors.within(self.chunks[here], chunks)]
+        here = np.flatnonzero(within(self.items, items))
+        here = here[within(self.chunks[here], chunks)]
         np.maximum.at(scores, np.searchsorted(chunks, self.chunks[here]), self.scores[here])
         return scores
 
@@ -96,7 +97,7 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
         ids, items, chunks, cosines = _held(query, held, text if is_dense else None)
         if len(found):
             shares = np.zeros(len(ids))
-            here = vectors.within(found, ids)
+            here = within(found, ids)
             shares[np.searchsorted(ids, found[here])] = lexical[here]
     else:
         near = dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else found
@@ -117,7 +118,7 @@ def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, A
     cosines = held.cosines(query.embed([text])[0]) if text is not None else None
     if query.visible is None:
         return held.ids, held.items, held.chunks, cosines
-    seen = vectors.within(held.documents, query.visible)
+    seen = within(held.documents, query.visible)
     return held.ids[seen], held.items[seen], held.chunks[seen], None if cosines is None else cosines[seen]
 
 

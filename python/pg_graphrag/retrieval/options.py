@@ -107,7 +107,8 @@ _DEFAULTS = {
 # What only a model makes use of; and what has no meaning where a model makes its own questions.
 _ASK_ONLY = ("dynamic", "primer_folds", "drift_k_followups", "n_depth")
 _NOT_ASKED = ("transform", "rerank")
-_REDUCED = ("graph_global", "drift", "lazy")
+# Modes in which, for graphrag.ask, models make the context of the answer.
+REDUCED = ("graph_global", "drift", "lazy")
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")
@@ -137,7 +138,7 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
                 f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
                 hint="Leave it out: no model is asked here.",
             )
-        if name in _NOT_ASKED and value not in (False, "none") and of == "ask" and mode in _REDUCED:
+        if name in _NOT_ASKED and value not in (False, "none") and of == "ask" and mode in REDUCED:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode}"',
                 hint="Leave it out: that mode asks in its own way.",

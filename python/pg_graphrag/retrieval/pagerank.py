@@ -14,9 +14,9 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, seeds, ties
 from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
-from pg_graphrag.retrieval.vectors import numbered, within
 from pg_graphrag.text.concepts import key
 
 # An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).

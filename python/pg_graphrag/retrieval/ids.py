@@ -1,0 +1,29 @@
+"""Sets of ids as arrays, (n,) int64."""
+
+from typing import Any
+
+from pg_graphrag.numeric import np
+
+
+def within(values: Any, ascending: Any) -> Any:
+    """Return which `values` are among `ascending`, (n,) bool."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    return ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)] == values
+
+
+def numbered(ids: Any) -> tuple[Any, Any]:
+    """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
+    if not len(ids):
+        return ids, np.empty(0, np.int64)
+    first = ids.min()
+    span = int(ids.max() - first) + 1
+    if span > 16 * len(ids) + 10_000:
+        found, place = np.unique(ids, return_inverse=True)
+        return found, place
+    offsets = ids - first
+    seen = np.zeros(span, np.int64)
+    seen[offsets] = 1
+    found = np.flatnonzero(seen)
+    np.cumsum(seen, out=seen)
+    return found + first, seen[offsets] - 1

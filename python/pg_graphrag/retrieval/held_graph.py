@@ -192,7 +192,8 @@ class HeldGraph(TableGraph):
         return self.contents.entities.ids[entities[small]], chunks[small], tf[small], df[small]
 
 
-# Corpora whose graph was too large when this session first looked, by the table they are in and for what memory: most only grow.
+# Corpora whose graph was too large, alone or beside what else was held of them, when this session first looked; by the table
+# they are in and for what memory: most only grow.
 _large: set[tuple[str, int, int]] = set()
 
 
@@ -211,7 +212,7 @@ def _contents(query: Query) -> Contents | None:
     if mark in _large:
         return None
     size = _size(query)
-    if size > held.most(corpus):
+    if size > held.room(corpus, ("graph", corpus.id)):
         _large.add(mark)
         return None
     made = _read(query)

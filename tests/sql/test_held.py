@@ -172,6 +172,22 @@ def test_what_is_held_changes_no_result(reader: Connection, corpus: str) -> None
     assert results(reader, corpus, ASKED) == expected
 
 
+def test_a_graph_held_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
+    with session(module_db) as reader:
+        expected = unheld(reader, corpus, ASKED)
+        reader.execute(
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import held_graph; held_graph.MAX_ITEMS = 0'"
+        )
+        warm(reader, corpus)
+        reader.execute(
+            "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
+            "from pg_graphrag.retrieval import held\n"
+            "return any(value.texts for key, (value, _) in held._kept.items() if key[0] == 'graph')\n$$"
+        )
+        assert not value(reader, "SELECT pg_temp.texts()")
+        assert results(reader, corpus, ASKED) == expected
+
+
 def test_a_held_session_asks_for_no_more_than_the_corpus_the_words_and_the_documents(
     reader: Connection, corpus: str
 ) -> None:

@@ -182,7 +182,7 @@ def test_a_graph_held_without_its_texts_changes_no_result(module_db: Database, c
         reader.execute(
             "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
             "from pg_graphrag.retrieval import held\n"
-            "return any(value.texts for key, (value, _) in held._kept.items() if key[0] == 'graph')\n$$"
+            "return any(one.value.texts for key, one in held._kept.items() if key[0] == 'graph')\n$$"
         )
         assert not value(reader, "SELECT pg_temp.texts()")
         assert results(reader, corpus, ASKED) == expected

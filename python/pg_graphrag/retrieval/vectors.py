@@ -14,6 +14,8 @@ from pg_graphrag.retrieval.query import Query, int64s
 
 # Larger tables are searched where they are (from as many rows on there is an index).
 MAX_ROWS = 5000
+# What a query costs more without them, in vectors read into it: reading them must pay.
+VECTORS_PER_QUERY = 1000
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -57,7 +59,7 @@ class Vectors:
 
 
 def small(query: Query, kind: str) -> Vectors | None:
-    """Return all rows of a vector table as this snapshot sees them; None where they are too many.
+    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or not worth reading yet.
 
     None under row-level security too: what one role may read is not kept for another.
 
@@ -71,15 +73,45 @@ def small(query: Query, kind: str) -> Vectors | None:
     key = "vectors", corpus.space, kind
     kept: Vectors | None = held.recall(key)
     if kept is None or kept.revision != corpus.revision:
+        if (kept is None or kept.matrix is None) and not _pays(query, corpus.space, kind):
+            return None
         kept = _read(query, corpus.space, kind, kept)
         held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0)
     return kept if kept.matrix is not None else None
 
 
+def _pays(query: Query, space: int, kind: str) -> bool:
+    """Return whether vectors are few enough to be read by this query, as often as the same ones were asked for."""
+    corpus = query.corpus
+    if not (repeats := held.repeats(corpus)):
+        return False
+    memo = f"vectors {space} {kind}"
+    if memo not in query.memo:
+        table = f"graphrag.{kind}_vectors_{space}"
+        rows = query.db.query(
+            f"SELECT pg_catalog.count(*) AS n FROM (SELECT FROM {table} v LIMIT {_most(query) + 1}) v"
+        )
+        query.memo[memo] = rows[0]["n"]
+    count: int = query.memo[memo]
+    if count > _most(query):
+        held.keep(corpus, ("vectors", space, kind), _too_many(corpus.revision), 0)
+    return count <= min(repeats * VECTORS_PER_QUERY, _most(query))
+
+
+def _most(query: Query) -> int:
+    """Return how many vectors may be held."""
+    return min(MAX_ROWS, held.most(query.corpus) // (4 * query.corpus.options.embedding.dimensions))
+
+
+def _too_many(revision: str | None) -> Vectors:
+    none = np.empty(0, np.int64)
+    return Vectors(revision, none, none, none, none, None)
+
+
 def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
     """Read which rows there are, and the vectors of those not held yet."""
     dimensions = query.corpus.options.embedding.dimensions
-    most = min(MAX_ROWS, held.most(query.corpus) // (4 * dimensions))
+    most = _most(query)
     columns = ("ids", "chunks", "documents", "items")
     packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
@@ -90,12 +122,11 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
         [query.corpus.id],
     )[0]
     ids, chunks, documents, items = (int64s(row[name]) for name in columns)
-    none = np.empty(0, np.int64)
     if len(ids) > most:
-        return Vectors(row["revision"], none, none, none, none, None)
+        return _too_many(row["revision"])
     order = np.argsort(ids)
     ids = ids[order]
-    known = none if kept is None or kept.matrix is None else kept.ids
+    known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
     matrix = np.empty((dimensions, len(ids)), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
@@ -103,7 +134,7 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
     if not old.all():
         new, vectors = _read_vectors(query, space, kind, ids[~old].tolist())
         if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
-            return Vectors(None, none, none, none, none, None)
+            return _too_many(None)
         matrix[:, ~old] = vectors.T
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
 

@@ -15,8 +15,6 @@ from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 HNSW_ROWS = 5000
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
-# A few rows are found with less in view: of the names with a cosine of at least .8 to one of 19,135 as many as with 200.
-SHORT, EF_SHORT = 10, 100
 # Below this share of visible documents a scan of just their vectors is faster than an index scan that skips the others.
 INDEX_SHARE = 0.2
 
@@ -50,8 +48,11 @@ def windows(query: Query, limit: int) -> Ranking:
     return ranked
 
 
-def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, float]]:
-    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}."""
+def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
+    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
+
+    `in_view`: how many an index scan looks around at a time; with less it is faster, and misses more of those not so near.
+    """
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
@@ -67,11 +68,11 @@ def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, floa
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
     seen += " WHERE c.document_id = ANY ({visible}))"
-    if limit <= SHORT:
-        _look_at(query, EF_SHORT)
+    if in_view != EF_SEARCH:
+        _view(query, in_view)
     near = [_near(query, "entity_vectors", "entity_id", vector, limit, seen) for vector in nearby]
-    if limit <= SHORT:
-        _look_at(query, EF_SEARCH)
+    if in_view != EF_SEARCH:
+        _view(query, EF_SEARCH)
     return [
         {entity: cosine for entity, cosine in zip(ids.tolist(), cosines.tolist(), strict=True) if cosine > 0}
         for ids, cosines in near
@@ -115,8 +116,8 @@ def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: s
     return ids, 1.0 - np.array([row["distance"] for row in rows], float)
 
 
-def _look_at(query: Query, rows: int) -> None:
-    """Set how many rows an index scan keeps in view, for as long as the SQL function runs at most."""
+def _view(query: Query, rows: int) -> None:
+    """Set hnsw.ef_search for as long as the SQL function runs at most."""
     query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 

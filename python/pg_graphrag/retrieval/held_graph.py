@@ -105,15 +105,16 @@ def _contents(query: Query) -> Contents | None:
     if kept is not None and kept.topology.revision == corpus.revision:
         return kept
     mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
+    room = held.room(corpus, ("graph", corpus.id))
     if mark not in _large:
         texts = None if kept is None else kept.texts
         if not repeats or (texts is not None and repeats * ROWS_PER_QUERY < texts.rows):
             return None
         counts = [row["n"] for row in query.db.query(_COUNTS, ["int4"], [corpus.id])]
-        if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= held.most(corpus):
+        if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
             size, mentions = _measured(query, _TEXTS)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
-            if size <= held.most(corpus) and mentions <= MAX_MENTIONS:
+            if size <= room and mentions <= MAX_MENTIONS:
                 return _hold(query, size, whole=True)
         _large[mark] = sum(counts)
     items = _large[mark]
@@ -122,7 +123,7 @@ def _contents(query: Query) -> Contents | None:
         return None
     _, mentions = _measured(query, _MENTIONS)
     size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
-    if items + mentions > MAX_LINKS or size > held.most(corpus):
+    if items + mentions > MAX_LINKS or size > room:
         _large[mark] = None
         return None
     return _hold(query, size, whole=False)

@@ -158,7 +158,7 @@ def _line(provider: Provider, one: dict[str, Any], asked: dict[str, Any]) -> Lin
             return Line(error=fault.message, tokens=_tokens(body))
         except ProviderFault as fault:
             return Line(answered=False, error=fault.message)
-        return Line(made.text, made.finish_reason == "length", tokens=(made.tokens_in, made.tokens_out))
+        return Line(made.text, made.cut_off, tokens=(made.tokens_in, made.tokens_out))
     said = body.get("error") if isinstance(body, dict) else None
     said = said.get("message") if isinstance(said, dict) else said
     text = clean(" ".join(str(said or "no reason given").split()))[:300]

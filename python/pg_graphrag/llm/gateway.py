@@ -32,6 +32,8 @@ SAVE_SECONDS = 1.0
 # Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
+# What who asked is told of an answer that is not whole.
+CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
 
 
 @dataclass(eq=False)
@@ -154,7 +156,7 @@ class Gateway:
                     elif item is not None:
                         whole = item
                     self._poll()
-                request.parse(whole.text, whole.finish_reason == "length")
+                request.parse(whole.text, whole.cut_off)
             except GraphRAGError as fault:
                 self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
                 self._ledger.save()
@@ -170,9 +172,11 @@ class Gateway:
                 stream.cancel()
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
             endpoint.breaker.succeeded()
-            if request.cacheable and whole.finish_reason != "length":
+            if request.cacheable and not whole.cut_off:
                 self._ledger.keep(key, request.role, model, whole.text)
             self._ledger.save()
+            if whole.cut_off:
+                self._db.warning(CUT_OFF)
             return whole.text
 
     def _endpoint_of(self, request: Request) -> tuple[_Endpoint, str]:
@@ -438,7 +442,7 @@ class _Run:
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # What was cut off may be of use, but the next one who asks deserves the whole.
-            if request.cacheable and fault is None and result.finish_reason != "length":
+            if request.cacheable and fault is None and not result.cut_off:
                 gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
         else:
             tokens = (result[1], 0)
@@ -466,7 +470,7 @@ class _Run:
 def _parsed(request: Request, result: wire.Completion) -> Reply | GraphRAGError:
     assert isinstance(request, ChatRequest)
     try:
-        return Reply(request.parse(result.text, result.finish_reason == "length"), result.text)
+        return Reply(request.parse(result.text, result.cut_off), result.text)
     except ItemFault as fault:
         fault.raw = fault.raw or result.text
         return fault

@@ -266,12 +266,46 @@ def test_embeddings_come_normalised_whatever_their_form() -> None:
     assert abs((one**2).sum(axis=1) - 1).max() < 1e-6
 
 
-def test_a_number_instead_of_a_vector_is_a_fault() -> None:
+def line(name: Any, said: str) -> bytes:
+    """One line of a batch's results."""
+    body = {"choices": [{"message": {"content": said}}]}
+    return json.dumps({"custom_id": name, "response": {"status_code": 200, "body": body}}).encode()
+
+
+def test_lines_of_a_batch_are_read_whatever_else_is_in_its_files() -> None:
+    failed = json.dumps({"custom_id": "2", "response": None, "error": {"code": "batch_expired"}}).encode()
+    lines = [
+        line("2", "two"),
+        line("9", "unknown"),
+        b"",
+        line(["1"], "list"),
+        line(None, "null"),
+        line("1", KEY),
+        failed,
+    ]
+    asked = {name: {"messages": CALL.messages} for name in ("1", "2", "3")}
     with Endpoint() as endpoint:
-        endpoint._embeddings = lambda body: endpoint_answer({"data": [{"index": 0, "embedding": 5}]})
-        with pytest.raises((ItemFault, ProviderFault)):
-            asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a"], None)))
+        endpoint.batches.files["out"] = b"\r\n".join([*lines, line("1", "again")])
+        found = asyncio.run(fresh(batch_api.results(of(endpoint), KEY, "out", asked, strict=True)))
+    assert {name: one.reply for name, one in found.items()} == {"1": "…", "2": "two"}
 
 
-def endpoint_answer(body: dict[str, Any]) -> Any:
-    return Answer(content=json.dumps(body).encode())
+UNUSABLE = {
+    "a number": '[{"index": 0, "embedding": 5}, {"index": 1, "embedding": 6}]',
+    "null": '[{"index": 0, "embedding": null}, {"index": 1, "embedding": null}]',
+    "a list of vectors": '[{"index": 0, "embedding": [[1, 2]]}, {"index": 1, "embedding": [[1, 2]]}]',
+    "no base64": '[{"index": 0, "embedding": "!!!!"}, {"index": 1, "embedding": "!!!!"}]',
+    "places from the end": '[{"index": -1, "embedding": [1, 2]}, {"index": -2, "embedding": [3, 4]}]',
+    "no place": '[{"index": 1e999, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]',
+    "a number too large": f'[{{"embedding": [1{"0" * 400}, 2]}}, {{"embedding": [3, 4]}}]',
+    "one place twice": '[{"index": 0, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]',
+    "more than asked for": '[{"embedding": [1, 2]}, {"embedding": [1, 2]}, {"embedding": [1, 2]}]',
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_are_no_vectors_of_these_texts_is_a_fault(name: str) -> None:
+    with Endpoint() as endpoint:
+        endpoint._embeddings = lambda body: Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode())  # type: ignore[method-assign]
+        with pytest.raises((ItemFault, ProviderFault), match=r"other than embeddings|gave . vectors for 2 texts"):
+            asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a", "b"], None)))

@@ -248,19 +248,21 @@ async def embed(
         except FieldRefused as error:
             _refused[provider.base_url, model] = refused | {error.field}
     try:
+        given = list(reply["data"])
         rows: list[Any] = [None] * len(texts)
-        for place, item in enumerate(reply["data"]):
-            vector = item["embedding"]
-            packed = np.frombuffer(base64.b64decode(vector), "<f4") if isinstance(vector, str) else vector
-            rows[int(item.get("index", place))] = np.asarray(packed, np.float32)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        for place, item in enumerate(given[: len(texts)]):
+            index = place if item.get("index") is None else int(item["index"])
+            if index < 0:
+                raise ValueError
+            rows[index] = _vector(item["embedding"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than embeddings') from None
-    got = sum(row is not None for row in rows)
+    got = sum(row is not None for row in rows) + max(0, len(given) - len(texts))
     if got != len(texts):
         raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {got} vectors for {len(texts)} texts')
     wanted = dimensions or rows[0].size
     for row in rows:
-        if row.ndim != 1 or len(row) != wanted:
+        if row.size != wanted:
             raise ProviderFault(
                 f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {wanted}',
                 permanent=True,
@@ -273,6 +275,16 @@ async def embed(
     usage = reply.get("usage")
     stated = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return (vectors / lengths[:, None]).astype(np.float32), count_tokens(stated, "".join(texts))
+
+
+def _vector(value: Any) -> Any:
+    """A vector as numbers or packed; ValueError or TypeError for anything else."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value, validate=True), "<f4")
+    vector = np.asarray(value, np.float32)
+    if vector.ndim != 1:
+        raise ValueError
+    return vector
 
 
 async def rerank(
@@ -295,7 +307,7 @@ async def rerank(
             if not np.isfinite(score) or int(item["index"]) < 0:
                 raise ValueError
             scores[int(item["index"])] = score
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a ranking') from None
     if any(score is None for score in scores):
         raise ProviderFault(f'provider "{provider.name}" did not score all {len(texts)} texts')

@@ -21,7 +21,7 @@ from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, RerankRequest, Task, estimated_tokens
-from pg_graphrag.llm.transport import back_off
+from pg_graphrag.llm.transport import back_off, count_tokens
 from pg_graphrag.queue.claim import WORKER_LOCK
 from pg_graphrag.server import Database
 
@@ -142,7 +142,7 @@ class Gateway:
             while not slots.take(1):
                 slots.queue()
             endpoint.pace.note(estimate)
-            started, begun, whole = time.monotonic(), False, wire.Completion("", "", 0, 0)
+            started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
             stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
             try:
@@ -151,7 +151,7 @@ class Gateway:
                     if done:
                         break
                     if isinstance(item, str):
-                        begun = True
+                        said += item
                         yield item
                     elif item is not None:
                         whole = item
@@ -161,13 +161,18 @@ class Gateway:
                 self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
                 self._ledger.save()
                 wait = _wait_to_retry(tries, fault, self._patience)
-                if begun or wait is None:
+                if said or wait is None:
                     raise
                 tries += 1
                 until = time.monotonic() + wait
                 while time.monotonic() < until:
                     self._poll(POLL_SECONDS)
                 continue
+            except GeneratorExit:
+                # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
+                self._note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None)
+                self._ledger.remember()
+                raise
             finally:
                 stream.cancel()
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)

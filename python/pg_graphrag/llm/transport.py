@@ -216,9 +216,10 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     # Only the classes' names: messages of libraries may repeat what was sent.
-    cause = error.__cause__ or error.__context__
-    name = type(cause).__name__ if cause is not None else type(error).__name__
-    return ProviderFault(f'the connection to provider "{provider.name}" failed ({name})')
+    cause, seen = error, 0
+    while (inner := cause.__cause__ or cause.__context__) is not None and seen < 10:
+        cause, seen = inner, seen + 1
+    return ProviderFault(f'the connection to provider "{provider.name}" failed ({type(cause).__name__})')
 
 
 def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any], error: Any) -> Exception:

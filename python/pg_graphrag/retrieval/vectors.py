@@ -12,8 +12,10 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.query import Query, int64s
 
-# Larger tables are searched where they are (from as many rows on there is an index).
-MAX_ROWS = 5000
+# Larger tables are searched where they are.
+MAX_ROWS = 10_000
+# What a query costs more without them, in vectors read into it: where results are the same, reading them must pay.
+VECTORS_PER_QUERY = 1000
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -31,7 +33,7 @@ for _what in ("entity", "relationship"):
 class Vectors:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, n) float32.
 
-    `matrix` is None where the rows are too many to be kept.
+    `matrix` is None where the rows are more than the `most` that could be kept.
     """
 
     revision: str | None
@@ -40,6 +42,7 @@ class Vectors:
     documents: Any
     items: Any
     matrix: Any
+    most: int
 
     def cosines(self, vector: Any) -> Any:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
@@ -70,16 +73,46 @@ def small(query: Query, kind: str) -> Vectors | None:
         return None
     key = "vectors", corpus.space, kind
     kept: Vectors | None = held.recall(key)
-    if kept is None or kept.revision != corpus.revision:
-        kept = _read(query, corpus.space, kind, kept)
-        held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0)
+    if kept is None or kept.revision != corpus.revision or kept.matrix is None:
+        # Of mentions all are scored that are held, else the best by an index.
+        first = kind.endswith("_mention")
+        repeats = held.repeats(corpus)
+        most = min(MAX_ROWS, held.room(corpus, key, first=first) // (4 * corpus.options.embedding.dimensions))
+        if kept is None or kept.revision != corpus.revision or most > kept.most:
+            # What is held already is only added to.
+            if kept is None or kept.matrix is None:
+                if not (first or repeats):
+                    return None
+                count = _count(query, corpus.space, kind, most)
+                if count > most:
+                    held.keep(corpus, key, _none(corpus.revision, most), 0, first=first)
+                if count > (most if first else min(most, repeats * VECTORS_PER_QUERY)):
+                    return None
+            kept = _read(query, corpus.space, kind, kept, most)
+            held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0, first=first)
     return kept if kept.matrix is not None else None
 
 
-def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
-    """Read which rows there are, and the vectors of those not held yet."""
+def _count(query: Query, space: int, kind: str, most: int) -> int:
+    """Return how many vectors there are; of more than `most` not how many more."""
+    memo = f"vectors {space} {kind} {most}"
+    if memo not in query.memo:
+        table = f"graphrag.{kind}_vectors_{space}"
+        rows = query.db.query(
+            f"SELECT pg_catalog.count(*) AS n FROM (SELECT FROM {table} v LIMIT $1) v", ["int8"], [most + 1]
+        )
+        query.memo[memo] = rows[0]["n"]
+    return int(query.memo[memo])
+
+
+def _none(revision: str | None, most: int) -> Vectors:
+    none = np.empty(0, np.int64)
+    return Vectors(revision, none, none, none, none, None, most)
+
+
+def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) -> Vectors:
+    """Read which rows there are, at most so many, and the vectors of those not held yet."""
     dimensions = query.corpus.options.embedding.dimensions
-    most = min(MAX_ROWS, held.most(query.corpus) // (4 * dimensions))
     columns = ("ids", "chunks", "documents", "items")
     packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
@@ -90,12 +123,11 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
         [query.corpus.id],
     )[0]
     ids, chunks, documents, items = (int64s(row[name]) for name in columns)
-    none = np.empty(0, np.int64)
     if len(ids) > most:
-        return Vectors(row["revision"], none, none, none, none, None)
+        return _none(row["revision"], most)
     order = np.argsort(ids)
     ids = ids[order]
-    known = none if kept is None or kept.matrix is None else kept.ids
+    known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
     matrix = np.empty((dimensions, len(ids)), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
@@ -103,9 +135,9 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
     if not old.all():
         new, vectors = _read_vectors(query, space, kind, ids[~old].tolist())
         if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
-            return Vectors(None, none, none, none, none, None)
+            return _none(None, most)
         matrix[:, ~old] = vectors.T
-    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
+    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
 def _read_vectors(query: Query, space: int, kind: str, ids: list[int]) -> tuple[Any, Any]:

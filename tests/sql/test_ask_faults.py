@@ -144,6 +144,7 @@ def test_closing_the_cursor_closes_the_connection_and_gives_the_place_back(
         wait_for(lambda: endpoint.in_flight == 0, "the closed connection")
     assert rows(module_db, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()") == []
     assert ask(module_db, QUESTION, corpus)[0] == ANSWER
+    assert calls(module_db, corpus).count(("answer", False)) == 2, "what was left is not accounted for"
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])

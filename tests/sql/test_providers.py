@@ -41,7 +41,11 @@ def reader(db: Database) -> Iterator[Database]:
         (("p", "openai", "ftp://x/v1", None, None, {}), "base_url cannot be 'ftp://x/v1'"),
         (("p", "openai", None, None, None, {}), "base_url cannot be None"),
         (("p", "openai", "https://u:p@x/v1", None, None, {}), "base_url holds a user name or password"),
-        (("p", "openai", "https://x/v1?key=abc", None, None, {}), "base_url cannot be"),
+        (("p", "openai", "https://x/v1?key=abc", None, None, {}), "base_url cannot be 'https://x/v1…'"),
+        (("p", "openai", "https://u:p@x:70000/v1", None, None, {}), "base_url cannot be 'https://…x:70000/v1'"),
+        (("p", "openai", " https://x/v1", None, None, {}), "base_url cannot be ' https://x/v1'"),
+        (("p", "openai", URL, None, None, {"chat_request": {"api_key": "x"}}), '"api_key" in chat_request would store'),
+        (("p", "openai", URL, None, None, {"price_input": 1e300}), 'provider option "price_input" cannot be'),
         (("p", "openai", URL, "A", "/b", {}), 'provider "p" has two references to a key'),
         (("p", "openai", URL, None, "relative", {}), "api_key_file cannot be 'relative'"),
         (("p", "openai", URL, "sk-abc.def", None, {}), "api_key_env is not the name of an environment variable"),
@@ -154,6 +158,7 @@ def test_a_key_that_is_not_there_is_named_by_its_place(db: Database, endpoint: E
         ({"api_key_env": "NO_SUCH_KEY"}, "in environment variable NO_SUCH_KEY"),
         ({"api_key_file": "/no/such/file"}, "in file /no/such/file"),
         ({"api_key_file": "/etc/passwd"}, "in file /etc/passwd"),  # several lines
+        ({"api_key_file": "/dev/zero"}, "in file /dev/zero"),  # no end
     ):
         corpus = modelled(db, provider(db, endpoint, **reference))
         assert words in messages(work(db, corpus, ["a"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from email.utils import formatdate
 from typing import Any
@@ -15,6 +16,7 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off, clean, count_tokens, retry_after_seconds
 
 from tests.endpoint import Endpoint
+from tests.endpoint.server import Answer
 
 KEY = "secret-of-the-test"
 CALL = wire.Call("m", [{"role": "user", "content": "question"}])
@@ -127,6 +129,112 @@ def test_a_stream_is_split_at_line_feeds_alone() -> None:
     assert whole.finish_reason == "stop"
 
 
+def event(text: Any = None, reason: str | None = None, end: bytes = b"\n\n", **said: Any) -> bytes:
+    """One server-sent event of a stream."""
+    delta = {"content": text, **said} if text is not None or said else {}
+    return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}).encode() + end
+
+
+DONE = b"data: [DONE]\n\n"
+PARTS = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "one"}]
+BROKEN = b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
+USAGE = b'data:{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\r\n\r\n'
+WHOLE = b'{"choices": [{"message": {"content": "one"}, "finish_reason": "stop"}]}'
+STREAMS: dict[str, tuple[list[bytes], str]] = {
+    "an error, and the end as if nothing was": ([event("one"), BROKEN, DONE], "answered with an error: out of memory"),
+    "an error as the reason of the end": ([event("one"), event(reason="error"), DONE], "broke off its answer"),
+    "a refusal": ([event(refusal="I can"), event(refusal="not"), event(reason="stop")], "refused to answer: I cannot"),
+    "calls of tools": (
+        [event(tool_calls=[{"index": 0}]), event(reason="tool_calls"), DONE],
+        "(finish_reason tool_calls)",
+    ),
+    "parts": ([event(role="assistant"), event(PARTS), event("", "stop"), DONE], "one"),
+    "comments and other line ends": ([b": hi\r\n\r\n", event("one", end=b"\r\n\r\n"), USAGE, DONE], "one"),
+    "a last line without an end": ([event("one"), event(reason="stop", end=b"")], "one"),
+    "an answer at once": ([WHOLE], "one"),
+    "an error at once": ([b'{"error": "busy"}'], "answered with an error: busy"),
+    "a page": ([b"<html>login</html>"], "something other than a stream"),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_of_every_kind_are_an_answer_or_a_fault(name: str) -> None:
+    pieces, expected = STREAMS[name]
+    kind = "application/json" if pieces[0].startswith(b"{") else "text/event-stream"
+    with Endpoint() as endpoint:
+        endpoint.answer_with = lambda request, wrong: Answer(content_type=kind, pieces=pieces)  # type: ignore[method-assign]
+        try:
+            *_, whole = asyncio.run(fresh(streamed(of(endpoint))))
+        except GraphRAGError as error:
+            assert expected in error.message
+        else:
+            assert whole.text == expected
+
+
+def test_what_only_keeps_a_stream_open_is_no_answer() -> None:
+    with Endpoint() as endpoint:
+        waiting = Answer(content_type="text/event-stream", pieces=[b": wait\n\n"] * 100, pause=0.05)
+        endpoint.answer_with = lambda request, wrong: waiting  # type: ignore[method-assign]
+        with pytest.raises(ProviderFault, match="sent nothing for"):
+            asyncio.run(fresh(streamed(of(endpoint, timeout=0.3))))
+
+
+def test_a_stream_goes_without_options_that_the_model_does_not_know() -> None:
+    def answer(request: Any, wrong: Any) -> Answer:
+        if "stream_options" in request.body:
+            detail = [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]
+            return Answer(422, json.dumps({"detail": detail}).encode())
+        return Answer(content_type="text/event-stream", pieces=[event("one", "stop"), DONE])
+
+    with Endpoint() as endpoint:
+        endpoint.answer_with = answer  # type: ignore[method-assign]
+        assert asyncio.run(fresh(streamed(of(endpoint))))[-1].text == "one"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cut_off"), [("stop", False), ("length", True), ("MAX_TOKENS", True), ("content_filter", True)]
+)
+def test_an_answer_that_a_limit_or_a_filter_ended_is_cut_off(reason: str, cut_off: bool) -> None:
+    body = {"choices": [{"message": {"content": "one"}, "finish_reason": reason}]}
+    assert wire.completion(Provider(1, "p", "openai", ""), CALL.messages, body).cut_off is cut_off
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "no", "code": "x"}}', "500: no"),
+        (b'{"error": "too busy", "error_type": "Overloaded"}', "500: too busy"),
+        (b'{"detail": [{"loc": ["body", "n"], "msg": "is bad"}]}', "500: body.n: is bad"),
+        (b"upstream  failed\n", "500: upstream failed"),
+        (b"<html>failed</html>", "500: no reason given"),
+        (b'{"error": {"code": 7}}', "500: no reason given"),
+    ],
+)
+def test_a_fault_says_what_the_endpoint_says(body: bytes, words: str) -> None:
+    with Endpoint() as endpoint:
+        endpoint.answer_with = lambda request, wrong: Answer(500, body)  # type: ignore[method-assign]
+        with pytest.raises(ProviderFault) as caught:
+            asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
+    assert caught.value.message.endswith(words)
+
+
+def test_of_an_error_without_end_the_beginning_is_read() -> None:
+    with Endpoint() as endpoint:
+        endless = Answer(500, pieces=[b"x" * 40_000] * 100, pause=0.2)
+        endpoint.answer_with = lambda request, wrong: endless  # type: ignore[method-assign]
+        with pytest.raises(ProviderFault, match="answered 500: xxx"):
+            asyncio.run(fresh(wire.chat(of(endpoint, timeout=2), KEY, CALL)))
+
+
+def test_an_answer_that_repeats_the_key_does_not_bring_it_in() -> None:
+    with Endpoint() as endpoint:
+        endpoint.reply(f"the key is {KEY}")
+        assert asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL))).text == "the key is …"
+        assert asyncio.run(fresh(streamed(of(endpoint))))[-1].text == "the key is …"
+        endpoint.reply("ollama")  # a word where there is no secret
+        assert asyncio.run(fresh(wire.chat(of(endpoint), "ollama", CALL))).text == "ollama"
+
+
 def test_a_stream_that_stops_without_an_end_is_a_fault_after_its_pieces() -> None:
     async def taken() -> tuple[list[str], BaseException | None]:
         pieces: list[str] = []
@@ -158,16 +266,46 @@ def test_embeddings_come_normalised_whatever_their_form() -> None:
     assert abs((one**2).sum(axis=1) - 1).max() < 1e-6
 
 
-def test_a_number_instead_of_a_vector_is_a_fault() -> None:
+def line(name: Any, said: str) -> bytes:
+    """One line of a batch's results."""
+    body = {"choices": [{"message": {"content": said}}]}
+    return json.dumps({"custom_id": name, "response": {"status_code": 200, "body": body}}).encode()
+
+
+def test_lines_of_a_batch_are_read_whatever_else_is_in_its_files() -> None:
+    failed = json.dumps({"custom_id": "2", "response": None, "error": {"code": "batch_expired"}}).encode()
+    lines = [
+        line("2", "two"),
+        line("9", "unknown"),
+        b"",
+        line(["1"], "list"),
+        line(None, "null"),
+        line("1", KEY),
+        failed,
+    ]
+    asked = {name: {"messages": CALL.messages} for name in ("1", "2", "3")}
     with Endpoint() as endpoint:
-        endpoint._embeddings = lambda body: endpoint_answer({"data": [{"index": 0, "embedding": 5}]})
-        with pytest.raises((ItemFault, ProviderFault)):
-            asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a"], None)))
+        endpoint.batches.files["out"] = b"\r\n".join([*lines, line("1", "again")])
+        found = asyncio.run(fresh(batch_api.results(of(endpoint), KEY, "out", asked, strict=True)))
+    assert {name: one.reply for name, one in found.items()} == {"1": "…", "2": "two"}
 
 
-def endpoint_answer(body: dict[str, Any]) -> Any:
-    import json
+UNUSABLE = {
+    "a number": '[{"index": 0, "embedding": 5}, {"index": 1, "embedding": 6}]',
+    "null": '[{"index": 0, "embedding": null}, {"index": 1, "embedding": null}]',
+    "a list of vectors": '[{"index": 0, "embedding": [[1, 2]]}, {"index": 1, "embedding": [[1, 2]]}]',
+    "no base64": '[{"index": 0, "embedding": "!!!!"}, {"index": 1, "embedding": "!!!!"}]',
+    "places from the end": '[{"index": -1, "embedding": [1, 2]}, {"index": -2, "embedding": [3, 4]}]',
+    "no place": '[{"index": 1e999, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]',
+    "a number too large": f'[{{"embedding": [1{"0" * 400}, 2]}}, {{"embedding": [3, 4]}}]',
+    "one place twice": '[{"index": 0, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]',
+    "more than asked for": '[{"embedding": [1, 2]}, {"embedding": [1, 2]}, {"embedding": [1, 2]}]',
+}
 
-    from tests.endpoint.server import Answer
 
-    return Answer(content=json.dumps(body).encode())
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_are_no_vectors_of_these_texts_is_a_fault(name: str) -> None:
+    with Endpoint() as endpoint:
+        endpoint._embeddings = lambda body: Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode())  # type: ignore[method-assign]
+        with pytest.raises((ItemFault, ProviderFault), match=r"other than embeddings|gave . vectors for 2 texts"):
+            asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a", "b"], None)))

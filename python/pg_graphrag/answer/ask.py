@@ -13,6 +13,7 @@ from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare
@@ -74,7 +75,7 @@ def ask(
                 fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"]
             )
         if outcome["value"]["cut_off"]:
-            db.warning("the model's answer was cut off at its length limit")
+            db.warning(CUT_OFF)
         answer = citations.feed(outcome["value"]["text"]) + citations.finish()
     else:
         answer = tasks.not_found(asked.question)

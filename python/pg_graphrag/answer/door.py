@@ -189,7 +189,7 @@ def _shown(db: Database, corpus: Corpus, role: str, fault: GraphRAGError) -> dic
     kind = "setting"
     for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
         kind = name if isinstance(fault, of) else kind
-    told = {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
+    told = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
     if not _belongs_to_owner(db):
         told = {"message": _plain(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
         if isinstance(fault, ContextTooLong):
@@ -205,6 +205,10 @@ _HINTS = {
     "budget": "Who owns the extension can raise it.",
     "provider": f"Ask again later. {_OWNER}",
     "setting": "Who owns the extension must set the model up: graphrag.set_provider(…), graphrag.alter_corpus(…).",
+}
+_OWNERS_HINTS = {
+    "item": _HINTS["item"],
+    "provider": "Ask again later, or check the endpoint and what graphrag.set_provider(…) says of it (base_url, timeout).",
 }
 _SHORTEN = "Give a smaller max_tokens, or a shorter question or history."
 

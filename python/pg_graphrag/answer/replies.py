@@ -34,12 +34,15 @@ _NAMES = {
     "answer_types": ("answer_types", "answer_type_keywords", "answer_type"),
 }
 
-_REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+# The second form: templates that write the opening tag themselves leave only the closing one, on a line of its own.
+_REASONING = re.compile(
+    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>|\A(?!\s*<think).*?^</think(?:ing)?>[ \t]*$", re.S | re.M | re.I
+)
 
 
 def without_reasoning(text: str) -> str:
     """Return an answer without the reasoning that some models put before it."""
-    return _REASONING.sub("", text, count=1) if text.lstrip().startswith("<think") else text
+    return _REASONING.sub("", text, count=1) if "</think" in text.lower() else text
 
 
 def keywords(text: str, cut_off: bool) -> dict[str, Any]:

@@ -212,8 +212,8 @@ def _report(found: dict[str, Any], data: Data, model: str) -> Report:
                 )
             )
     given = found.get("rating")
-    number = float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else 0.0
-    number = min(10.0, max(0.0, number)) if number == number else 0.0
+    number = given if isinstance(given, (int, float)) and not isinstance(given, bool) and given == given else 0.0
+    number = float(min(10.0, max(0.0, number)))
     why = _said(found.get("rating_explanation"))
     return Report(_said(found["title"]), _said(found["summary"]), findings, number, why, model)
 

@@ -19,7 +19,18 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)))
 _MAX_DEPTH = 40
+
+
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
+
+
+def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs; lists of one name, which models write when they go on, are one list."""
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        before = made.get(name)
+        made[name] = before + value if isinstance(before, list) and isinstance(value, list) else value
+    return made
 
 
 class _Torn(Exception):
@@ -75,6 +86,8 @@ class Reader:
                 if opening in "{[":
                     # Entered before it is read: what is whole of it stays when it is torn.
                     child: Any = {} if opening == "{" else []
+                    if opening == "[" and isinstance(into.get(name), list):
+                        child = into[name]
                     into[name] = child
                     self._container(child, depth + 1)
                 else:

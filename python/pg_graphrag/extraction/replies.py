@@ -6,7 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pg_graphrag.extraction.lenient import Reader
+from pg_graphrag.answer.replies import without_reasoning
+from pg_graphrag.extraction.lenient import Reader, joined
 from pg_graphrag.extraction.records import Claim, Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
 from pg_graphrag.llm.faults import ItemFault
@@ -27,7 +28,6 @@ _STRENGTH = ("strength", "weight", "relationship_strength")
 
 # Braces in prose that are tried as the beginning of JSON.
 _MAX_STARTS = 200
-_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 # An answer that packs this well says the same thing over and over.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
@@ -71,7 +71,7 @@ _NO_LISTS = "it holds no list of entities or relationships"
 
 def _read(text: str) -> tuple[Extraction, str | None]:
     """Return (what can be used, what is wrong; None when the answer is complete)."""
-    body = _THOUGHTS.sub("", text)
+    body = without_reasoning(text)
     values, torn = _values(body)
     if not values and not torn and has_rows(body):
         return read_rows(body)
@@ -102,7 +102,7 @@ def _loop(text: str) -> str | None:
 def _values(text: str) -> tuple[list[Any], bool]:
     """Return the JSON values of a text that hold lists we know, and whether one of them, or JSON at the end, is torn."""
     try:
-        whole = json.loads(text.strip(), strict=False)
+        whole = json.loads(text.strip(), strict=False, object_pairs_hook=joined)
         return ([whole], False) if isinstance(whole, (dict, list)) else ([], False)
     except (ValueError, RecursionError):
         pass

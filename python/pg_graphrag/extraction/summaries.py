@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from functools import reduce
 from typing import Any
 
+from pg_graphrag.answer.replies import without_reasoning
 from pg_graphrag.corpus.corpora import Corpus, revise
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.curation.effects import apply_edits
@@ -35,7 +36,7 @@ BATCH = 32
 BY_BATCH = 2000
 
 Summarizing = Generator[ChatRequest, Reply, str]
-_FENCE = re.compile(r"\A\s*(?:<think(?:ing)?>.*?</think(?:ing)?>)?\s*(?:```\w*\n)?(.*?)(?:\n```)?\s*\Z", re.S)
+_FENCE = re.compile(r"\A\s*(?:```\w*\n)?(.*?)(?:\n```)?\s*\Z", re.S)
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
@@ -85,9 +86,10 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
 
 
 def _parse(text: str, cut_off: bool) -> str:
-    match = _FENCE.match(text)
-    found = clean(match.group(1) if match else text)
-    if not found or cut_off or len(found) > MAX_CHARACTERS:
+    said = without_reasoning(text)
+    match = _FENCE.match(said)
+    found = clean(match.group(1) if match else said)
+    if not found or cut_off or len(found) > MAX_CHARACTERS or found.startswith("<think"):
         raise ItemFault("the model's summary is empty, cut off or without end", raw=text)
     return found
 

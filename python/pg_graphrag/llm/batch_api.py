@@ -6,6 +6,7 @@ Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here m
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,18 @@ from urllib.parse import quote
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, clean, connection_fault, post, refusal, sent
+from pg_graphrag.llm.transport import (
+    MAX_REPLY_BYTES,
+    FieldRefused,
+    clean,
+    connection_fault,
+    post,
+    refusal,
+    refuse_error,
+    sent,
+    without_key,
+    words_of,
+)
 
 # How long the endpoint may take: OpenAI knows no other.
 WINDOW = "24h"
@@ -24,8 +36,9 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 MARK = "pg_graphrag"
 # Pages of a listing that are looked through for a mark, at most.
 MAX_PAGES = 200
-# A file goes at this speed at least.
+# A file goes at this speed at least, and comes at that.
 BYTES_PER_SECOND = 200_000
+SLOWEST_BYTES_PER_SECOND = 10_000
 # Answers to a list or a look; a line of a result carries one answer of a model.
 _MAX_BYTES = 8_000_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
@@ -134,34 +147,38 @@ async def results(
     found: dict[str, Line] = {}
     async for text in _lines(provider, key, f"/files/{_quoted(file)}/content"):
         try:
-            one = json.loads(text)
+            one = json.loads(without_key(text, key))
             name = one["custom_id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             if strict:
                 raise ProviderFault(f'provider "{provider.name}" sent results that are not the API\'s') from None
             continue
-        if name in asked:
-            found[name] = _line(provider, one, asked[name])
+        if isinstance(name, str) and name in asked:
+            merged(found, {name: _line(provider, key, one, asked[name])})
     return found
 
 
-def _line(provider: Provider, one: dict[str, Any], asked: dict[str, Any]) -> Line:
+def merged(found: dict[str, Line], more: dict[str, Line]) -> dict[str, Line]:
+    """Add `more` to `found`: of several lines for one request, the first that was answered counts."""
+    found.update((name, line) for name, line in more.items() if name not in found or not found[name].answered)
+    return found
+
+
+def _line(provider: Provider, key: str | None, one: dict[str, Any], asked: dict[str, Any]) -> Line:
     response, error = one.get("response"), one.get("error")
     if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
-        said = error.get("message") or error.get("code") if isinstance(error, dict) else None
-        return Line(answered=False, error=clean(str(said or "no answer"))[:500])
+        return Line(answered=False, error=words_of(error, key) if error else "no answer")
     status, body = response["status_code"], response.get("body")
     if status == 200:
         try:
+            refuse_error(provider, body, key)
             made = wire.completion(provider, asked["messages"], body)
         except ItemFault as fault:
             return Line(error=fault.message, tokens=_tokens(body))
         except ProviderFault as fault:
             return Line(answered=False, error=fault.message)
-        return Line(made.text, made.finish_reason == "length", tokens=(made.tokens_in, made.tokens_out))
-    said = body.get("error") if isinstance(body, dict) else None
-    said = said.get("message") if isinstance(said, dict) else said
-    text = clean(" ".join(str(said or "no reason given").split()))[:300]
+        return Line(made.text, made.cut_off, tokens=(made.tokens_in, made.tokens_out))
+    text = words_of(body, key)
     wrong = refusal(provider, status, text, asked)
     if isinstance(wrong, FieldRefused):
         return Line(refused=wrong.field, answered=False, error=text)
@@ -242,12 +259,14 @@ async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterato
     """Yield the lines of a file as they come; those too long to be an answer are left out."""
     try:
         async with sent(provider, key, path, {}, method="get") as response:
-            pieces, buffer = response.iter_bytes(), b""
+            pieces, buffer, deadline = response.iter_bytes(), b"", time.monotonic() + provider.timeout
             while True:
-                # The whole may be large; silence is what is not waited for.
-                piece = await asyncio.wait_for(anext(pieces, None), provider.timeout)
+                # The whole may be large; what is not waited for is silence, or what is hardly better.
+                left = min(provider.timeout, deadline - time.monotonic())
+                piece = await asyncio.wait_for(anext(pieces, None), max(0.0, left))
                 if piece is None:
                     break
+                deadline += len(piece) / SLOWEST_BYTES_PER_SECOND
                 *lines, buffer = (buffer + piece).split(b"\n")
                 for line in lines:
                     if line.strip():

@@ -21,7 +21,7 @@ from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.loop import Requests, Stream
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, RerankRequest, Task, estimated_tokens
-from pg_graphrag.llm.transport import back_off
+from pg_graphrag.llm.transport import back_off, count_tokens
 from pg_graphrag.queue.claim import WORKER_LOCK
 from pg_graphrag.server import Database
 
@@ -32,6 +32,8 @@ SAVE_SECONDS = 1.0
 # Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
+# What who asked is told of an answer that is not whole.
+CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
 
 
 @dataclass(eq=False)
@@ -140,7 +142,7 @@ class Gateway:
             while not slots.take(1):
                 slots.queue()
             endpoint.pace.note(estimate)
-            started, begun, whole = time.monotonic(), False, wire.Completion("", "", 0, 0)
+            started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
             stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
             try:
@@ -149,30 +151,37 @@ class Gateway:
                     if done:
                         break
                     if isinstance(item, str):
-                        begun = True
+                        said += item
                         yield item
                     elif item is not None:
                         whole = item
                     self._poll()
-                request.parse(whole.text, whole.finish_reason == "length")
+                request.parse(whole.text, whole.cut_off)
             except GraphRAGError as fault:
                 self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
                 self._ledger.save()
                 wait = _wait_to_retry(tries, fault, self._patience)
-                if begun or wait is None:
+                if said or wait is None:
                     raise
                 tries += 1
                 until = time.monotonic() + wait
                 while time.monotonic() < until:
                     self._poll(POLL_SECONDS)
                 continue
+            except GeneratorExit:
+                # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
+                self._note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None)
+                self._ledger.remember()
+                raise
             finally:
                 stream.cancel()
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
             endpoint.breaker.succeeded()
-            if request.cacheable and whole.finish_reason != "length":
+            if request.cacheable and not whole.cut_off:
                 self._ledger.keep(key, request.role, model, whole.text)
             self._ledger.save()
+            if whole.cut_off:
+                self._db.warning(CUT_OFF)
             return whole.text
 
     def _endpoint_of(self, request: Request) -> tuple[_Endpoint, str]:
@@ -438,7 +447,7 @@ class _Run:
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # What was cut off may be of use, but the next one who asks deserves the whole.
-            if request.cacheable and fault is None and result.finish_reason != "length":
+            if request.cacheable and fault is None and not result.cut_off:
                 gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
         else:
             tokens = (result[1], 0)
@@ -466,7 +475,7 @@ class _Run:
 def _parsed(request: Request, result: wire.Completion) -> Reply | GraphRAGError:
     assert isinstance(request, ChatRequest)
     try:
-        return Reply(request.parse(result.text, result.finish_reason == "length"), result.text)
+        return Reply(request.parse(result.text, result.cut_off), result.text)
     except ItemFault as fault:
         fault.raw = fault.raw or result.text
         return fault

@@ -102,7 +102,7 @@ class Ledger:
     def save(self) -> None:
         """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
         if not self.writes:
-            self._remember()
+            self.remember()
             return
         if self._calls:
             self._db.query(
@@ -124,7 +124,8 @@ class Ledger:
         self._calls.clear()
         self._answers.clear()
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
+        """Keep what was noted in the session; needs no SQL."""
         for key, (_, _, reply) in self._answers.items():
             _remembered[self._corpus.id, key] = reply
         while len(_remembered) > MAX_REMEMBERED:

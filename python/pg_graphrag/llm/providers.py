@@ -12,6 +12,8 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
 KINDS = ("openai", "rerank")
+# Characters of a key file that are read; a longer one is no key.
+MAX_KEY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,10 @@ class Provider:
             where = f"environment variable {self.api_key_env}"
         elif self.api_key_file:
             where = f"file {self.api_key_file}"
-            try:
-                value = Path(self.api_key_file).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError):
-                value = ""
+            value = _read(Path(self.api_key_file)).strip()
         else:
             return None
-        if not value or not value.isascii() or not value.isprintable() or " " in value:
+        if not 0 < len(value) < MAX_KEY or not value.isascii() or not value.isprintable() or " " in value:
             raise GraphRAGError(
                 f'no usable key for provider "{self.name}" in {where}',
                 sqlstate="58P01",
@@ -76,6 +75,17 @@ class Provider:
         return value
 
 
+def _read(path: Path) -> str:
+    """The text of a file, empty where there is none; no device is read, and no more than a key can be."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open(encoding="utf-8-sig") as file:
+            return file.read(MAX_KEY)
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 # option: (type, check, what is wanted)
 _POSITIVE = "a number above 0"
 _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
@@ -83,8 +93,8 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "requests_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
     "tokens_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
     "timeout": ((int, float), lambda v: 0 < v <= 3600, "seconds, above 0 and at most 3600"),
-    "price_input": ((int, float), lambda v: v >= 0, "a price per million tokens"),
-    "price_output": ((int, float), lambda v: v >= 0, "a price per million tokens"),
+    "price_input": ((int, float), lambda v: 0 <= v <= 1e6, "a price per million tokens"),
+    "price_output": ((int, float), lambda v: 0 <= v <= 1e6, "a price per million tokens"),
     "batch": ((bool,), lambda v: True, "true or false"),
     "batch_price": ((int, float), lambda v: 0 <= v <= 1, "what a batch costs, as part of the price: from 0 to 1"),
     "batch_requests": ((int,), lambda v: 1 <= v <= 50_000, "a whole number from 1 to 50000"),
@@ -103,6 +113,11 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
 }
 # A key in the options would be stored, dumped and shown.
 _SECRET = re.compile(r"key|token|auth|secret|cookie|passw|signature|\bsig\b", re.I)
+# In bodies, where max_tokens and prompt_cache_key are none.
+_SECRET_FIELD = re.compile(r"api.?key|(access|auth|bearer|secret).?(token|key)|authorization|secret|passw", re.I)
+
+
+_PLACES = {"headers": _SECRET, "query": _SECRET, "chat_request": _SECRET_FIELD, "embedding_request": _SECRET_FIELD}
 
 
 def _sendable(item: tuple[str, Any]) -> bool:
@@ -138,9 +153,9 @@ def check(
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
             shown = "that value" if option in ("headers", "query") else json.dumps(value)
             raise GraphRAGError(f'provider option "{option}" cannot be {shown}', hint=f"Give {wanted}.")
-    for place in ("headers", "query"):
+    for place, secret in _PLACES.items():
         for field_name in options.get(place, {}):
-            if _SECRET.search(field_name):
+            if secret.search(field_name):
                 raise GraphRAGError(
                     f'"{field_name}" in {place} would store a secret',
                     hint="Refer to the key by api_key_env or api_key_file.",
@@ -152,6 +167,7 @@ def _check_url(base_url: str | None) -> None:
         parts = urlsplit(base_url or "")
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         good = good and not parts.query and not parts.fragment and (base_url or "").isprintable()
+        good = good and " " not in (base_url or "")
         secret = bool(parts.username or parts.password)
     except ValueError:
         good = secret = False
@@ -160,7 +176,9 @@ def _check_url(base_url: str | None) -> None:
             "base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file."
         )
     if not good:
-        raise GraphRAGError(f"base_url cannot be {base_url!r}", hint="For example https://api.openai.com/v1.")
+        # What may be a key is not repeated.
+        shown = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
+        raise GraphRAGError(f"base_url cannot be {shown!r}", hint="For example https://api.openai.com/v1.")
 
 
 def set_provider(

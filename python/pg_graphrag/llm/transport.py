@@ -8,6 +8,7 @@ import contextlib
 import json
 import random
 import re
+import sys
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC
@@ -19,6 +20,10 @@ from pg_graphrag.llm.providers import Provider
 
 # No useful answer is longer; a runaway one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
+# Of what comes with an error, its beginning is read.
+MAX_ERROR_BYTES = 64_000
+# A shorter key is no secret but a word ("none", "ollama"), which answers may hold.
+_MIN_SECRET = 12
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
 # Fields that some models refuse and that can be done without: their words for it, and the field.
 _OPTIONAL = (
@@ -26,6 +31,7 @@ _OPTIONAL = (
     (re.compile(r"temperature", re.I), "temperature"),
     (re.compile(r"dimensions|matryoshka", re.I), "dimensions"),
     (re.compile(r"encoding_format", re.I), "encoding_format"),
+    (re.compile(r"stream_options", re.I), "stream_options"),
 )
 # What PostgreSQL's text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -66,7 +72,30 @@ def _http_client(provider: Provider) -> Any:
 
     host = urlsplit(provider.base_url).hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
-    return DefaultAsyncHttpxClient(timeout=None, trust_env=not local)
+    hooks = {"response": [_bounded]}
+    return DefaultAsyncHttpxClient(timeout=None, trust_env=not local, event_hooks=hooks)
+
+
+async def _bounded(response: Any) -> None:
+    """Have no more read of an error, which the package reads as a whole, than its beginning."""
+    if response.status_code < 300:
+        return
+    whole = response.stream
+
+    async def beginning(_: Any) -> AsyncIterator[bytes]:
+        left = MAX_ERROR_BYTES
+        async for piece in whole:
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+    async def close(_: Any) -> None:
+        await whole.aclose()
+
+    # The package's HTTP library has had two names.
+    library = sys.modules[type(response).__module__.partition(".")[0]]
+    response.stream = type("Beginning", (library.AsyncByteStream,), {"__aiter__": beginning, "aclose": close})()
 
 
 def clean(text: str) -> str:
@@ -161,7 +190,7 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
                 if len(data) > limit:
                     raw = clean(data[:2000].decode("utf-8", "replace"))
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
-        return bytes(data)
+        return without_key(bytes(data), api_key)
 
     # The first time the package is imported, which takes a second that is not the endpoint's.
     _client(provider, api_key)
@@ -177,23 +206,25 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
     try:
         reply = json.loads(data)
     except (ValueError, RecursionError):
-        start = _without_key(data[:80].decode("utf-8", "replace"), api_key)
+        start = clean(data[:80].decode("utf-8", "replace"))
         raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
     if not isinstance(reply, (dict, list)):
         raise ProviderFault(f'provider "{provider.name}" answered with JSON that is not an object')
+    refuse_error(provider, reply, api_key)
     return reply
 
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     # Only the classes' names: messages of libraries may repeat what was sent.
-    cause = error.__cause__ or error.__context__
-    name = type(cause).__name__ if cause is not None else type(error).__name__
-    return ProviderFault(f'the connection to provider "{provider.name}" failed ({name})')
+    cause, seen = error, 0
+    while (inner := cause.__cause__ or cause.__context__) is not None and seen < 10:
+        cause, seen = inner, seen + 1
+    return ProviderFault(f'the connection to provider "{provider.name}" failed ({type(cause).__name__})')
 
 
 def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any], error: Any) -> Exception:
     """Whose fault a status is."""
-    status, said = int(error.status_code), _said(error, api_key)
+    status, said = int(error.status_code), words_of(error.body, api_key)
     if (refused := refusal(provider, status, said, body)) is not None:
         return refused
     where = f'provider "{provider.name}" answered {status}'
@@ -233,18 +264,34 @@ _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, 
 _ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.alter_corpus)."
 
 
-def _said(error: Any, api_key: str | None) -> str:
-    """The endpoint's own words, if it is short about it; a key it may repeat is cut out."""
-    body = getattr(error, "body", None)
-    message = body.get("message") if isinstance(body, dict) else None
-    return _without_key(" ".join(str(message or "no reason given").split()), api_key)[:300]
+def refuse_error(provider: Provider, reply: Any, api_key: str | None) -> None:
+    """Raise what an endpoint says went wrong, under a status that says that nothing did (gateways; within streams)."""
+    if isinstance(reply, dict) and reply.get("error"):
+        raise ProviderFault(f'provider "{provider.name}" answered with an error: {words_of(reply["error"], api_key)}')
 
 
-def _without_key(text: str, api_key: str | None) -> str:
-    """Cut out the key, and what looks like one (endpoints show parts of it)."""
+def words_of(error: Any, api_key: str | None) -> str:
+    """The endpoint's own words of an error, if it is short about it; a key it may repeat, or parts of one, are cut out."""
+    text = " ".join(_message(error).split()) or "no reason given"
     if api_key:
         text = text.replace(api_key, "…")
-    return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))
+    return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:300]
+
+
+def _message(error: Any) -> str:
+    """The text of an error as OpenAI, TEI, FastAPI and proxies word it; a page of HTML says nothing."""
+    if isinstance(error, list):
+        return "; ".join(_message(one) for one in error[:5])
+    if isinstance(error, dict):
+        said = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
+        place = error.get("loc")
+        return ".".join(map(str, place)) + f": {_message(said)}" if isinstance(place, list) else _message(said)
+    return error if isinstance(error, str) and not error.lstrip().startswith("<") else ""
+
+
+def without_key(data: bytes, api_key: str | None) -> bytes:
+    """Cut the key out of an answer: what repeats it must not bring it into tables and messages."""
+    return data.replace(api_key.encode(), "…".encode()) if api_key and len(api_key) >= _MIN_SECRET else data
 
 
 def retry_after_seconds(value: str) -> float | None:

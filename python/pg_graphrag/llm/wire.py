@@ -7,6 +7,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,15 @@ from pg_graphrag.llm.transport import (
     connection_fault,
     count_tokens,
     post,
+    refuse_error,
     sent,
+    without_key,
 )
 from pg_graphrag.numeric import np
 
 MAX_VECTORS_BYTES = 256_000_000
+# What endpoints call an answer that ends before its end: by its length, or by a filter.
+_CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,11 @@ class Completion:
     finish_reason: str
     tokens_in: int
     tokens_out: int
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the answer ends before its end."""
+        return self.finish_reason.lower() in _CUT_OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +85,15 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
     """Return what the body of a chat completion says; `messages` are what was asked. Raises as `chat`."""
     try:
         choice = body["choices"][0]
-        text = _text(choice["message"].get("content"))
+        message = choice["message"]
+        text, refused = _text(message.get("content")), _text(message.get("refusal"))
         reason = clean(str(choice.get("finish_reason") or "stop"))
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ProviderFault(
             f'provider "{provider.name}" answered with something other than a chat completion'
         ) from None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-    if not text.strip():
-        raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
+    _refuse_unfinished(provider, text, refused, reason)
     return Completion(
         text,
         reason,
@@ -99,9 +109,23 @@ def _text(content: Any) -> str:
     return clean(content) if isinstance(content, str) else ""
 
 
-def chat_body(provider: Provider, call: Call, refused: frozenset[str]) -> dict[str, Any]:
+def _refuse_unfinished(provider: Provider, text: str, refused: str, reason: str) -> None:
+    """Raise what is wrong with an answer that has come to its end."""
+    if reason == "error":
+        raise ProviderFault(f'provider "{provider.name}" broke off its answer')
+    if not text.strip() and refused.strip():
+        raise ItemFault(f"the model refused to answer: {' '.join(refused.split())[:300]}")
+    if not text.strip():
+        raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
+
+
+def chat_body(
+    provider: Provider, call: Call, refused: frozenset[str] = frozenset(), stream: bool = False
+) -> dict[str, Any]:
     """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     if call.schema is not None:
         if provider.json == "schema":
             body["response_format"] = {"type": "json_schema", "json_schema": {**call.schema, "strict": True}}
@@ -120,18 +144,23 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         As `chat`. A stream that breaks off raises too: what was yielded is not the whole.
     """
     pieces: list[str] = []
-    size, reason = 0, ""
+    size, reason, refused = 0, "", ""
     usage: Any = {}
+    data = None
     async for data in _events(provider, api_key, call):
         if data == b"[DONE]":
             reason = reason or "stop"
             continue
         try:
             event = json.loads(data)
+            refuse_error(provider, event, api_key)
             usage = event.get("usage") or usage
-            choices = event.get("choices") or [{}]
-            piece = clean((choices[0].get("delta") or {}).get("content") or "")
-            reason = choices[0].get("finish_reason") or reason
+            (choice, *_) = event.get("choices") or [{}]
+            # Whole where the endpoint does not stream.
+            message = choice.get("delta") or choice.get("message") or {}
+            piece = _text(message.get("content"))
+            refused += _text(message.get("refusal"))
+            reason = clean(str(choice.get("finish_reason") or reason))
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
             raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s') from None
         if piece:
@@ -140,49 +169,58 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             if size > MAX_REPLY_BYTES:
                 raise ItemFault("the model's answer has no end", raw=pieces[0][:2000])
             yield piece
+    if data is None:
+        raise ProviderFault(f'provider "{provider.name}" answered with something other than a stream') from None
     text = "".join(pieces)
-    if not reason:
-        raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
-    if not text.strip():
-        raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
+    _refuse_unfinished(provider, text, refused, reason or "error")
     prompt = json.dumps(list(call.messages), ensure_ascii=False)
     stated = usage if isinstance(usage, dict) else {}
     tokens_in, tokens_out = (
         count_tokens(stated.get("prompt_tokens"), prompt),
         count_tokens(stated.get("completion_tokens"), text),
     )
-    yield Completion(text, clean(str(reason)), tokens_in, tokens_out)
+    yield Completion(text, reason, tokens_in, tokens_out)
 
 
 async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[bytes]:
-    """Yield the data of a stream's server-sent events; split at line feeds only, since data may hold other breaks."""
-    streaming = {"stream": True, "stream_options": {"include_usage": True}}
+    """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
+
+    Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.
+    """
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused = _refused.get((provider.base_url, call.model), frozenset())
-            body = chat_body(provider, call, refused) | streaming
+            body = chat_body(provider, call, refused, stream=True)
             try:
                 response = await stack.enter_async_context(sent(provider, api_key, "/chat/completions", body))
                 break
             except FieldRefused as error:
                 _refused[provider.base_url, call.model] = refused | {error.field}
         parts = response.iter_bytes().__aiter__()
-        buffer = b""
-        while True:
+        whole = response.headers.get("content-type", "").startswith("application/json")
+        buffer, ended, last = b"", False, time.monotonic()
+        while not ended:
             try:
-                buffer += await asyncio.wait_for(parts.__anext__(), provider.timeout)
+                buffer += await asyncio.wait_for(anext(parts), max(0.0, last + provider.timeout - time.monotonic()))
             except StopAsyncIteration:
-                return
+                ended = True
             except TimeoutError:
                 raise ProviderFault(f'provider "{provider.name}" sent nothing for {provider.timeout:g} s') from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
-            *lines, buffer = buffer.split(b"\n")
-            if len(buffer) > MAX_REPLY_BYTES:
+            if len(buffer) > 2 * MAX_REPLY_BYTES:
                 raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s')
+            if whole and ended:
+                yield without_key(buffer, api_key)
+            if whole:
+                continue
+            lines = buffer.split(b"\n")
+            # Only its end shows that the last line is one.
+            buffer = b"" if ended else lines.pop()
             for line in lines:
                 if line.startswith(b"data:"):
-                    yield line[5:].strip()
+                    last = time.monotonic()
+                    yield without_key(line[5:].strip(), api_key)
 
 
 async def embed(
@@ -210,19 +248,21 @@ async def embed(
         except FieldRefused as error:
             _refused[provider.base_url, model] = refused | {error.field}
     try:
+        given = list(reply["data"])
         rows: list[Any] = [None] * len(texts)
-        for place, item in enumerate(reply["data"]):
-            vector = item["embedding"]
-            packed = np.frombuffer(base64.b64decode(vector), "<f4") if isinstance(vector, str) else vector
-            rows[int(item.get("index", place))] = np.asarray(packed, np.float32)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        for place, item in enumerate(given[: len(texts)]):
+            index = place if item.get("index") is None else int(item["index"])
+            if index < 0:
+                raise ValueError
+            rows[index] = _vector(item["embedding"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than embeddings') from None
-    got = sum(row is not None for row in rows)
+    got = sum(row is not None for row in rows) + max(0, len(given) - len(texts))
     if got != len(texts):
         raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {got} vectors for {len(texts)} texts')
     wanted = dimensions or rows[0].size
     for row in rows:
-        if row.ndim != 1 or len(row) != wanted:
+        if row.size != wanted:
             raise ProviderFault(
                 f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {wanted}',
                 permanent=True,
@@ -235,6 +275,16 @@ async def embed(
     usage = reply.get("usage")
     stated = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return (vectors / lengths[:, None]).astype(np.float32), count_tokens(stated, "".join(texts))
+
+
+def _vector(value: Any) -> Any:
+    """A vector as numbers or packed; ValueError or TypeError for anything else."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value, validate=True), "<f4")
+    vector = np.asarray(value, np.float32)
+    if vector.ndim != 1:
+        raise ValueError
+    return vector
 
 
 async def rerank(
@@ -257,7 +307,7 @@ async def rerank(
             if not np.isfinite(score) or int(item["index"]) < 0:
                 raise ValueError
             scores[int(item["index"])] = score
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a ranking') from None
     if any(score is None for score in scores):
         raise ProviderFault(f'provider "{provider.name}" did not score all {len(texts)} texts')

@@ -21,6 +21,7 @@ from pg_graphrag.llm.faults import ProviderFault, Waiting
 from pg_graphrag.llm.limits import Breaker
 from pg_graphrag.llm.loop import Requests
 from pg_graphrag.llm.providers import Provider, load
+from pg_graphrag.llm.transport import clean, words_of
 from pg_graphrag.queue.batch_outcomes import conclude, give_up
 from pg_graphrag.queue.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, left, record
 from pg_graphrag.server import Database, Row
@@ -188,7 +189,7 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     strict = batch["seconds"] < GARBLED_SECONDS
     for file in _result_files(made):
         with contextlib.suppress(api.Missing):
-            lines |= endpoint.ask(partial(api.results, file=file, asked=asked, strict=strict))
+            api.merged(lines, endpoint.ask(partial(api.results, file=file, asked=asked, strict=strict)))
     del asked
     conclude(
         db,
@@ -219,7 +220,7 @@ def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str,
 
 
 def _status(made: dict[str, Any]) -> str:
-    return str(made.get("status"))[:50]
+    return clean(str(made.get("status")))[:50]
 
 
 def _count(value: Any) -> int:
@@ -235,10 +236,8 @@ def _why(made: dict[str, Any]) -> str | None:
     if made.get("status") == "completed":
         return None
     errors = made.get("errors")
-    data = errors.get("data") if isinstance(errors, dict) else None
-    first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
-    said = first.get("message") or first.get("code")
-    return f"the endpoint's batch {_status(made)}" + (f": {said}"[:500] if said else "")
+    said = words_of(errors.get("data") if isinstance(errors, dict) else errors, None) if errors else ""
+    return f"the endpoint's batch {_status(made)}" + (f": {said}" if said else "")
 
 
 def _refused(db: Database, batch: Row, fault: ProviderFault) -> None:

@@ -48,8 +48,11 @@ def windows(query: Query, limit: int) -> Ranking:
     return ranked
 
 
-def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, float]]:
-    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}."""
+def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
+    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
+
+    `in_view`: how many an index scan looks around at a time; with less it is faster, and misses more of those not so near.
+    """
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
@@ -65,7 +68,11 @@ def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, floa
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
     seen += " WHERE c.document_id = ANY ({visible}))"
+    if in_view != EF_SEARCH:
+        _view(query, in_view)
     near = [_near(query, "entity_vectors", "entity_id", vector, limit, seen) for vector in nearby]
+    if in_view != EF_SEARCH:
+        _view(query, EF_SEARCH)
     return [
         {entity: cosine for entity, cosine in zip(ids.tolist(), cosines.tolist(), strict=True) if cosine > 0}
         for ids, cosines in near
@@ -107,6 +114,11 @@ def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: s
         )
     ids = np.array([row[column] for row in rows], np.int64)
     return ids, 1.0 - np.array([row["distance"] for row in rows], float)
+
+
+def _view(query: Query, rows: int) -> None:
+    """Set hnsw.ef_search for as long as the SQL function runs at most."""
+    query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
 def _nearest(scores: Any, limit: int) -> Any:

@@ -62,15 +62,6 @@ class Contents:
     texts: Texts | None
 
 
-@dataclass(frozen=True)
-class Size:
-    """About how many bytes a graph takes, with its texts and without (more than there may be where it has too many rows)."""
-
-    whole: int
-    linked: int
-    links: int
-
-
 class HeldGraph(TopologyGraph):
     """A graph that is held with its texts."""
 
@@ -100,8 +91,8 @@ class HeldGraph(TopologyGraph):
 
 
 # Corpora whose graph was too large to be held whole when this session first looked, by the table they are in and for what
-# memory: most only grow.
-_large: dict[tuple[str, int, int], Size] = {}
+# memory (most only grow): how many entities, relationships and chunks they had, None where the topology was too large too.
+_large: dict[tuple[str, int, int], int | None] = {}
 
 
 def _contents(query: Query) -> Contents | None:
@@ -114,18 +105,28 @@ def _contents(query: Query) -> Contents | None:
     if kept is not None and kept.topology.revision == corpus.revision:
         return kept
     mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
+    room = held.room(corpus, ("graph", corpus.id))
     if mark not in _large:
         texts = None if kept is None else kept.texts
         if not repeats or (texts is not None and repeats * ROWS_PER_QUERY < texts.rows):
             return None
-        size = _size(query)
-        if size.whole <= held.room(corpus, ("graph", corpus.id)):
-            return _hold(query, size.whole, whole=True)
-        _large[mark] = size
-    size = _large[mark]
-    if size.linked > held.room(corpus, ("graph", corpus.id)) or repeats * LINKS_PER_QUERY < size.links:
+        counts = [row["n"] for row in query.db.query(_COUNTS, ["int4"], [corpus.id])]
+        if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
+            size, mentions = _measured(query, _TEXTS)
+            size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
+            if size <= room and mentions <= MAX_MENTIONS:
+                return _hold(query, size, whole=True)
+        _large[mark] = sum(counts)
+    items = _large[mark]
+    # None is without a mention.
+    if items is None or repeats * LINKS_PER_QUERY < 2 * items:
         return None
-    return _hold(query, size.linked, whole=False)
+    _, mentions = _measured(query, _MENTIONS)
+    size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
+    if items + mentions > MAX_LINKS or size > room:
+        _large[mark] = None
+        return None
+    return _hold(query, size, whole=False)
 
 
 def _hold(query: Query, size: int, *, whole: bool) -> Contents | None:
@@ -139,32 +140,40 @@ def _hold(query: Query, size: int, *, whole: bool) -> Contents | None:
     return made
 
 
-_SIZES = f"""
-SELECT pg_catalog.count(*) AS n, coalesce(pg_catalog.sum(x.size), 0)::int8 AS size,
-       coalesce(pg_catalog.sum(x.mentions), 0)::int8 AS mentions
-  FROM (SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions
-          FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT {MAX_LINKS}) x
+_COUNTS = f"""
+SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT {MAX_LINKS}) x
 UNION ALL
-SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(x.size), 0)::int8, coalesce(pg_catalog.sum(x.mentions), 0)::int8
-  FROM (SELECT 2 * pg_catalog.pg_column_size(r.description) + pg_catalog.pg_column_size(r.keywords) AS size,
-               r.mention_count AS mentions
-          FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT {MAX_LINKS}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT {MAX_LINKS}) x
 UNION ALL
-SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(x.size), 0)::int8, 0
-  FROM (SELECT 2 * pg_catalog.pg_column_size(c.content) AS size
-          FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT {MAX_LINKS}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT {MAX_LINKS}) x
+"""
+_TEXTS = """
+SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions
+  FROM graphrag.entities e
+ WHERE e.corpus_id = $1
+UNION ALL
+SELECT 2 * pg_catalog.pg_column_size(r.description) + pg_catalog.pg_column_size(r.keywords), r.mention_count
+  FROM graphrag.relationships r
+ WHERE r.corpus_id = $1
+UNION ALL
+SELECT 2 * pg_catalog.pg_column_size(c.content), 0
+  FROM graphrag.chunks c
+ WHERE c.corpus_id = $1
+"""
+_MENTIONS = """
+SELECT 0 AS size, e.mention_count AS mentions FROM graphrag.entities e WHERE e.corpus_id = $1
+UNION ALL
+SELECT 0, r.mention_count FROM graphrag.relationships r WHERE r.corpus_id = $1
 """
 
 
-def _size(query: Query) -> Size:
-    rows = query.db.query(_SIZES, ["int4"], [query.corpus.id])
-    items, mentions = sum(row["n"] for row in rows), sum(row["mentions"] for row in rows)
-    linked = _LINKED_BYTES * items + _MENTION_BYTES * mentions
-    whole = int(sum(row["size"] for row in rows) + _ROW_BYTES * items + linked)
-    too_large = query.corpus.memory
-    if any(row["n"] > MAX_ITEMS for row in rows) or mentions > MAX_MENTIONS:
-        whole = too_large
-    return Size(whole, linked if items + mentions <= MAX_LINKS else too_large, items + mentions)
+def _measured(query: Query, rows: str) -> tuple[int, int]:
+    """Return about how many bytes texts have, and how many mentions there are."""
+    sums = (
+        "coalesce(pg_catalog.sum(f.size), 0)::int8 AS size, coalesce(pg_catalog.sum(f.mentions), 0)::int8 AS mentions"
+    )
+    row = query.db.query(f"SELECT {sums} FROM ({rows}) f", ["int4"], [query.corpus.id])[0]
+    return row["size"], row["mentions"]
 
 
 _ENTITIES = """

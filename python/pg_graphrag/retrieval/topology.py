@@ -196,8 +196,12 @@ class TopologyGraph(TableGraph):
         missing = {document for document in ids if document not in self._asked}
         if missing:
             self._asked |= missing
-            rows = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])
-            self._called |= {row.pop("id"): row for row in rows}
+            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])[0]
+            called = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
+            self._called |= {
+                document: {"source_key": source_key, "title": title}
+                for document, (source_key, title) in zip(int64s(row["ids"]).tolist(), called, strict=True)
+            }
         return self._called
 
     def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
@@ -210,9 +214,6 @@ def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-_DOCUMENTS = "SELECT d.id, d.source_key, d.title FROM graphrag.documents d WHERE d.id = ANY ($1)"
-
-
 def _packed(**columns: str) -> str:
     """SQL of columns of numbers, each packed into a bytea."""
     kinds = {"float8": "float8send"}
@@ -223,6 +224,11 @@ def _packed(**columns: str) -> str:
     return ", ".join(parts)
 
 
+_DOCUMENTS = f"""
+SELECT {_packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles
+  FROM graphrag.documents d
+ WHERE d.id = ANY ($1)
+"""
 _ENTITIES = f"""
 SELECT pg_catalog.array_agg(e.key) AS keys,
        {_packed(ids="e.id", degrees="e.degree", counts="e.mention_count")}

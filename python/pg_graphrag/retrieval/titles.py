@@ -1,7 +1,6 @@
 """What documents are called: the entities that titles name, and the titles that a question names."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +18,8 @@ MAX_WORDS = 10
 MAX_CALLED = 4
 
 _BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
-_AROUND = " ?!.,;:()[]。、？！"
+_AROUND = ' ?!.,;:()[]"“”。、？！'
+_SEPARATORS = ' ,;:"“”'
 _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 
 
@@ -88,16 +88,17 @@ def _runs(text: str) -> dict[str, tuple[int, int]]:
         if tells and not first.isupper() and not first.isdigit():
             continue
         for end in range(start + 2, min(start + MAX_WORDS, len(words)) + 1):
-            for run in _written(" ".join(words[start:end]).strip(_AROUND)):
+            for run in _written(" ".join(words[start:end])):
                 found.setdefault(run, (start, end))
     return found
 
 
-def _written(run: str) -> Iterator[str]:
-    """Yield the keys of a run of words, and of what it is the possessive of."""
-    yield key(run)
-    if (owner := _POSSESSIVE.sub("", run)) != run:
-        yield key(owner)
+def _written(run: str) -> set[str]:
+    """Return the keys of a run of words: with and without marks at its end (Mamma Mia!), and as a possessive."""
+    bare = run.strip(_AROUND)
+    if bare.count("(") > bare.count(")"):
+        bare += ")"
+    return {key(run.strip(_SEPARATORS)), key(bare), key(_POSSESSIVE.sub("", bare))} - {""}
 
 
 @lru_cache(maxsize=4096)

@@ -307,8 +307,37 @@ def test_a_change_begins_from_what_was_imported(loaded: Database) -> None:
     after = {row[0]: row for row in partition(loaded)}
     kept = [number for number in before if number in after and after[number][8:-1] == before[number][8:-1]]
     assert done["clustered"] != "all" and len(kept) > 0.9 * len(before)
+    # Where that changes what is told, the corpus' own report takes the place of the imported one.
+    (models,) = loaded.execute(
+        "SELECT array_agg(DISTINCT r.model) FROM graphrag.community_members m"
+        "  JOIN graphrag.community_reports r ON r.community_id = m.community_id"
+        "  JOIN graphrag.entities e ON e.id = m.entity_id WHERE e.name = 'A NEW FIDDLER'"
+    ).fetchone()
+    assert None in models
     fiddler = loaded.execute("SELECT id FROM graphrag.entities WHERE name = 'A NEW FIDDLER'").fetchone()[0]
     assert any(fiddler in row[-1] for row in after.values())
+
+
+def test_a_report_goes_with_what_it_rests_on(loaded: Database) -> None:
+    """Also where the corpus' own report, of the strongest relationships, would not have told of it."""
+    dangling = (
+        "SELECT count(*) FROM graphrag.community_reports r, jsonb_array_elements(r.findings) AS f (finding),"
+        " jsonb_array_elements_text(f.finding -> 'relationship_ids') AS t (id)"
+        " WHERE NOT EXISTS (SELECT FROM graphrag.relationships x WHERE x.id = t.id::bigint)"
+    )
+    assert loaded.execute(dangling).fetchone() == (0,)
+    source, target = loaded.execute(
+        "SELECT e.source, e.target FROM graphrag.community_reports r"
+        "  JOIN graphrag.communities c ON c.id = r.community_id AND c.level = 0,"
+        "  jsonb_array_elements(r.findings) AS f (finding), jsonb_array_elements_text(f.finding -> 'relationship_ids') AS t (id)"
+        "  JOIN graphrag.graph_edges e ON e.relationship_id = t.id::bigint"
+        " WHERE r.model = 'GraphRAG' ORDER BY e.weight, e.relationship_id LIMIT 1"
+    ).fetchone()
+    loaded.execute("SELECT graphrag.delete_relationship(%s, %s, 'carol')", [source, target])
+    assert loaded.execute(dangling).fetchone() != (0,)
+    loaded.execute("SELECT graphrag.refresh_communities('carol')")
+    work(loaded)
+    assert loaded.execute(dangling).fetchone() == (0,)
 
 
 def test_what_cannot_be_imported_or_exported_is_refused(

@@ -138,9 +138,21 @@ def held(db: Connection) -> dict[str, int]:
     db.execute(
         "CREATE OR REPLACE FUNCTION pg_temp.held() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
         "import collections, json\nfrom pg_graphrag.retrieval import held\ntotal = collections.Counter()\n"
-        "for key, (_, size) in held._kept.items():\n    total[key[0]] += size\nreturn json.dumps(total)\n$$"
+        "for key, one in held._kept.items():\n    total[key[0]] += one.size\nreturn json.dumps(total)\n$$"
     )
     found: dict[str, int] = value(db, "SELECT pg_temp.held()")
+    return found
+
+
+def objects(db: Connection) -> list[Any]:
+    """What the session holds that is large, by key and identity."""
+    db.execute(
+        "CREATE OR REPLACE FUNCTION pg_temp.objects() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
+        "import json\nfrom pg_graphrag.retrieval import held\n"
+        "return json.dumps(sorted([*map(str, key), id(one.value)]\n"
+        "                         for key, one in held._kept.items() if one.size and key[0] != 'bm25'))\n$$"
+    )
+    found: list[Any] = value(db, "SELECT pg_temp.objects()")
     return found
 
 
@@ -158,6 +170,22 @@ def test_what_is_held_changes_no_result(reader: Connection, corpus: str) -> None
     assert held(reader) == before
     warm(reader, corpus)
     assert results(reader, corpus, ASKED) == expected
+
+
+def test_a_graph_held_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
+    with session(module_db) as reader:
+        expected = unheld(reader, corpus, ASKED)
+        reader.execute(
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import held_graph; held_graph.MAX_ITEMS = 0'"
+        )
+        warm(reader, corpus)
+        reader.execute(
+            "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
+            "from pg_graphrag.retrieval import held\n"
+            "return any(one.value.texts for key, one in held._kept.items() if key[0] == 'graph')\n$$"
+        )
+        assert not value(reader, "SELECT pg_temp.texts()")
+        assert results(reader, corpus, ASKED) == expected
 
 
 def test_a_held_session_asks_for_no_more_than_the_corpus_the_words_and_the_documents(
@@ -323,6 +351,10 @@ def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> No
     for size in (60, 20):
         with memory(reader, f"{size}kB"):
             assert [results(reader, corpus) for _ in range(2)] == [expected] * 2
+            kept = objects(reader)
+            assert results(reader, corpus) == expected
+            # What fits stays: no query reads anew what another of the same corpus had forgotten for it.
+            assert objects(reader) == kept
         assert sum(held(reader).values()) <= size * 1024
 
 

@@ -164,11 +164,26 @@ def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
     module_endpoint.reply(reply)
 
 
-def test_dynamic_without_a_model_for_relevance_is_an_error_and_of_ask_alone(module_db: Database, themed: str) -> None:
-    dynamic = "'graph_global', options => '{\"dynamic\": true}')"
-    assert "of graphrag.ask" in str(
-        refused(module_db, f"SELECT graphrag.search('x', %s, {dynamic}", themed).message_primary
+def test_dynamic_goes_into_the_near_themes_alone_where_no_model_is_asked(module_db: Database, corpus: str) -> None:
+    parents = dict(rows(module_db, "SELECT id, parent_id FROM graphrag.communities"))
+    query = "Who harpooned the Kraken?"
+    every = search(module_db, query, corpus, "graph_global", options={"level": 0})
+    near = search(module_db, query, corpus, "graph_global", options={"dynamic": True, "level": 0})
+    assert set(keys(near)) == {"nemo", "land"} < set(keys(every))
+    deeper = {
+        row["explain"]["graph_global"]["community"]
+        for row in search(module_db, query, corpus, "graph_global", options={"dynamic": True, "level": 3})
+    }
+    # A part stands for what it is a part of.
+    assert deeper and not deeper & {parents[one] for one in deeper}
+    told = value(
+        module_db, "SELECT graphrag.context(%s, %s, 'graph_global', options => '{\"dynamic\": true}')", query, corpus
     )
+    assert told["reports"] and all("Kraken" in one["content"] or "Nemo" in one["content"] for one in told["reports"])
+
+
+def test_dynamic_in_ask_without_a_model_for_relevance_is_an_error(module_db: Database, themed: str) -> None:
+    dynamic = "'graph_global', options => '{\"dynamic\": true}')"
     llm = value(module_db, "SELECT options #> '{llm,roles,answer}' FROM graphrag.corpora WHERE name = %s", themed)
     bare = new_corpus(module_db, llm={"roles": {"answer": llm}})
     assert refused(module_db, f"SELECT graphrag.ask('x', %s, {dynamic}", bare).sqlstate == "55000"

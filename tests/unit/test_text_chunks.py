@@ -115,9 +115,9 @@ def test_bad_input_is_cut_in_bounded_time(name: str) -> None:
     assert max(c.token_count for c in chunks) <= 1200
     assert max(c.end - c.start for c in chunks) <= 16 * 1200
     # Of 20 MB a part: windows are made chunk by chunk, and the chunks are cut at all its sentences.
-    for c in random.Random(1).sample(chunks, min(len(chunks), 1000)):
+    for c in random.Random(1).sample(chunks, min(len(chunks), 200)):
         assert partitions(windows(text, c.own_start, c.end, "en"), c.own_start, c.end)
-    part = text[:2_000_000]
+    part = text[:1_000_000]
     assert partitions(sentences(part, "en"), 0, len(part))
     # Seconds on an idle core: 8 for 20 MB, 1 to 4 for the rest.
     assert time.process_time() - begun < 120

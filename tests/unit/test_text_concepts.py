@@ -38,6 +38,23 @@ def found(text: str, language: str = "en") -> list[str]:
         ("We play Overwatch 3 on PostgreSQL 17 since March 2024.", ["Overwatch 3/N", "PostgreSQL 17/N"]),
         ("Who performed Hello Love?", ["Hello Love/N"]),
         ("Every tablespace holds a tuple.", ["tablespace/C", "tuple/C"]),
+        (
+            "It stars Max von Sydow, Juana de la Cruz and Dolores del Río.",
+            ["Max von Sydow/N", "Juana de la Cruz/N", "Dolores del Río/N"],
+        ),
+        ("A son of Bleddyn ap Cynfyn met Abd al-Rahman.", ["Bleddyn ap Cynfyn/N", "Abd al-Rahman/N"]),
+        ("Music by Vincent d'Indy for Catherine de' Medici.", ["Vincent d'Indy/N", "Catherine de' Medici/N"]),
+        ("Films of F.W. Murnau and V. V. Vinayak.", ["F.W. Murnau/N", "V. V. Vinayak/N"]),
+        ("They flew to the U.S. Then they left.", ["U.S./N"]),
+        ("Heirs of Charles the Bald and Charles I of Spain", ["Charles the Bald/N", "Charles I of Spain/N"]),
+        ("We asked Bob I think.", ["Bob/N"]),
+        (
+            "It is the tomb of Henry Stafford, 1st Baron Stafford.",
+            ["Henry Stafford, 1st Baron Stafford/N", "Henry Stafford/N", "Baron Stafford/N"],
+        ),
+        ("We saw Saving Mr. Banks with Mr. John Smith.", ["Saving Mr. Banks/N", "John Smith/N"]),
+        ('He sang "Gone with the Breeze" and "Charmed".', ["Gone with the Breeze/N", "Breeze/N", "Charmed/N"]),
+        ('"Yes!" he said, "we can and should go".', []),
     ],
 )
 def test_english_phrases_and_names(text: str, expected: list[str]) -> None:

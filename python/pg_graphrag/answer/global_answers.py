@@ -6,6 +6,7 @@ which the context says, not the answer.
 """
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.answer.call import ask_models
@@ -51,10 +52,9 @@ def cut_reports(asked: Query) -> list[Row]:
     return reports_of(asked, level_cut(asked))
 
 
-def reports_of(asked: Query, communities: list[int]) -> list[Row]:
+def reports_of(asked: Query, communities: Iterable[int]) -> list[Row]:
     """Return the reports on communities that the caller may see."""
-    seen = visible_communities(asked, communities)
-    found = report_rows(asked.db, [number for number in communities if number in seen])
+    found = report_rows(asked.db, sorted(visible_communities(asked, list(communities))))
     return [found[number] for number in sorted(found)]
 
 

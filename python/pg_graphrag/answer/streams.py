@@ -1,6 +1,6 @@
 """Answers on their way, kept in the session between two pieces: what graphrag._model_next fetches from."""
 
-import secrets
+import os
 from collections.abc import Generator
 
 from pg_graphrag.errors import GraphRAGError
@@ -11,7 +11,7 @@ _streams: dict[str, Generator[str, None, None]] = {}
 
 def begin(pieces: Generator[str, None, None]) -> str:
     """Keep a stream; return the name that `next_piece` and `close_stream` know it by."""
-    name = secrets.token_hex(16)
+    name = os.urandom(16).hex()
     _streams[name] = pieces
     return name
 

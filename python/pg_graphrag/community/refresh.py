@@ -50,9 +50,14 @@ class _Seen:
 
 
 def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits."""
+    """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits.
+
+    Where workers are not to find communities (any more), only what was imported is taken over.
+    """
     if _adopt(db, corpus):
         return False
+    if not corpus.options.communities.automatic:
+        return True
     started = time.monotonic()
     seen = _read(db, corpus)
     db.rollback()

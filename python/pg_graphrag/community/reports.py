@@ -116,13 +116,25 @@ def _due(db: Database, corpus_id: int, limit: int) -> list[Row]:
     )
 
 
+_HASHES = """
+SELECT r.community_id, r.input_hash
+  FROM graphrag.community_reports r
+ WHERE r.community_id = ANY ($1)
+   AND NOT EXISTS (SELECT FROM pg_catalog.jsonb_array_elements(r.findings) AS f (finding), LATERAL (
+           SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'entity_ids') AS t (id)
+            WHERE NOT EXISTS (SELECT FROM graphrag.entities e WHERE e.id = t.id::bigint)
+           UNION ALL
+           SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'relationship_ids') AS t (id)
+            WHERE NOT EXISTS (SELECT FROM graphrag.relationships x WHERE x.id = t.id::bigint)
+           UNION ALL
+           SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'chunk_ids') AS t (id)
+            WHERE NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.id = t.id::bigint)) gone)
+"""
+
+
 def _hashes(db: Database, ids: list[int]) -> dict[int, str]:
-    rows = db.query(
-        "SELECT r.community_id, r.input_hash FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)",
-        ["int8[]"],
-        [ids],
-    )
-    return {row["community_id"]: row["input_hash"] for row in rows}
+    """Return the hashes of reports all of whose references exist: one that was imported rests on more than its hash covers."""
+    return {row["community_id"]: row["input_hash"] for row in db.query(_HASHES, ["int8[]"], [ids])}
 
 
 def _store(

@@ -48,8 +48,11 @@ def windows(query: Query, limit: int) -> Ranking:
     return ranked
 
 
-def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, float]]:
-    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}."""
+def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
+    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
+
+    `in_view`: how many an index scan looks around at a time; with less it is faster, and misses more of those not so near.
+    """
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
@@ -65,13 +68,14 @@ def entities(query: Query, nearby: list[Any], limit: int) -> list[dict[int, floa
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
     seen += " WHERE c.document_id = ANY ({visible}))"
+    if in_view != EF_SEARCH:
+        _view(query, in_view)
+    near = [_near(query, "entity_vectors", "entity_id", vector, limit, seen) for vector in nearby]
+    if in_view != EF_SEARCH:
+        _view(query, EF_SEARCH)
     return [
-        {
-            row["entity_id"]: 1.0 - row["distance"]
-            for row in _near(query, "entity_vectors", "entity_id", vector, limit, seen)
-            if row["distance"] < 1.0
-        }
-        for vector in nearby
+        {entity: cosine for entity, cosine in zip(ids.tolist(), cosines.tolist(), strict=True) if cosine > 0}
+        for ids, cosines in near
     ]
 
 
@@ -90,14 +94,17 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
-def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> Any:
-    """Return the ids, ascending, of the `limit` described mentions nearest to a text (and all that tie)."""
-    seen = "v.document_id = ANY ({visible})"
-    rows = _near(query, f"{kind}_vectors", "mention_id", query.embed([text])[0], limit, seen)
-    return np.unique(np.array([row["mention_id"] for row in rows], np.int64))
+def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Any, Any]:
+    """Return (ids ascending, cosines), (n,) each, of the `limit` described mentions nearest to a text (and all that tie)."""
+    ids, cosines = _near(
+        query, f"{kind}_vectors", "mention_id", query.embed([text])[0], limit, "v.document_id = ANY ({visible})"
+    )
+    order = np.argsort(ids)
+    return ids[order], cosines[order]
 
 
-def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: str) -> list[dict[str, Any]]:
+def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: str) -> tuple[Any, Any]:
+    """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector."""
     table, literal = f"{stem}_{query.corpus.space}", vector_text(vector)
     rows = _indexed(query, table, column, literal, limit, seen)
     if len(rows) < limit:
@@ -105,7 +112,13 @@ def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: s
             f"SELECT * FROM ({_select(query, table, column, literal, seen)} OFFSET 0) v"
             f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES"
         )
-    return rows
+    ids = np.array([row[column] for row in rows], np.int64)
+    return ids, 1.0 - np.array([row["distance"] for row in rows], float)
+
+
+def _view(query: Query, rows: int) -> None:
+    """Set hnsw.ef_search for as long as the SQL function runs at most."""
+    query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
 def _nearest(scores: Any, limit: int) -> Any:
@@ -157,7 +170,7 @@ def _indexed(query: Query, table: str, column: str, vector: str, limit: int, see
     if limit > EF_SEARCH or not _is_indexed(query, table) or not _mostly_visible(query):
         return []
     select = _select(query, table, column, vector, seen)
-    return query.db.literal_query(f"{select} ORDER BY {distance(query, vector)} LIMIT {limit}")
+    return query.db.literal_query(f"{select} ORDER BY distance LIMIT {limit}")
 
 
 def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:

@@ -1,6 +1,6 @@
 """What retrieval reads of a corpus' graph, from the tables: nothing but what the query's visible documents say.
 
-`held_graph.HeldGraph` answers the same from the session's memory.
+`topology.TopologyGraph` and `held_graph.HeldGraph` answer the same from the session's memory.
 """
 
 from collections.abc import Iterable
@@ -151,6 +151,13 @@ _MENTIONS = """
                  ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
                  LIMIT {most}) b) f) AS {kind}
 """
+_MENTIONED = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(m.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.int8send(m.{kind}_id), ''::bytea) AS items,
+       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks
+  FROM graphrag.{kind}_mentions m
+ WHERE m.id = ANY ($1) AND m.{kind}_id IS NOT NULL
+"""
 # Packed, because thousands of rows would take longer to become Python objects than to read: tf (at most 3) above df.
 _EDGES = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
@@ -263,6 +270,13 @@ class TableGraph:
         row = self._query(sql, ["int8[]", "int8[]", "int8[]"], entities, relationships)[0]
         kinds = ("entity", "relationship")
         return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in kinds}
+
+    def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
+        """Return (ids ascending, items, chunks) of mentions by id, int64, of those that are of an entity or relationship."""
+        row = self.query.db.query(_MENTIONED.format(kind=kind), ["int8[]"], [ids.tolist()])[0]
+        found = int64s(row["ids"])
+        order = np.argsort(found)
+        return found[order], int64s(row["items"])[order], int64s(row["chunks"])[order]
 
     def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         """Return (entities, chunks, tf at most 3, chunks that mention the entity) of mentions in chunks, without hubs."""

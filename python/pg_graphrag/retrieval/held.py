@@ -4,12 +4,14 @@ One rule: what was read is right for every snapshot that sees the same `Corpus.r
 read all of the tables, and in the transaction that changed the corpus: they read the tables. Documents are not kept: they
 come, go and are renamed without a merge.
 
-The setting graphrag.session_memory bounds it (``0``: nothing is kept or used).
+The setting graphrag.session_memory bounds it (``0``: nothing is kept or used). What is kept `first` depends on its own size
+alone, because results do. The rest of a corpus has the room that this leaves, and never comes back for what was kept
+instead: a session that asks one corpus more than fits would else read all of it again for every query.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_graphrag.corpus.corpora import REVISION, Corpus
 from pg_graphrag.server import Database, Row
@@ -17,7 +19,15 @@ from pg_graphrag.server import Database, Row
 # Corpora of which a session remembers what it saw last.
 _MAX_CORPORA = 256
 
-_kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+class _Kept(NamedTuple):
+    value: Any
+    size: int
+    corpus: int
+    first: bool
+
+
+_kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 # By corpus: as the last query found it, and how many before that found the same revision.
 _seen: OrderedDict[int, tuple[Corpus, int]] = OrderedDict()
 
@@ -27,26 +37,34 @@ def recall(key: Hashable) -> Any:
     if key not in _kept:
         return None
     _kept.move_to_end(key)
-    return _kept[key][0]
+    return _kept[key].value
 
 
-def most(corpus: Corpus) -> int:
-    """Return how many bytes one thing may take."""
-    return corpus.memory // 2
+def room(corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
+    """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.
+
+    An eighth is left to what is small: postings.
+    """
+    if first:
+        return corpus.memory // 4
+    others = sum(one.size for other, one in _kept.items() if one.corpus == corpus.id and other != key)
+    return max(min(corpus.memory // 2, corpus.memory - corpus.memory // 8 - others), 0)
 
 
-def keep(corpus: Corpus, key: Hashable, value: Any, size: int) -> None:
-    """Keep something of `size` bytes, unless it is too large; what was used least lately is forgotten."""
-    _kept[key] = value, size
+def keep(corpus: Corpus, key: Hashable, value: Any, size: int, *, first: bool = False) -> None:
+    """Keep something of `size` bytes; for it others are forgotten where need be, and it where that is not enough."""
+    _kept[key] = _Kept(value, size, corpus.id, first)
     _kept.move_to_end(key)
-    if size > most(corpus):
-        del _kept[key]
     _bound(corpus)
 
 
 def _bound(corpus: Corpus) -> None:
-    while sum(size for _, size in _kept.values()) > corpus.memory:
-        _kept.popitem(last=False)
+    """Forget what was used least lately until the rest is within the bound: of other corpora, then of this, at last `first`."""
+    total = sum(one.size for one in _kept.values())
+    for key in sorted(_kept, key=lambda key: (_kept[key].corpus == corpus.id, _kept[key].first)):
+        if total <= corpus.memory:
+            break
+        total -= _kept.pop(key).size
 
 
 def repeats(corpus: Corpus) -> int:

@@ -1,199 +1,98 @@
-"""The graph of a small corpus in the session's memory: what the modes otherwise read by a dozen statements a query."""
+"""The graph of a corpus in the session's memory: what the modes otherwise read by a dozen statements a query.
 
-from bisect import bisect_right
-from collections.abc import Iterable
+Held of a small corpus is all of it, of a larger one the topology.
+"""
+
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
 
-from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import held
+from pg_graphrag.retrieval import held, topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.topology import Topology, TopologyGraph
 from pg_graphrag.server import Row
 
-# Larger graphs are read where they are: entities, relationships and chunks of each so many, and mentions of both kinds.
+# Of larger graphs no texts are held: entities, relationships and chunks of each so many, and mentions of both kinds.
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
-# What a query costs more without it, in rows read into it: where a corpus changes often, reading it again must pay.
+# Nor is the topology of those with more entities, relationships, chunks and mentions together.
+MAX_LINKS = 200_000
+# What a query costs more without it, in rows read into it, with texts or without: where a corpus changes often, reading it
+# again must pay, and of a large one reading it at all.
 ROWS_PER_QUERY = 2000
-# About what a row costs as Python objects, beside its texts.
+LINKS_PER_QUERY = 10_000
+# About what a row costs as Python objects, beside its texts; what it does in a topology, and a mention.
 _ROW_BYTES = 1000
+_LINKED_BYTES = 300
+_MENTION_BYTES = 70
 
 
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from memory where that holds it, the same for the whole query."""
     if "graph" not in query.memo:
         contents = _contents(query)
-        query.memo["graph"] = TableGraph(query) if contents is None else HeldGraph(query, contents)
+        if contents is None:
+            query.memo["graph"] = TableGraph(query)
+        elif contents.texts is None:
+            query.memo["graph"] = TopologyGraph(query, contents.topology)
+        else:
+            query.memo["graph"] = HeldGraph(query, contents.topology, contents.texts)
     graph: TableGraph = query.memo["graph"]
     return graph
 
 
-class Lists:
-    """Lists of numbers by place: list p is ``values[starts[p]:starts[p + 1]]`` (and the same of every other column)."""
+@dataclass(frozen=True)
+class Texts:
+    """What a graph says: rows, not to be changed, by their place in the topology."""
 
-    def __init__(self, owners: Any, count: int, *columns: Any):
-        """Group rows by their owner's place, (n,), keeping their order."""
-        order = np.argsort(owners, kind="stable")
-        self.starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(owners, minlength=count), out=self.starts[1:])
-        self.columns = tuple(column[order] for column in columns)
+    entities: list[Row]
+    relationships: list[Row]
+    chunks: list[Row]
 
-    def at(self, places: Any) -> tuple[Any, ...]:
-        """Return the lists at `places`, one after the other: the place of each row's owner, and its columns."""
-        starts = self.starts[places]
-        counts = self.starts[places + 1] - starts
-        ends = np.cumsum(counts)
-        rows = np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
-        return np.repeat(places, counts), *(column[rows] for column in self.columns)
-
-
-class Items:
-    """Rows with an ``id``, by place: `ids` (n,) int64."""
-
-    def __init__(self, rows: list[Row]):
-        self.rows = rows
-        self.ids = np.array([row["id"] for row in rows], np.int64)
-        self.place = {row["id"]: place for place, row in enumerate(rows)}
-
-    def places(self, ids: Iterable[int]) -> Any:
-        """Return the places, (n,) int64, of those of `ids` that are there: a volatile function may know of newer ones."""
-        return np.array([self.place[item] for item in ids if item in self.place], np.int64)
-
-    def of(self, ids: Iterable[int]) -> list[Row]:
-        """Return the rows, not to be changed, of those of `ids` that are there."""
-        return [self.rows[self.place[item]] for item in ids if item in self.place]
+    @property
+    def rows(self) -> int:
+        """How many rows became objects."""
+        return len(self.entities) + len(self.relationships) + len(self.chunks)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """A graph at one revision: entities by key; relationships by degrees, weight and keys; chunks by id.
+    """A graph at one revision; `texts` where it is small."""
 
-    `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
-    ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
-    relationship, `stated_in`: chunk ids. `owners` (chunks,): their documents. `aliases`: entity keys by theirs.
-    """
-
-    revision: str | None
-    entities: Items
-    relationships: Items
-    chunks: Items
-    by_key: dict[str, Row]
-    owners: Any
-    aliases: dict[str, str]
-    is_curated: bool
-    mention_counts: Any
-    stating_counts: Any
-    chunks_of: Lists
-    entities_of: Lists
-    stated_in: Lists
-    incident: Lists
-
-    @property
-    def rows(self) -> int:
-        """How many rows it was read from, of those that become objects."""
-        return len(self.entities.rows) + len(self.relationships.rows) + len(self.chunks.rows)
+    topology: Topology
+    texts: Texts | None
 
 
-class HeldGraph(TableGraph):
-    """A graph that is held. What documents are called is read: they come, go and are renamed without a merge."""
+class HeldGraph(TopologyGraph):
+    """A graph that is held with its texts."""
 
-    def __init__(self, query: Query, contents: Contents):
-        super().__init__(query)
-        self.contents = contents
-        self.is_curated = contents.is_curated
-        self._asked: set[int] = set()
-        self._named: dict[int, Row] = {}
+    def __init__(self, query: Query, held_topology: Topology, texts: Texts):
+        super().__init__(query, held_topology)
+        self.texts = texts
 
     def named(self, keys: list[str]) -> list[Row]:
-        aliases, by_key = self.contents.aliases, self.contents.by_key
-        names = {name: None for key in keys for name in (key, aliases.get(key))}
-        return [by_key[name] for name in names if name is not None and name in by_key]
-
-    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
-        rows, found = self.contents.entities.rows, []
-        for asked in keys:
-            first, end = (bisect_right(rows, asked + edge, key=itemgetter("key")) for edge in (" ", "!"))
-            found += [row | {"asked": asked} for row in self.named([asked]) + rows[first : min(end, first + limit)]]
-        return found
-
-    def keyed(self, keys: Iterable[str]) -> dict[str, int]:
-        by_key = self.contents.by_key
-        return {key: by_key[key]["id"] for key in keys if key in by_key}
-
-    def keys(self, ids: Iterable[int]) -> dict[int, str]:
-        place, rows = self.contents.entities.place, self.contents.entities.rows
-        return {item: rows[place[item]]["key"] for item in ids if item in place}
-
-    def incident(self, entities: list[int], limit: int) -> list[Row]:
-        _, places = self.contents.incident.at(self.contents.entities.places(entities))
-        return [self.contents.relationships.rows[place] for place in np.unique(places)[:limit].tolist()]
+        return [self.texts.entities[place] for place in self.topology.named(keys)]
 
     def ends(self, ids: list[int]) -> list[Row]:
-        return self.contents.relationships.of(ids)
+        return self.relationships(ids)
 
     def entities(self, ids: list[int]) -> list[Row]:
-        return self.contents.entities.of(ids)
+        return [self.texts.entities[place] for place in self.topology.entities.places(ids).tolist()]
 
     def relationships(self, ids: list[int]) -> list[Row]:
-        return self.contents.relationships.of(ids)
-
-    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
-        held = self.contents
-        places = {"entity": held.entities.places(entities), "relationship": held.relationships.places(relationships)}
-        if (held.mention_counts[places["entity"]] > most).any() or (
-            held.stating_counts[places["relationship"]] > most
-        ).any():
-            return super().mentions(entities, relationships, most)
-        owners, chunks, _ = held.chunks_of.at(places["entity"])
-        stating, stated_in = held.stated_in.at(places["relationship"])
-        return {
-            "entity": (chunks, held.entities.ids[owners]),
-            "relationship": (stated_in, held.relationships.ids[stating]),
-        }
-
-    def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
-        chunks, entities, tf = self.contents.entities_of.at(self.contents.chunks.places(np.asarray(ids).tolist()))
-        return self._without_hubs(entities, self.contents.chunks.ids[chunks], tf, hub)
-
-    def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
-        entities, chunks, tf = self.contents.chunks_of.at(self.contents.entities.places(np.asarray(ids).tolist()))
-        return self._without_hubs(entities, chunks, tf, hub)
-
-    def titles(self, chunks: Any) -> dict[str, list[int]]:
-        owners = self.contents.owners[self.contents.chunks.places(chunks.tolist())].tolist()
-        documents = self._documents(owners)
-        found: dict[str, list[int]] = {}
-        for chunk, owner in zip(chunks.tolist(), owners, strict=True):
-            if owner in documents and documents[owner]["title"]:
-                found.setdefault(documents[owner]["title"], []).append(chunk)
-        return found
+        return [self.texts.relationships[place] for place in self.topology.relationships.places(ids).tolist()]
 
     def chunks(self, ids: list[int]) -> list[Row]:
-        if not all(chunk in self.contents.chunks.place for chunk in ids):
+        places = self.topology.chunks.places(ids).tolist()
+        if len(places) < len(ids):
             return super().chunks(ids)
-        found = self.contents.chunks.of(ids)
-        documents = self._documents(row["document_id"] for row in found)
+        found = [self.texts.chunks[place] for place in places]
+        documents = self.documents(row["document_id"] for row in found)
         return [row | documents[row["document_id"]] for row in found if row["document_id"] in documents]
 
-    def _documents(self, ids: Iterable[int]) -> dict[int, Row]:
-        """Return {id: what it is called} of documents that exist, read once for the query."""
-        missing = {document for document in ids if document not in self._asked}
-        if missing:
-            self._asked |= missing
-            rows = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])
-            self._named |= {row.pop("id"): row for row in rows}
-        return self._named
 
-    def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
-        df = self.contents.mention_counts[entities]
-        small = df <= hub
-        return self.contents.entities.ids[entities[small]], chunks[small], tf[small], df[small]
-
-
-# Corpora whose graph was too large when this session first looked, by the table they are in and for what memory: most only grow.
-_large: set[tuple[str, int, int]] = set()
+# Corpora whose graph was too large to be held whole when this session first looked, by the table they are in and for what
+# memory (most only grow): how many entities, relationships and chunks they had, None where the topology was too large too.
+_large: dict[tuple[str, int, int], int | None] = {}
 
 
 def _contents(query: Query) -> Contents | None:
@@ -203,55 +102,84 @@ def _contents(query: Query) -> Contents | None:
     if corpus.revision is None or query.visible is not None:
         return None
     kept: Contents | None = held.recall(("graph", corpus.id))
-    if kept is not None and kept.revision == corpus.revision:
+    if kept is not None and kept.topology.revision == corpus.revision:
         return kept
-    if not repeats or (kept is not None and repeats * ROWS_PER_QUERY < kept.rows):
-        return None
     mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
-    if mark in _large:
+    room = held.room(corpus, ("graph", corpus.id))
+    if mark not in _large:
+        texts = None if kept is None else kept.texts
+        if not repeats or (texts is not None and repeats * ROWS_PER_QUERY < texts.rows):
+            return None
+        counts = [row["n"] for row in query.db.query(_COUNTS, ["int4"], [corpus.id])]
+        if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
+            size, mentions = _measured(query, _TEXTS)
+            size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
+            if size <= room and mentions <= MAX_MENTIONS:
+                return _hold(query, size, whole=True)
+        _large[mark] = sum(counts)
+    items = _large[mark]
+    # None is without a mention.
+    if items is None or repeats * LINKS_PER_QUERY < 2 * items:
         return None
-    size = _size(query)
-    if size > held.most(corpus):
-        _large.add(mark)
+    _, mentions = _measured(query, _MENTIONS)
+    size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
+    if items + mentions > MAX_LINKS or size > room:
+        _large[mark] = None
         return None
-    made = _read(query)
-    if made is not None:
-        held.keep(corpus, ("graph", corpus.id), made, size)
+    return _hold(query, size, whole=False)
+
+
+def _hold(query: Query, size: int, *, whole: bool) -> Contents | None:
+    """Read a graph and keep it; None where a statement saw another revision than the corpus has."""
+    read = topology.read(query)
+    texts = _texts(query, read) if read is not None and whole else None
+    if read is None or (whole and texts is None):
+        return None
+    made = Contents(read, texts)
+    held.keep(query.corpus, ("graph", query.corpus.id), made, size)
     return made
 
 
-_DOCUMENTS = "SELECT d.id, d.source_key, d.title FROM graphrag.documents d WHERE d.id = ANY ($1)"
-_SIZES = f"""
-SELECT pg_catalog.count(*) AS n, coalesce(pg_catalog.sum(x.size), 0)::int8 AS size,
-       coalesce(pg_catalog.sum(x.mentions), 0)::int8 AS mentions
-  FROM (SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions
-          FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT {MAX_ITEMS + 1}) x
+_COUNTS = f"""
+SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT {MAX_LINKS}) x
 UNION ALL
-SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(x.size), 0)::int8, coalesce(pg_catalog.sum(x.mentions), 0)::int8
-  FROM (SELECT 2 * pg_catalog.pg_column_size(r.description) + pg_catalog.pg_column_size(r.keywords) AS size,
-               r.mention_count AS mentions
-          FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT {MAX_ITEMS + 1}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT {MAX_LINKS}) x
 UNION ALL
-SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(x.size), 0)::int8, 0
-  FROM (SELECT 2 * pg_catalog.pg_column_size(c.content) AS size
-          FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT {MAX_ITEMS + 1}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT {MAX_LINKS}) x
+"""
+_TEXTS = """
+SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions
+  FROM graphrag.entities e
+ WHERE e.corpus_id = $1
+UNION ALL
+SELECT 2 * pg_catalog.pg_column_size(r.description) + pg_catalog.pg_column_size(r.keywords), r.mention_count
+  FROM graphrag.relationships r
+ WHERE r.corpus_id = $1
+UNION ALL
+SELECT 2 * pg_catalog.pg_column_size(c.content), 0
+  FROM graphrag.chunks c
+ WHERE c.corpus_id = $1
+"""
+_MENTIONS = """
+SELECT 0 AS size, e.mention_count AS mentions FROM graphrag.entities e WHERE e.corpus_id = $1
+UNION ALL
+SELECT 0, r.mention_count FROM graphrag.relationships r WHERE r.corpus_id = $1
 """
 
 
-def _size(query: Query) -> int:
-    """Return about how many bytes the graph takes; more than there may be where it has too many rows."""
-    rows = query.db.query(_SIZES, ["int4"], [query.corpus.id])
-    mentions = sum(row["mentions"] for row in rows)
-    if any(row["n"] > MAX_ITEMS for row in rows) or mentions > MAX_MENTIONS:
-        return query.corpus.memory
-    return int(sum(row["size"] + _ROW_BYTES * row["n"] for row in rows) + 40 * mentions)
+def _measured(query: Query, rows: str) -> tuple[int, int]:
+    """Return about how many bytes texts have, and how many mentions there are."""
+    sums = (
+        "coalesce(pg_catalog.sum(f.size), 0)::int8 AS size, coalesce(pg_catalog.sum(f.mentions), 0)::int8 AS mentions"
+    )
+    row = query.db.query(f"SELECT {sums} FROM ({rows}) f", ["int4"], [query.corpus.id])[0]
+    return row["size"], row["mentions"]
 
 
 _ENTITIES = """
 SELECT e.id, e.key, e.name, e.type, e.description, e.degree, e.mention_count
   FROM graphrag.entities e
  WHERE e.corpus_id = $1
- ORDER BY e.key
 """
 _RELATIONSHIPS = """
 SELECT r.id, r.low_id, r.high_id, r.source_id, r.target_id, s.name AS source, t.name AS target, r.keywords, r.description,
@@ -260,68 +188,23 @@ SELECT r.id, r.low_id, r.high_id, r.source_id, r.target_id, s.name AS source, t.
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.corpus_id = $1
- ORDER BY s.degree + t.degree DESC, r.weight DESC, least(s.key, t.key), greatest(s.key, t.key)
 """
 _CHUNKS = """
 SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count
   FROM graphrag.chunks c
  WHERE c.corpus_id = $1
- ORDER BY c.id
-"""
-_MENTIONED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea) AS entities,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(least(m.tf, 3)), ''::bytea) AS frequencies
-  FROM graphrag.entities e
-  JOIN graphrag.entity_mentions m ON m.entity_id = e.id
- WHERE e.corpus_id = $1
-"""
-_STATED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS relationships,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks
-  FROM graphrag.relationships r
-  JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id
- WHERE r.corpus_id = $1
-"""
-_CURATED = """
-SELECT coalesce(pg_catalog.array_agg(a.key), '{}') AS keys, coalesce(pg_catalog.array_agg(a.entity_key), '{}') AS entity_keys,
-       EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1) AS is_curated
-  FROM graphrag.aliases a
- WHERE a.corpus_id = $1
 """
 
 
-def _read(query: Query) -> Contents | None:
-    """Read a graph; None where a statement saw another revision than the corpus has, or the graph is empty."""
-    statements = (_ENTITIES, _RELATIONSHIPS, _CHUNKS, _MENTIONED, _STATED, _CURATED)
-    parts = [held.read(query.db, query.corpus, sql) for sql in statements]
-    if None in parts:
-        return None
-    entities, relationships, chunks = (Items(part or []) for part in parts[:3])
-    mentioned, stated, curated = (part[0] for part in parts[3:] if part)
-    for row in (*entities.rows, *relationships.rows):
+def _texts(query: Query, of: Topology) -> Texts | None:
+    """Read what a graph says; None where a statement saw another revision than the corpus has."""
+    parts = []
+    for sql, ids in ((_ENTITIES, of.entities), (_RELATIONSHIPS, of.relationships), (_CHUNKS, of.chunks)):
+        rows = held.read(query.db, query.corpus, sql)
+        if rows is None:
+            return None
+        by_id = {row["id"]: row for row in rows}
+        parts.append([by_id[item] for item in ids.ids.tolist()])
+    for row in (*parts[0], *parts[1]):
         row["description"] = " ".join(row["description"].split())
-    owners = entities.places(int64s(mentioned["entities"]).tolist())
-    mentioning, tf = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"])
-    ends = [entities.places(row[end] for row in relationships.rows) for end in ("low_id", "high_id")]
-    every = np.arange(len(relationships.rows))
-    return Contents(
-        revision=query.corpus.revision,
-        entities=entities,
-        relationships=relationships,
-        chunks=chunks,
-        by_key={row["key"]: row for row in entities.rows},
-        owners=np.array([row["document_id"] for row in chunks.rows], np.int64),
-        aliases=dict(zip(curated["keys"], curated["entity_keys"], strict=True)),
-        is_curated=curated["is_curated"],
-        mention_counts=np.array([row["mention_count"] for row in entities.rows], np.int64),
-        stating_counts=np.array([row["mention_count"] for row in relationships.rows], np.int64),
-        chunks_of=Lists(owners, len(entities.rows), mentioning, tf),
-        entities_of=Lists(chunks.places(mentioning.tolist()), len(chunks.rows), owners, tf),
-        stated_in=Lists(
-            relationships.places(int64s(stated["relationships"]).tolist()),
-            len(relationships.rows),
-            int64s(stated["chunks"]),
-        ),
-        incident=Lists(np.concatenate(ends), len(entities.rows), np.append(every, every)),
-    )
+    return Texts(*parts)

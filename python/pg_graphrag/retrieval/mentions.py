@@ -10,6 +10,7 @@ from typing import Any
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, vectors
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, float64s, int64s
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
@@ -100,8 +101,11 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
             here = within(found, ids)
             shares[np.searchsorted(ids, found[here])] = lexical[here]
     else:
-        near = dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else found
-        ids, items, chunks, cosines = _read(query, kind, text if is_dense else None, np.union1d(found, near))
+        near = (
+            dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else (np.empty(0, np.int64), np.empty(0))
+        )
+        ids, items, chunks = graph_of(query).mentioned(kind.removesuffix("_mention"), np.union1d(found, near[0]))
+        cosines = _cosines(query, kind, text, ids, near) if is_dense else None
         if len(found):
             shares = np.nan_to_num(index.score_items(terms, ids, idf=idf))
     scores = np.zeros(len(ids))
@@ -122,23 +126,17 @@ def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, A
     return held.ids[seen], held.items[seen], held.chunks[seen], None if cosines is None else cosines[seen]
 
 
-def _read(query: Query, kind: str, text: str | None, ids: Any) -> tuple[Any, Any, Any, Any]:
-    """Return (ids ascending, items, chunks, cosines to `text` or None) of mentions."""
-    db, what = query.db, kind.removesuffix("_mention")
-    cosine, join = "NULL::float8", ""
-    if text is not None:
-        cosine = f"1 - {dense.distance(query, vector_text(query.embed([text])[0]))}"
-        join = f"LEFT JOIN graphrag.{kind}_vectors_{query.corpus.space} v ON v.mention_id = m.id"
-    row = db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(f.item), ''::bytea) AS items,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS chunks,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(f.cosine), ''::bytea) AS cosines"
-        f" FROM (SELECT m.id, m.{what}_id AS item, m.chunk_id, {'coalesce(' + cosine + ', 0)'} AS cosine"
-        f"         FROM graphrag.{kind}s m {join}"
-        f"        WHERE m.id = ANY ('{{{','.join(map(str, ids.tolist()))}}}'::int8[]) AND m.{what}_id IS NOT NULL) f"
+def _cosines(query: Query, kind: str, text: str, ids: Any, near: tuple[Any, Any]) -> Any:
+    """Return the cosines to `text` of mentions, ids ascending, (n,) float64, 0 without a vector; `near`: (ids, cosines) known."""
+    cosines = np.zeros(len(ids))
+    known = within(ids, near[0])
+    cosines[known] = near[1][np.searchsorted(near[0], ids[known])]
+    row = query.db.literal_query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
+        f"       pg_catalog.string_agg(pg_catalog.float8send({dense.distance(query, vector_text(query.embed([text])[0]))}),"
+        "                              ''::bytea) AS distances"
+        f"  FROM graphrag.{kind}_vectors_{query.corpus.space} v"
+        f" WHERE v.mention_id = ANY ('{{{','.join(map(str, ids[~known].tolist()))}}}'::int8[])"
     )[0]
-    found = int64s(row["ids"])
-    order = np.argsort(found)
-    cosines = float64s(row["cosines"])[order] if text is not None else None
-    return found[order], int64s(row["items"])[order], int64s(row["chunks"])[order], cosines
+    cosines[np.searchsorted(ids, int64s(row["ids"]))] = 1.0 - float64s(row["distances"])
+    return cosines

@@ -105,7 +105,7 @@ _DEFAULTS = {
     "lazy": {"max_total_tokens": 12_000},
 }
 # What only a model makes use of; and what has no meaning where a model makes its own questions.
-_ASK_ONLY = ("dynamic", "primer_folds", "drift_k_followups", "n_depth")
+_ASK_ONLY = ("primer_folds", "drift_k_followups", "n_depth")
 _NOT_ASKED = ("transform", "rerank")
 # Modes in which, for graphrag.ask, models make the context of the answer.
 REDUCED = ("graph_global", "drift", "lazy")
@@ -133,11 +133,6 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
             )
         if name in _CONTEXT_ONLY and of == "search":
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name in _ASK_ONLY and of != "ask":
-            raise GraphRAGError(
-                f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
-                hint="Leave it out: no model is asked here.",
-            )
         if name in _NOT_ASKED and value not in (False, "none") and of == "ask" and mode in REDUCED:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode}"',
@@ -148,6 +143,11 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
             if mode == "global" and "graph_global" in _MODES[name]:
                 hint += " GraphRAG's global search is graph_global; global is LightRAG's, another thing."
             raise GraphRAGError(f'mode "{mode}" has no option "{name}"', hint=hint)
+        if name in _ASK_ONLY and of != "ask":
+            raise GraphRAGError(
+                f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
+                hint=f"Leave it out: it bounds what a model is asked in mode {mode}, and graphrag.{of} asks none.",
+            )
         _check(name, value)
     for name in _LISTS:
         if given.get(name) is not None:

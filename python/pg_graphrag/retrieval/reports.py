@@ -25,8 +25,10 @@ class Matched:
     lexical: float
 
 
-def match_reports(query: Query, limit: int, level: int | None = None, within: list[int] | None = None) -> list[Matched]:
-    """Return the reports that a query is about, best first, at most `limit`, those that the caller may see.
+def match_reports(
+    query: Query, limit: int | None, level: int | None = None, within: list[int] | None = None
+) -> list[Matched]:
+    """Return the reports that a query is about, best first, at most `limit` (None: all), those that the caller may see.
 
     `level`: of that level only; `within`: of these communities only.
     """

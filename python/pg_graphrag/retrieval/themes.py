@@ -5,6 +5,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks, graph
+from pg_graphrag.retrieval.lazy import NEAR_ENOUGH
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows, visible_communities
@@ -70,7 +71,7 @@ def graph_global(query: Query, depth: int) -> Fused:
 
     The communities take turns: a question about the whole is answered from all sides.
     """
-    cut = level_cut(query)
+    cut = _cut(query)
     if not cut:
         without_reports(query)
         return alone([Ranking.empty("graph_global")])
@@ -88,9 +89,29 @@ def without_reports(query: Query) -> None:
 
 def global_reports(query: Query, limit: int) -> list[Row]:
     """Return the reports of the cut that the query is about, best first."""
-    ids = [one.community_id for one in match_reports(query, limit, within=level_cut(query))]
+    ids = [one.community_id for one in match_reports(query, limit, within=_cut(query))]
     found = report_rows(query.db, ids)
     return [found[number] for number in ids]
+
+
+def _cut(query: Query) -> list[int]:
+    """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough.
+
+    As where a model rates them: from the coarsest level down to the option's, going into the parts of what is near alone,
+    which stand for it where any of them is. Without a model that is as in lazy: a share of the nearest report's score.
+    """
+    if not query.options.dynamic:
+        return level_cut(query)
+    scores = {one.community_id: one.score for one in match_reports(query, None)}
+    enough = NEAR_ENOUGH * max(scores.values(), default=0.0)
+    chosen: set[int] = set()
+    frontier = child_communities(query, None)
+    for _ in range(query.options.level + 1):
+        near = {number: parent for number, parent in frontier.items() if scores.get(number, 0.0) >= enough > 0}
+        chosen -= set(near.values())
+        chosen |= near.keys()
+        frontier = child_communities(query, list(near))
+    return sorted(chosen)
 
 
 def level_cut(query: Query) -> list[int]:
@@ -105,15 +126,16 @@ def level_cut(query: Query) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def child_communities(query: Query, parents: list[int] | None) -> list[int]:
-    """Return the communities with a report that are parts of `parents`; None: the coarsest."""
+def child_communities(query: Query, parents: list[int] | None) -> dict[int, int]:
+    """Return {community: its parent} of those with a report that are parts of `parents`; None: the coarsest, in nothing (0)."""
     rows = query.db.query(
-        "SELECT c.id FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
+        "SELECT c.id, coalesce(c.parent_id, 0) AS parent"
+        "  FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
         " WHERE c.corpus_id = $1 AND (c.parent_id = ANY ($2) OR $2 IS NULL AND c.level = 0) ORDER BY c.id",
         ["int4", "int8[]"],
         [query.corpus.id, parents],
     )
-    return [row["id"] for row in rows]
+    return {row["id"]: row["parent"] for row in rows}
 
 
 def _in_turns(query: Query, matched: list[Matched], depth: int) -> Ranking:

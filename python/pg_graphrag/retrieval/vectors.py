@@ -10,10 +10,13 @@ from typing import Any
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import held
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, int64s
 
-# Larger tables are searched where they are (from as many rows on there is an index).
-MAX_ROWS = 5000
+# Larger tables are searched where they are.
+MAX_ROWS = 10_000
+# From as many on there is an index: a session that asks only once does without reading them all.
+INDEXED_ROWS = 5000
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -31,7 +34,7 @@ for _what in ("entity", "relationship"):
 class Vectors:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, n) float32.
 
-    `matrix` is None where the rows are too many to be kept.
+    `matrix` is None where the rows are more than the `most` that could be kept.
     """
 
     revision: str | None
@@ -40,6 +43,7 @@ class Vectors:
     documents: Any
     items: Any
     matrix: Any
+    most: int
 
     def cosines(self, vector: Any) -> Any:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
@@ -70,16 +74,39 @@ def small(query: Query, kind: str) -> Vectors | None:
         return None
     key = "vectors", corpus.space, kind
     kept: Vectors | None = held.recall(key)
-    if kept is None or kept.revision != corpus.revision:
-        kept = _read(query, corpus.space, kind, kept)
-        held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0)
+    if kept is None or kept.revision != corpus.revision or kept.matrix is None:
+        # Of mentions all are scored that are held, else the best by an index.
+        first = kind.endswith("_mention")
+        # What is held already is only added to.
+        known = kept is not None and kept.matrix is not None
+        pays = first or held.repeats(corpus) or known
+        row_bytes = 4 * corpus.options.embedding.dimensions
+        most = min(MAX_ROWS if pays else INDEXED_ROWS, held.room(corpus, key, first=first) // row_bytes)
+        if kept is None or kept.revision != corpus.revision or most > kept.most:
+            many = not known and _are_more(query, corpus.space, kind, most)
+            kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)
+            held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0, first=first)
     return kept if kept.matrix is not None else None
 
 
-def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
-    """Read which rows there are, and the vectors of those not held yet."""
+def _are_more(query: Query, space: int, kind: str, most: int) -> bool:
+    """Return whether there are more than `most` vectors: sooner known than which."""
+    rows = query.db.query(
+        f"SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.{kind}_vectors_{space} v LIMIT $1) v",
+        ["int8"],
+        [most + 1],
+    )
+    return bool(rows[0]["n"] > most)
+
+
+def _none(revision: str | None, most: int) -> Vectors:
+    none = np.empty(0, np.int64)
+    return Vectors(revision, none, none, none, none, None, most)
+
+
+def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) -> Vectors:
+    """Read which rows there are, at most so many, and the vectors of those not held yet."""
     dimensions = query.corpus.options.embedding.dimensions
-    most = min(MAX_ROWS, held.most(query.corpus) // (4 * dimensions))
     columns = ("ids", "chunks", "documents", "items")
     packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
@@ -90,34 +117,35 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None) -> Vectors:
         [query.corpus.id],
     )[0]
     ids, chunks, documents, items = (int64s(row[name]) for name in columns)
-    none = np.empty(0, np.int64)
     if len(ids) > most:
-        return Vectors(row["revision"], none, none, none, none, None)
+        return _none(row["revision"], most)
     order = np.argsort(ids)
     ids = ids[order]
-    known = none if kept is None or kept.matrix is None else kept.ids
+    known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
     matrix = np.empty((dimensions, len(ids)), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
         matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
     if not old.all():
-        new, vectors = _read_vectors(query, space, kind, ids[~old].tolist())
+        new, vectors = _read_vectors(query, space, kind, ids[~old].tolist() if old.any() else None)
+        here = within(new, ids)
+        new, vectors = new[here], vectors[here]
         if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
-            return Vectors(None, none, none, none, none, None)
+            return _none(None, most)
         matrix[:, ~old] = vectors.T
-    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix)
+    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
-def _read_vectors(query: Query, space: int, kind: str, ids: list[int]) -> tuple[Any, Any]:
-    """Return (ids ascending, their vectors)."""
+def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> tuple[Any, Any]:
+    """Return (ids ascending, their vectors), of all rows where `ids` is None."""
     send = query.db.vector_type.removesuffix("vector") + "vector_send"
     row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     found = query.db.query(
         f"SELECT pg_catalog.string_agg(pg_catalog.int8send(v.{row}), ''::bytea) AS ids,"
         f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
-        f"  FROM graphrag.{kind}_vectors_{space} v WHERE v.{row} = ANY ($1)",
-        ["int8[]"],
-        [ids],
+        f"  FROM graphrag.{kind}_vectors_{space} v {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
+        [] if ids is None else ["int8[]"],
+        [] if ids is None else [ids],
     )[0]
     new = int64s(found["ids"])
     order = np.argsort(new)

@@ -13,13 +13,16 @@ from typing import Any
 
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
+from pg_graphrag.text.names import quoted, styled
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_EPITHETS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_GIVEN_NAMES,
     ENGLISH_HEADS,
     ENGLISH_MODIFIERS,
     ENGLISH_NAME_HEADS,
+    ENGLISH_NAME_PARTICLES,
     ENGLISH_OCCUPATIONS,
     ENGLISH_PLACE_ADJECTIVES,
     ENGLISH_SURE_NAMES,
@@ -29,20 +32,20 @@ from pg_graphrag.text.stopwords import (
 )
 
 _TOKEN = re.compile(
-    r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft)\.(?=\s[A-Z])"
+    r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft|Mrs?|Ms|Dr)\.(?=\s[A-Z])"
     # PL/pgSQL, TCP/IP, I/O; but "read/write" is two words.
     r"|(?<!\w)[A-Z]{1,4}/(?=\w*[A-Z])\w+)"
-    r"|(?P<word>\w+(?:[-.&'’]\w+)*+)"
+    r"|(?P<word>de['’](?=\s[A-Z])|\w+(?:[-.&'’]\w+)*+)"
     r"|(?P<other>[^\w\s]+)"
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:
 #   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   Z the same in -s
 #   Y noun in -s, rarely a verb   E participle in -ed   I word in -ing   D number   o of   d determiner
 #   t a verb follows ("to", modals, pronouns)   b be, have   p preposition   s possessive 's   & the sign
-#   X word of a title that is no noun   x anything else   . end of a sentence or line
+#   q between parts of a name (von)   X word of a title that is no noun   x anything else   . end of a sentence or line
 # Bounded, or a long run without a noun would be scanned from each of its words.
 _PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
-_NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s)X{0,5}P[PDX]*)*")
+_NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s|q{1,3})X{0,5}P[PDX]*)*")
 # "The engine burns methane": a plural rarely stands before another noun.
 _VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))")
 _VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.x]))B(?=[PCdt])")
@@ -57,6 +60,14 @@ _SURELY_NOUN, _POSSIBLY_NOUN = 0.8, 0.1
 
 # Not an acronym or an identifier: "Run VACUUM", "Using PostgreSQL".
 _TITLE_OR_INITIAL = re.compile(r"(?:[A-Z]\.)+|(?:Ma?c|Fitz|[DL][aei])?(?!.*[a-z][A-Z])[A-Z].*[^\W\d_A-Z].*")
+# d'Indy, al-Rahman.
+_WITH_PARTICLE = re.compile(r"(?:[dl]['’]|(?:al|an|ar|as|ash|at|az|el)-)[A-Z]\w.*")
+_EPITHET = re.compile(rf"\s(?:{'|'.join(sorted(ENGLISH_EPITHETS))})\b")
+_FORMS_OF_ADDRESS = ("Mr.", "Mrs.", "Ms.", "Dr.")
+# "Charles I of Spain": what follows a number of a ruler, hardly ever the pronoun.
+_FIRST = re.compile(r"['’,;:.?)]|\s(?:of|de|de['’]|von|and|the)\s|$")
+# "F.W. Murnau": no sentence ends there; but "the U.S. Then".
+_INITIALS = re.compile(r"(?<![\w.])(?!U\.?\s?[KNS]\.|E\.U\.|D\.C\.|[AB]\.[CD]\.|[AP]\.M\.)(?:[A-Z]\.\s?){2,4}$")
 _OF_NAME = re.compile(r"od?P")
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
@@ -77,6 +88,8 @@ def concepts(text: str) -> list[Concept]:
         found.extend(_name(text, tokens[match.start() : match.end()], match.group()))
     for match in _PHRASE.finditer(classes):
         found.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
+    known = {(concept.start, concept.end) for concept in found}
+    found += styled(text, found) + [title for title in quoted(text) if (title.start, title.end) not in known]
     found.sort(key=lambda concept: (concept.start, -concept.end))
     return found
 
@@ -97,9 +110,10 @@ def _classify(text: str) -> tuple[list[Token], str]:
         if start >= cut:
             while start >= cut:
                 cut = next(cuts)
-            tokens.append((start, start))
-            classes.append(".")
-            first = True
+            if not _INITIALS.search(text, max(0, start - 12), start):
+                tokens.append((start, start))
+                classes.append(".")
+                first = True
         if match.lastgroup == "other":
             tokens.append((start, end))
             classes.append("&" if text[start:end] == "&" else "x")
@@ -116,6 +130,8 @@ def _classify(text: str) -> tuple[list[Token], str]:
         if suffix:
             word = word[: suffix.start()]
         letter = _word_class(word, first)
+        if classes and classes[-1] in "Pq" and not first:
+            letter = _within_name(text, word, end, letter, tokens[-1])
         if first and letter != "P" and word.istitle():
             openings.append(len(tokens))
         tokens.append((start, start + len(word)))
@@ -127,6 +143,15 @@ def _classify(text: str) -> tuple[list[Token], str]:
         first = first and letter == "D"
     _open_names(text, tokens, classes, openings)
     return tokens, "".join(classes)
+
+
+def _within_name(text: str, word: str, end: int, letter: str, before: Token) -> str:
+    """Return the class of a word, `letter` otherwise, after a part of a name: "Max von Sydow", "Charles the Bald"."""
+    if word in ENGLISH_NAME_PARTICLES or (word == "the" and _EPITHET.match(text, end)):
+        return "q"
+    if word == "I" and _FIRST.match(text, end):
+        return "P"
+    return "P" if text[slice(*before)] == "the" else letter
 
 
 def _open_names(text: str, tokens: list[Token], classes: list[str], openings: list[int]) -> None:
@@ -164,6 +189,8 @@ def _word_class(word: str, first: bool) -> str:
         return "D"
     if _IDENTIFIER.fullmatch(word):
         return "C" if "_" in word or "." in word else "P"
+    if _WITH_PARTICLE.fullmatch(word):
+        return "P"
     known = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
     if known:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
@@ -270,6 +297,10 @@ def _shares(tagger: Any, word: str) -> dict[str, float]:
 def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     while classes[-1] == "X" or (classes[-1] == "D" and not _kept_number(text, tokens)):
         tokens, classes = tokens[:-1], classes[:-1]
+    while tokens and text[slice(*tokens[0])] in _FORMS_OF_ADDRESS:
+        tokens, classes = tokens[1:], classes[1:]
+    if not tokens:
+        return []
     titles = _titles([text[a:b].lower() for a, b in tokens], classes)
     tokens, classes = tokens[titles:], classes[titles:]
     start, end = tokens[0][0], tokens[-1][1]

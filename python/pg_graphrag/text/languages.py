@@ -5,6 +5,7 @@ unless the corpus says otherwise: a wrong guess between two Latin languages woul
 """
 
 import re
+from functools import cache
 
 # ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as
 # morphemes separated by spaces (lexical.py); of scripts without a stemmer too, English stemming meets only Latin words.
@@ -44,7 +45,8 @@ REGCONFIG: dict[str, str] = {
     "zh": "english",
 }
 
-# Ranges of letters per script. One regular expression per script counts faster than a loop over characters.
+# Ranges of letters per script. One regular expression per script counts faster than a loop over characters; large sets take
+# milliseconds to compile, which sessions that read Latin script alone need not wait for.
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -60,10 +62,7 @@ _SCRIPTS = {
     "hy": "\u0531-\u058f",
     "ta": "\u0b80-\u0bff",
 }
-_RUNS = {code: re.compile(f"[{ranges}]+") for code, ranges in _SCRIPTS.items()}
-_HAN_RUN = re.compile(f"[{HAN}]+")
-_KANA_RUN = re.compile(f"[{KANA}]+")
-_BEYOND_LATIN = re.compile("[\u0370-\uffdc\U00020000-\U0003ffff]")
+_BEYOND_LATIN = "\u0370-\uffdc\U00020000-\U0003ffff"
 
 # A Han or kana character carries about as much as three Latin letters, so that a Japanese manual page full of command
 # names is still Japanese.
@@ -81,7 +80,7 @@ def detect(text: str) -> str:
     digits) counts as English. Of a long text, pieces spread over its whole length are looked at.
     """
     sample = _spread(text)
-    if not _BEYOND_LATIN.search(sample):
+    if sample.isascii() or not _run(_BEYOND_LATIN).search(sample):
         return "en"
     sizes = script_sizes(sample)
     kana, han = sizes.pop("kana"), sizes.pop("han")
@@ -93,14 +92,19 @@ def detect(text: str) -> str:
 
 def script_sizes(text: str) -> dict[str, int]:
     """Return the number of letters of each script in `text`: ``kana``, ``han`` and a code for each other script."""
-    sizes = {code: _letters(run, text) for code, run in _RUNS.items()}
-    sizes["kana"] = _letters(_KANA_RUN, text)
-    sizes["han"] = _letters(_HAN_RUN, text)
-    return sizes
+    scripts = _SCRIPTS | {"kana": KANA, "han": HAN}
+    if text.isascii():
+        return dict.fromkeys(scripts, 0) | {"en": _letters(_LATIN, text)}
+    return {code: _letters(ranges, text) for code, ranges in scripts.items()}
 
 
-def _letters(run: re.Pattern[str], text: str) -> int:
-    return sum(map(len, run.findall(text)))
+def _letters(ranges: str, text: str) -> int:
+    return sum(map(len, _run(ranges).findall(text)))
+
+
+@cache
+def _run(ranges: str) -> re.Pattern[str]:
+    return re.compile(f"[{ranges}]+")
 
 
 def _spread(text: str) -> str:

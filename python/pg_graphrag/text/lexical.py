@@ -8,7 +8,7 @@ from pg_graphrag.text.languages import HAN, KANA, script_sizes
 # The default parser takes "read/write" for a file name, "end.Next" for a host, "-20" in "10-20" for a negative number
 # and "<String>" for a tag, and each time what a searcher types is not found.
 _GLUE = re.compile(r"[/\\<>|]|(?<=\w)-(?=\d)|(?<=[a-z]{2})\.(?=[A-Z][a-z])")
-_CJK_RUN = re.compile(f"[{HAN}{KANA}]+")
+_CJK_RUN = f"[{HAN}{KANA}]+"
 
 
 def lexical(text: str, language: str) -> str:
@@ -30,7 +30,7 @@ def lexical(text: str, language: str) -> str:
         from pg_graphrag.text.chinese import terms
     else:
         return plain
-    return _CJK_RUN.sub(lambda run: f" {' '.join(terms(run.group()))} ", plain)
+    return re.sub(_CJK_RUN, lambda run: f" {' '.join(terms(run.group()))} ", plain)
 
 
 # Two capitalised words in a row, and a word of two joined by a capital.

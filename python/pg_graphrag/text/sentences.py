@@ -103,7 +103,7 @@ def _is_abbreviation(text: str, mark: int, following: str, language: str) -> boo
         return False
     if word in _ABBREVIATIONS.get(language, _ABBREVIATIONS["en"]):
         return True
-    if word in _UNITS:
+    if word in _UNITS and not text[mark - 1].isupper():
         return following.islower() or following.isdigit()
     if len(word) == 1 and word.isalpha():
         # An initial, "G. Stanley Hall"; but "vitamin C. The" is rarer than a name.

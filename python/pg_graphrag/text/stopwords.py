@@ -68,6 +68,24 @@ ENGLISH_NAME_HEADS = frozenset(
     "ministry museum order prince princess principality province queen republic school sea siege strait sultan treaty "
     "university viscount".split()
 )
+# Small words between the parts of a person's name: "Ludwig van Beethoven", "Juana Inés de la Cruz".
+ENGLISH_NAME_PARTICLES = frozenset(
+    "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch ibn la las "
+    "le los ter van verch von y zu zum zur".split()
+)
+# What comes after "the" in the name of a ruler or a saint.
+ENGLISH_EPITHETS = frozenset(
+    "Apostate Bald Bearded Black Blind Bold Brave Catholic Child Confessor Conqueror Cruel Devout Elder Fair Fat "
+    "Fearless Fowler Generous Gentle Good Great Handsome Holy Impaler Just Lame Learned Lion Lionheart Magnanimous "
+    "Magnificent Martyr Merry Navigator Old Peaceful Pious Posthumous Proud Prudent Quarrelsome Red Rich Saint Short "
+    "Silent Simple Stammerer Stern Strong Tall Terrible Unready Usurper Valiant Victorious Wise Young Younger".split()
+)
+# Ranks that follow a name after a comma: "Henry Stafford, 1st Baron Stafford".
+ENGLISH_RANKS = (
+    "Archduchess Archduke Baron Baroness Count Countess Duchess Duke Earl Elector Electress Emperor Empress King Lady "
+    "Landgrave Landgravine Lord Marchioness Margrave Margravine Marquess Marquis Prince Princess Queen Viscount "
+    "Viscountess"
+).split()
 # Titles left out before a full name, so that "Professor Ada Byron" and "Ada Byron" are one entity.
 ENGLISH_TITLES = frozenset(
     "admiral ambassador captain chairman chancellor commander congressman corporal dame detective doctor governor "

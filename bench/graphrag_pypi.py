@@ -1,0 +1,284 @@
+"""Side by side with microsoft/graphrag, in one run: a full build, and an update by one document in a hundred.
+
+    PYTHONPATH=python:. python bench/graphrag_pypi.py --url "$(bin/graphrag-server url postgres)" [--documents 200]
+
+MuSiQue passages; their recorded OpenIE output is served by tests/endpoint to both systems in the form each one's prompt asks
+for, a hash embedder too, and reports of one length, so that what is counted is the systems' own calls and timed is
+their own work, not a model's. Tokens are a quarter of the bytes. Both: no gleaning, reports written by the model, all
+components of the graph clustered, eight requests at a time.
+
+GraphRAG is installed, in a pinned version, into a venv of its own in the cache; nothing else uses it. Its update puts the
+communities of the new documents beside the old ones; to have everything clustered again, as ours does, it must be built
+again: that is measured too, with its cache of replies from the first build. Both include what their processes load when work
+begins, GraphRAG's imports apart: it loads some 20 s of CPU more, whatever the number of documents.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from peers import ROOT, database, passages, peer_python, postmaster, server_cpu, work
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint, Recorded
+
+GRAPHRAG = "3.3.0"
+REQUIREMENTS = (f"graphrag=={GRAPHRAG}", "litellm==1.100.1", "lancedb==0.38.0", "pandas==3.1.1")
+DIMENSIONS = 384
+CONCURRENCY = 8
+TABLES = ("documents", "entities", "relationships", "communities", "community_reports")
+
+
+class Replies:
+    """Recorded extraction in each system's form, and reports; counts calls and tokens by what was asked."""
+
+    def __init__(self, data: Path) -> None:
+        self._recorded = Recorded(data)
+        self._lock = threading.Lock()
+        self.calls: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+
+    def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
+        text = "\n".join(str(message["content"]) for message in messages)
+        if "Write a comprehensive report of a community" in text:
+            kind, reply = "reports", _report(text)
+        elif "Write a report on the group" in text:
+            kind, reply = "reports", _report(text, entities=["E1"], relationships=["R1"])
+        elif '("entity"<|>' in text:
+            kind, reply = "extraction", _rows(_complete(json.loads(self._recorded(messages))))
+        else:
+            kind, reply = "summaries", self._recorded(messages)
+            if reply.startswith('{"entities"'):
+                kind, reply = "extraction", json.dumps(_complete(json.loads(reply)))
+        with self._lock:
+            self.calls[kind] += 1
+            self.tokens["in"] += len(text.encode()) // 4 + 1
+            self.tokens["out"] += len(reply.encode()) // 4 + 1
+        return reply
+
+    def forget(self) -> None:
+        """Count anew."""
+        self.calls.clear()
+        self.tokens.clear()
+
+
+def _report(prompt: str, **references: list[str]) -> str:
+    """The same report for both, but for its title; GraphRAG's schema refuses what it does not know.
+
+    Reports must differ: GraphRAG 3.3.0 fails when equal texts are embedded at a time (two requests with one cache file; who
+    reads it half written deletes it, and who reads it then finds none).
+    """
+    digest = hashlib.sha256(prompt.encode()).hexdigest()[:12]
+    finding = {"summary": "What holds the group together.", "explanation": "As the data says. " * 40}
+    report = {"title": f"Group {digest}", "summary": "What the group is about. " * 10, "rating": 5.0}
+    return json.dumps(report | {"rating_explanation": "It matters.", "findings": [finding | references] * 5})
+
+
+def _complete(found: dict[str, Any]) -> dict[str, Any]:
+    """Make entities of the names that only relationships have: GraphRAG drops such relationships, ours does as here."""
+    known = {one["name"].upper() for one in found["entities"]}
+    for relationship in found["relationships"]:
+        for name in (relationship["source"], relationship["target"]):
+            if name.upper() not in known:
+                known.add(name.upper())
+                found["entities"].append({"name": name, "type": "concept", "description": f"{name} is mentioned."})
+    return found
+
+
+def _rows(found: dict[str, Any]) -> str:
+    """An extraction in GraphRAG's tuples."""
+    rows = [("entity", one["name"], one["type"], one["description"]) for one in found["entities"]]
+    relationships = [
+        ("relationship", one["source"], one["target"], one["description"], str(one["strength"]))
+        for one in found["relationships"]
+    ]
+    lines = [f'("{kind}"<|>' + "<|>".join(rest) + ")" for kind, *rest in [*rows, *relationships]]
+    return "\n##\n".join(lines) + "\n<|COMPLETE|>"
+
+
+@dataclass
+class Result:
+    """What a step took and asked for; `failed`: requests that brought nothing; `rows`: what there was afterwards."""
+
+    system: str
+    step: str
+    seconds: float
+    cpu: float | None
+    embeddings: int
+    failed: int
+    calls: dict[str, int] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+class Run:
+    """Steps of both systems at one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, replies: Replies) -> None:
+        self._endpoint = endpoint
+        self._replies = replies
+        self.results: list[Result] = []
+
+    def start(self) -> float:
+        self._endpoint.forget()
+        self._replies.forget()
+        return time.perf_counter()
+
+    def end(self, system: str, step: str, seconds: float, cpu: float | None, failed: int, rows: dict[str, int]) -> None:
+        made = Result(system, step, seconds, cpu, self._endpoint.count("embeddings"), failed)
+        made.calls, made.tokens, made.rows = dict(self._replies.calls), dict(self._replies.tokens), rows
+        self.results.append(made)
+        print(f"{system}, {step}: {seconds:.1f} s, {made.calls}", file=sys.stderr, flush=True)
+
+    def ours(self, url: str, first: list[Any], rest: list[Any]) -> None:
+        """Build with one worker, then insert the rest."""
+        with database(url, "bench_graphrag_ours") as own:
+            with psycopg.connect(own, autocommit=True) as connection:
+                server = postmaster(connection)
+                connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+                connection.execute(
+                    "SELECT graphrag.set_provider('bench', 'openai', %s, options => %s)",
+                    [self._endpoint.url, Jsonb({"concurrency": CONCURRENCY})],
+                )
+                model = {"provider": "bench", "model": "recorded"}
+                options = {
+                    "extractor": "llm",
+                    "language": "en",
+                    "max_gleaning": 0,
+                    "llm": {"roles": dict.fromkeys(("extract", "summary", "report"), model)},
+                    "embedding": {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS},
+                }
+                connection.execute("SELECT graphrag.create_corpus('bench', %s)", [Jsonb(options)])
+            failed = 0
+            for step, documents in (("build", first), ("update", rest)):
+                used, start = server_cpu(server), self.start()
+                with psycopg.connect(own, autocommit=True) as connection, connection.cursor() as cursor:
+                    cursor.executemany(
+                        "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES ('bench', %s, %s, %s)",
+                        documents,
+                    )
+                work(own)
+                with psycopg.connect(own, autocommit=True) as connection:
+                    # Workers let communities rest for a while after a long refresh; here they are wanted now.
+                    connection.execute("SELECT graphrag.refresh_communities('bench')")
+                work(own)
+                seconds = time.perf_counter() - start
+                cpu = None if used is None else (server_cpu(server) or 0.0) - used
+                rows = counted(own)
+                self.end("pg_graphrag", step, seconds, cpu, rows["failed"] - failed, rows)
+                failed = rows["failed"]
+
+    def graphrag(self, first: list[Any], rest: list[Any]) -> None:
+        """Build, update by the rest, and build all of it again with the cache of the first build."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            put(folder, first)
+            self._peer(folder, "build", "build")
+            put(folder, rest)
+            self._peer(folder, "update", "update")
+            # As the first build left the cache, but for the replies about the rest.
+            self._peer(folder, "build", "build again, cached")
+
+    def _peer(self, folder: Path, step: str, name: str) -> None:
+        task = {"folder": str(folder), "endpoint": self._endpoint.url, "step": step}
+        task |= {"concurrency": CONCURRENCY, "dimensions": DIMENSIONS}
+        surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+        self.start()
+        done = subprocess.run(
+            [peer_python("graphrag", REQUIREMENTS), "-P", ROOT / "bench/graphrag_peer.py"],
+            input=json.dumps(task),
+            stdout=subprocess.PIPE,
+            stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
+            text=True,
+            check=True,
+            env=surroundings | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
+        )
+        made = json.loads(done.stdout)
+        if made["failed"]:
+            raise SystemExit(f"graphrag failed: {made['failed']}; BENCH_VERBOSE=1 shows what it says")
+        # Its counts of requests, which it logs by model when it ends.
+        log = folder / "logs/indexing-engine.log"
+        failed = [
+            int(count) for count in re.findall(r'"failed_response_count": (\d+)', log.read_text(encoding="utf-8"))
+        ]
+        if not failed:
+            raise SystemExit(f"graphrag logged no counts of requests in {log}")
+        log.unlink()
+        self.end(f"graphrag {GRAPHRAG}", name, made["seconds"], made["cpu"], sum(failed), made["rows"])
+
+
+def put(folder: Path, documents: list[tuple[str, str, str]]) -> None:
+    """Write documents where GraphRAG reads them."""
+    (folder / "input").mkdir(exist_ok=True)
+    for key, title, text in documents:
+        (folder / "input" / f"{key.replace('/', '_')}.txt").write_text(f"{title}\n{text}", encoding="utf-8")
+
+
+def counted(url: str) -> dict[str, int]:
+    """Count what there is; refuse what failed."""
+    with psycopg.connect(url) as connection:
+        left = connection.execute(
+            "SELECT kind, last_error FROM graphrag.jobs WHERE state = 'failed' OR kind <> 'communities'"
+        ).fetchall()
+        if left:
+            raise SystemExit(f"pg_graphrag left work: {left}")
+        rows = {}
+        for table in TABLES:
+            ((rows[table],),) = connection.execute(f"SELECT count(*) FROM graphrag.{table}".encode()).fetchall()
+        ((rows["failed"],),) = connection.execute("SELECT count(error) FROM graphrag.llm_calls").fetchall()
+    return rows
+
+
+def table(results: list[Result]) -> str:
+    lines = [
+        "| | | seconds | CPU, s | calls: extraction / summaries / reports | tokens in / out | embedding requests |"
+        " failed | documents / entities / relationships / communities / reports |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in results:
+        cpu = "–" if one.cpu is None else f"{one.cpu:.1f}"
+        calls = " / ".join(str(one.calls.get(kind, 0)) for kind in ("extraction", "summaries", "reports"))
+        tokens = f"{one.tokens.get('in', 0):,} / {one.tokens.get('out', 0):,}"
+        rows = " / ".join(f"{one.rows[name]:,}" for name in TABLES)
+        cells = [one.system, one.step, f"{one.seconds:.1f}", cpu, calls, tokens]
+        cells += [str(one.embeddings), str(one.failed), rows]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--url", required=True, help="of any database of the server, as superuser")
+    arguments.add_argument("--data", type=Path, default=ROOT.parent / "shared/data")
+    arguments.add_argument("--documents", type=int, default=100, help="of the full build (100)")
+    given = arguments.parse_args()
+    if not (given.data / "musique/openie.jsonl").exists():
+        raise SystemExit(f"no recorded extraction in {given.data} (--data)")
+    more = max(2, given.documents // 100)  # of a single new document GraphRAG says that it has no relationships
+    documents = passages(given.data, given.documents + more)
+    first, rest = documents[: given.documents], documents[given.documents :]
+    peer_python("graphrag", REQUIREMENTS)
+    replies = Replies(given.data)
+    with Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
+        endpoint.reply(replies)
+        run = Run(endpoint, replies)
+        run.ours(given.url, first, rest)
+        run.graphrag(first, rest)
+    print(table(run.results))
+
+
+if __name__ == "__main__":
+    main()

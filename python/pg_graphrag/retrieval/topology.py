@@ -1,0 +1,327 @@
+"""A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import held
+from pg_graphrag.retrieval.graph_tables import TableGraph
+from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.server import Row
+
+
+class Lists:
+    """Lists of numbers by place: list p is ``values[starts[p]:starts[p + 1]]`` (and the same of every other column)."""
+
+    def __init__(self, owners: Any, count: int, *columns: Any):
+        """Group rows by their owner's place, (n,), keeping their order."""
+        order = np.argsort(owners, kind="stable")
+        self.starts = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(owners, minlength=count), out=self.starts[1:])
+        self.columns = tuple(column[order] for column in columns)
+
+    def at(self, places: Any) -> tuple[Any, ...]:
+        """Return the lists at `places`, one after the other: the place of each row's owner, and its columns."""
+        starts = self.starts[places]
+        counts = self.starts[places + 1] - starts
+        ends = np.cumsum(counts)
+        rows = np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+        return np.repeat(places, counts), *(column[rows] for column in self.columns)
+
+
+class Ids:
+    """Where ids stand: `ids` (n,) int64 by place."""
+
+    def __init__(self, ids: Any):
+        self.ids = ids
+        self._order = np.argsort(ids)
+        self._ascending = ids[self._order]
+
+    def places(self, ids: Any) -> Any:
+        """Return the places, (n,) int64, of those of `ids` that are there: a volatile function may know of newer ones."""
+        ids = np.asarray(ids, np.int64)
+        if not len(self.ids):
+            return np.empty(0, np.int64)
+        at = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
+        return self._order[at[self._ascending[at] == ids]]
+
+
+@dataclass(frozen=True)
+class Mentioned:
+    """Mentions of one kind: `ids` ascending, the `items` they are of and the `chunks` they are in, all (n,) int64."""
+
+    ids: Any
+    items: Any
+    chunks: Any
+
+    def of(self, ids: Any) -> tuple[Any, Any, Any]:
+        """Return (ids, items, chunks) of those of `ids`, ascending, that are there."""
+        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        at = at[self.ids[at] == ids] if len(self.ids) else np.empty(0, np.int64)
+        return self.ids[at], self.items[at], self.chunks[at]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A graph at one revision: entities by key; relationships by degrees, weight and keys; chunks by id.
+
+    `keys` (entities,), `place`: of each key. `low`, `high`, `sources`, `targets` (relationships,): places of entities; `weights`.
+    `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
+    ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
+    relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship. `owners` (chunks,): their
+    documents. `aliases`: entity keys by theirs.
+    """
+
+    revision: str | None
+    entities: Ids
+    keys: list[str]
+    place: dict[str, int]
+    aliases: dict[str, str]
+    is_curated: bool
+    relationships: Ids
+    low: Any
+    high: Any
+    sources: Any
+    targets: Any
+    weights: Any
+    chunks: Ids
+    owners: Any
+    mention_counts: Any
+    stating_counts: Any
+    chunks_of: Lists
+    entities_of: Lists
+    stated_in: Lists
+    incident: Lists
+    mentioned: dict[str, Mentioned]
+
+    def named(self, keys: Iterable[str]) -> list[int]:
+        """Return the places of entities with one of `keys`, or an alias among them."""
+        names = {name: None for key in keys for name in (key, self.aliases.get(key))}
+        return [self.place[name] for name in names if name is not None and name in self.place]
+
+
+class TopologyGraph(TableGraph):
+    """A graph whose topology is held; texts, and what documents are called, are read."""
+
+    def __init__(self, query: Query, topology: Topology):
+        super().__init__(query)
+        self.topology = topology
+        self.is_curated = topology.is_curated
+        self._asked: set[int] = set()
+        self._called: dict[int, Row] = {}
+
+    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
+        held, found = self.topology, []
+        for asked in keys:
+            first, end = (bisect_right(held.keys, asked + edge) for edge in (" ", "!"))
+            for place in (*held.named([asked]), *range(first, min(end, first + limit))):
+                known = {"id": int(held.entities.ids[place]), "mention_count": int(held.mention_counts[place])}
+                found.append({"asked": asked, "key": held.keys[place], **known})
+        return found
+
+    def keyed(self, keys: Iterable[str]) -> dict[str, int]:
+        place, ids = self.topology.place, self.topology.entities.ids
+        return {key: int(ids[place[key]]) for key in keys if key in place}
+
+    def keys(self, ids: Iterable[int]) -> dict[int, str]:
+        places = self.topology.entities.places(np.fromiter(ids, np.int64))
+        known = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
+        return {entity: self.topology.keys[place] for entity, place in known}
+
+    def incident(self, entities: list[int], limit: int) -> list[Row]:
+        held = self.topology
+        _, places = held.incident.at(held.entities.places(entities))
+        places = np.unique(places)[:limit]
+        columns = held.relationships.ids, held.entities.ids[held.low], held.entities.ids[held.high]
+        return _rows(("id", "low_id", "high_id"), (column[places] for column in columns))
+
+    def ends(self, ids: list[int]) -> list[Row]:
+        held = self.topology
+        places = held.relationships.places(ids)
+        sources, targets = held.sources[places], held.targets[places]
+        rows = _rows(
+            ("id", "weight", "source_id", "target_id", "source_key", "target_key"),
+            (
+                held.relationships.ids[places],
+                held.weights[places],
+                held.entities.ids[sources],
+                held.entities.ids[targets],
+                sources,
+                targets,
+            ),
+        )
+        for row in rows:
+            row["source_key"], row["target_key"] = held.keys[row["source_key"]], held.keys[row["target_key"]]
+        return rows
+
+    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+        held = self.topology
+        places = {"entity": held.entities.places(entities), "relationship": held.relationships.places(relationships)}
+        if (held.mention_counts[places["entity"]] > most).any() or (
+            held.stating_counts[places["relationship"]] > most
+        ).any():
+            return super().mentions(entities, relationships, most)
+        owners, chunks, _ = held.chunks_of.at(places["entity"])
+        stating, stated_in = held.stated_in.at(places["relationship"])
+        return {
+            "entity": (chunks, held.entities.ids[owners]),
+            "relationship": (stated_in, held.relationships.ids[stating]),
+        }
+
+    def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
+        return self.topology.mentioned[kind].of(ids)
+
+    def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        chunks, entities, tf = self.topology.entities_of.at(self.topology.chunks.places(ids))
+        return self._without_hubs(entities, self.topology.chunks.ids[chunks], tf, hub)
+
+    def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        entities, chunks, tf = self.topology.chunks_of.at(self.topology.entities.places(ids))
+        return self._without_hubs(entities, chunks, tf, hub)
+
+    def titles(self, chunks: Any) -> dict[str, list[int]]:
+        places = self.topology.chunks.places(chunks)
+        owners = self.topology.owners[places].tolist()
+        documents = self.documents(owners)
+        found: dict[str, list[int]] = {}
+        for chunk, owner in zip(self.topology.chunks.ids[places].tolist(), owners, strict=True):
+            if owner in documents and documents[owner]["title"]:
+                found.setdefault(documents[owner]["title"], []).append(chunk)
+        return found
+
+    def documents(self, ids: Iterable[int]) -> dict[int, Row]:
+        """Return {id: what it is called} of documents that exist, read once for the query."""
+        missing = {document for document in ids if document not in self._asked}
+        if missing:
+            self._asked |= missing
+            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])[0]
+            called = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
+            self._called |= {
+                document: {"source_key": source_key, "title": title}
+                for document, (source_key, title) in zip(int64s(row["ids"]).tolist(), called, strict=True)
+            }
+        return self._called
+
+    def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+        df = self.topology.mention_counts[entities]
+        small = df <= hub
+        return self.topology.entities.ids[entities[small]], chunks[small], tf[small], df[small]
+
+
+def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
+    return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _packed(**columns: str) -> str:
+    """SQL of columns of numbers, each packed into a bytea."""
+    kinds = {"float8": "float8send"}
+    parts = []
+    for name, column in columns.items():
+        send = kinds.get(column.rpartition("::")[2], "int8send")
+        parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea) AS {name}")
+    return ", ".join(parts)
+
+
+_DOCUMENTS = f"""
+SELECT {_packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles
+  FROM graphrag.documents d
+ WHERE d.id = ANY ($1)
+"""
+_ENTITIES = f"""
+SELECT pg_catalog.array_agg(e.key) AS keys,
+       {_packed(ids="e.id", degrees="e.degree", counts="e.mention_count")}
+  FROM (SELECT x.id, x.key, x.degree, x.mention_count FROM graphrag.entities x WHERE x.corpus_id = $1 ORDER BY x.key) e
+"""
+_RELATIONSHIPS = f"""
+SELECT {
+    _packed(
+        ids="r.id",
+        low="r.low_id",
+        high="r.high_id",
+        sources="r.source_id",
+        weights="r.weight::float8",
+        counts="r.mention_count",
+    )
+}
+  FROM graphrag.relationships r
+ WHERE r.corpus_id = $1
+"""
+_CHUNKS = f"""
+SELECT {_packed(ids="c.id", owners="c.document_id")}
+  FROM graphrag.chunks c
+ WHERE c.corpus_id = $1
+"""
+_MENTIONED = f"""
+SELECT {_packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)")}
+  FROM graphrag.entities e
+  JOIN graphrag.entity_mentions m ON m.entity_id = e.id
+ WHERE e.corpus_id = $1
+"""
+_STATED = f"""
+SELECT {_packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id")}
+  FROM graphrag.relationships r
+  JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id
+ WHERE r.corpus_id = $1
+"""
+_CURATED = """
+SELECT coalesce(pg_catalog.array_agg(a.key), '{}') AS keys, coalesce(pg_catalog.array_agg(a.entity_key), '{}') AS entity_keys,
+       EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1) AS is_curated
+  FROM graphrag.aliases a
+ WHERE a.corpus_id = $1
+"""
+
+
+def read(query: Query) -> Topology | None:
+    """Read the topology of a corpus; None where a statement saw another revision than the corpus has."""
+    statements = (_ENTITIES, _RELATIONSHIPS, _CHUNKS, _MENTIONED, _STATED, _CURATED)
+    parts = [held.read(query.db, query.corpus, sql) for sql in statements]
+    if any(part is None for part in parts):
+        return None
+    entity, relationship, chunk, mentioned, stated, curated = (part[0] for part in parts if part)
+    keys: list[str] = entity["keys"] or []
+    entities, degrees = Ids(int64s(entity["ids"])), int64s(entity["degrees"])
+    ids, counts, weights = (
+        int64s(relationship["ids"]),
+        int64s(relationship["counts"]),
+        float64s(relationship["weights"]),
+    )
+    low, high, sources = (entities.places(int64s(relationship[end])) for end in ("low", "high", "sources"))
+    order = np.lexsort((np.maximum(low, high), np.minimum(low, high), -weights, -(degrees[low] + degrees[high])))
+    low, high, sources = low[order], high[order], sources[order]
+    relationships = Ids(ids[order])
+    owned = np.argsort(int64s(chunk["ids"]))
+    chunks = Ids(int64s(chunk["ids"])[owned])
+    in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int8)
+    owners = entities.places(int64s(mentioned["items"]))
+    every = np.arange(len(ids))
+    return Topology(
+        revision=query.corpus.revision,
+        entities=entities,
+        keys=keys,
+        place={key: place for place, key in enumerate(keys)},
+        aliases=dict(zip(curated["keys"], curated["entity_keys"], strict=True)),
+        is_curated=curated["is_curated"],
+        relationships=relationships,
+        low=low,
+        high=high,
+        sources=sources,
+        targets=low + high - sources,
+        weights=weights[order],
+        chunks=chunks,
+        owners=int64s(chunk["owners"])[owned],
+        mention_counts=int64s(entity["counts"]),
+        stating_counts=counts[order],
+        chunks_of=Lists(owners, len(keys), in_chunks, frequencies),
+        entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners, frequencies),
+        stated_in=Lists(relationships.places(int64s(stated["items"])), len(ids), int64s(stated["chunks"])),
+        incident=Lists(np.append(low, high), len(keys), np.append(every, every)),
+        mentioned={"entity": _mentioned(mentioned), "relationship": _mentioned(stated)},
+    )
+
+
+def _mentioned(row: Row) -> Mentioned:
+    columns = [int64s(row[name]) for name in ("ids", "items", "chunks")]
+    order = np.argsort(columns[0])
+    return Mentioned(*(column[order] for column in columns))

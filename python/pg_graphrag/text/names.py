@@ -1,0 +1,38 @@
+"""Names that no run of capitals shows: with a rank after a comma, and titles in quotation marks."""
+
+import re
+from collections.abc import Iterable
+
+from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
+
+# ", 1st Baron", ", Grand Duke", ", Queen".
+_RANK = re.compile(rf",\s(?:\d+(?:st|nd|rd|th)\s)?(?=(?:(?:Crown|Grand|Hereditary)\s)?(?:{'|'.join(ENGLISH_RANKS)})\b)")
+_QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
+_LONGEST_TITLE = 9
+
+
+def styled(text: str, found: Iterable[Concept]) -> list[Concept]:
+    """Return the names of `found` that a rank follows, with it: "Henry Stafford, 1st Baron Stafford"."""
+    names = {concept.start: concept for concept in found if concept.type == "NAME"}
+    longer = []
+    for name in names.values():
+        rank = _RANK.match(text, name.end)
+        if rank and (other := names.get(rank.end())):
+            longer.append(Concept(" ".join(text[name.start : other.end].split()), name.start, other.end, "NAME"))
+    return longer
+
+
+def quoted(text: str) -> list[Concept]:
+    """Return what stands in quotation marks and is written as titles are: "Love Forecast", not "Yes!" or "to be or not"."""
+    titles = []
+    for match in _QUOTED.finditer(text):
+        title = match.group(1).rstrip(" ,.")
+        words = title.split()
+        if not words or len(words) > _LONGEST_TITLE or not (words[0][0].isupper() or words[0][0].isdigit()):
+            continue
+        if len(words) == 1 and (not title.isalpha() or len(title) < 3 or title.lower() in ENGLISH_FUNCTION_WORDS):
+            continue
+        if all(not word[0].islower() for word in words if len(word) > 4):
+            titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME"))
+    return titles

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from lightrag import ROOT, database, passages, postmaster, server_cpu, work
+from peers import ROOT, database, passages, peer_python, postmaster, server_cpu, work
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Recorded
@@ -198,7 +198,7 @@ class Run:
         surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
         self.start()
         done = subprocess.run(
-            [ensure_venv(), "-P", ROOT / "bench/graphrag_peer.py"],
+            [peer_python("graphrag", REQUIREMENTS), "-P", ROOT / "bench/graphrag_peer.py"],
             input=json.dumps(task),
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
@@ -242,21 +242,6 @@ def counted(url: str) -> dict[str, int]:
     return rows
 
 
-def ensure_venv() -> Path:
-    """Return the Python of a venv that holds GraphRAG, made once, in the cache."""
-    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *REQUIREMENTS)).encode()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
-    venv = cache / f"graphrag-{digest}"
-    python = venv / "bin/python"
-    if not (venv / "complete").exists():
-        print(f"installing GraphRAG {GRAPHRAG} in {venv} (once)", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
-        subprocess.run([python, "-m", "pip", "install", *quiet, *REQUIREMENTS], check=True)
-        (venv / "complete").touch()
-    return python
-
-
 def table(results: list[Result]) -> str:
     lines = [
         "| | | seconds | CPU, s | calls: extraction / summaries / reports | tokens in / out | embedding requests |"
@@ -285,7 +270,7 @@ def main() -> None:
     more = max(2, given.documents // 100)  # of a single new document GraphRAG says that it has no relationships
     documents = passages(given.data, given.documents + more)
     first, rest = documents[: given.documents], documents[given.documents :]
-    ensure_venv()
+    peer_python("graphrag", REQUIREMENTS)
     replies = Replies(given.data)
     with Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
         endpoint.reply(replies)

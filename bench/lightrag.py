@@ -13,7 +13,6 @@ a model for them. The embedding of the query is timed by itself and not part of 
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -24,15 +23,13 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psycopg
-from psycopg import sql
+from peers import ROOT, database, passages, peer_python, postmaster, server_cpu, work
 from psycopg.types.json import Jsonb
 
 LIGHTRAG = "1.5.7"
@@ -43,8 +40,6 @@ MODES = ("local", "global", "hybrid", "mix")
 CONCURRENCY = 8
 DIMENSIONS = 384
 HASH_EMBEDDER = {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS}
-TICKS = os.sysconf("SC_CLK_TCK")
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass
@@ -80,40 +75,6 @@ class Endpoint:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
-
-
-@contextmanager
-def database(url: str, name: str) -> Iterator[str]:
-    """Make a database for as long as it is needed; yield its URL."""
-    parts = urlsplit(url)
-    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(drop)
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            yield parts._replace(path=f"/{name}").geturl()
-        finally:
-            connection.execute(drop)
-
-
-def postmaster(connection: psycopg.Connection[Any]) -> int | None:
-    """Return the process id of the server; None where its processes cannot be seen from here."""
-    backend = connection.info.backend_pid
-    try:
-        stat = Path(f"/proc/{backend}/stat").read_text()
-    except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[1]) if "postgres" in stat else None
-
-
-def server_cpu(server: int | None) -> float | None:
-    """Return the CPU seconds of all server processes that have ended (a closed connection's among them)."""
-    if server is None:
-        return None
-    # A moment for those that have just lost their connection.
-    time.sleep(0.5)
-    used = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, used[11:15])) / TICKS
 
 
 def less(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
@@ -176,11 +137,6 @@ def ours(
     return result
 
 
-def work(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CALL graphrag.process_jobs()")
-
-
 def indexed(url: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'").fetchone()
@@ -224,21 +180,6 @@ def context(connection: psycopg.Connection[Any], mode: str, asked: Any) -> float
 
 
 # LightRAG
-
-
-def ensure_venv() -> Path:
-    """Return the Python of a venv that holds LightRAG, made once, in the cache."""
-    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *REQUIREMENTS)).encode()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
-    venv = cache / f"lightrag-{digest}"
-    python = venv / "bin/python"
-    if not (venv / "complete").exists():
-        print(f"installing LightRAG {LIGHTRAG} in {venv} (once)", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
-        subprocess.run([python, "-m", "pip", "install", *quiet, *REQUIREMENTS], check=True)
-        (venv / "complete").touch()
-    return python
 
 
 def lightrag(
@@ -296,7 +237,7 @@ def peer_step(url: str, task: dict[str, Any]) -> Any:
         "no_proxy": "127.0.0.1",
     }
     done = subprocess.run(
-        [ensure_venv(), "-P", ROOT / "bench/lightrag_peer.py"],
+        [peer_python("lightrag", REQUIREMENTS), "-P", ROOT / "bench/lightrag_peer.py"],
         input=json.dumps(task),
         stdout=subprocess.PIPE,
         stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
@@ -308,13 +249,6 @@ def peer_step(url: str, task: dict[str, Any]) -> Any:
 
 
 # The run
-
-
-def passages(data: Path, count: int | None) -> list[tuple[str, str, str]]:
-    """Return (key, title, text) of the first `count` passages whose extraction was recorded."""
-    with (data / "musique/docs.jsonl").open(encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
-    return [(one["id"], one["title"], one["text"]) for one in found[:count]]
 
 
 def dev_questions(data: Path, count: int) -> list[tuple[str, list[str], list[str]]]:

@@ -20,6 +20,8 @@ COLOURS = (
 )  # fmt: skip
 OTHERS = "#b4bac2"
 MAX_LABELS = 70
+# Lines between groups cross the whole picture: more of them hide it.
+MAX_BETWEEN = 2000
 MAX_NAME = 28
 # Letters of a line of the legend, and lines of an entry.
 LEGEND_WIDTH = 34
@@ -78,7 +80,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
     axes = figure.add_axes((0.01, 0.01, 0.78, 0.94))
     axes.set_axis_off()
     axes.set_aspect("equal")
-    _draw_edges(axes, graph, places, groups, colours)
+    left_out = _draw_edges(axes, graph, places, groups, colours)
     sizes = _sizes(graph, order)
     axes.scatter(
         [places[node][0] for node in order],
@@ -93,9 +95,12 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
     installed = {font.name for font in font_manager.fontManager.ttflist}
     fonts = [font for font in _FONTS if font in installed]
     figure.text(0.02, 0.965, title, fontsize=13, fontfamily=fonts, parse_math=False)
-    _draw_legend(figure, groups, members, ranked, colours, fonts)
+    _draw_legend(figure, groups, members, ranked, colours, fonts, left_out)
     canvas.draw()
-    _draw_labels(axes, canvas.get_renderer(), graph, order, places, sizes, fonts)
+    # What the legend tells of has a name in the picture.
+    first = [members[group][0] for group in colours]
+    named = list(dict.fromkeys([*sorted(first, key=order.index), *order]))
+    _draw_labels(axes, canvas.get_renderer(), graph, named, places, sizes, fonts)
     with rc_context(
         {"svg.fonttype": "none"}
     ):  # letters stay letters: the reader's fonts have them all, and they can be searched
@@ -155,18 +160,25 @@ def _sizes(graph: "networkx.Graph[str]", order: Sequence[str]) -> dict[str, floa
 
 def _draw_edges(
     axes: Any, graph: "networkx.Graph[str]", places: Mapping[str, Point], groups: Groups, colours: Mapping[Any, str]
-) -> None:
+) -> int:
+    """Draw the relationships within groups, and the strongest between groups; return how many of these are left out."""
     from matplotlib.collections import LineCollection
 
     by_colour: dict[str, list[tuple[Point, Point]]] = defaultdict(list)
-    for source, target in graph.edges():
+    between = []
+    for source, target, weight in graph.edges(data="weight", default=1.0):
         one, two = groups.of.get(source), groups.of.get(target)
-        by_colour[colours.get(one, OTHERS) if one == two else OTHERS].append((places[source], places[target]))
-    strength = max(0.06, min(0.5, 60 / max(graph.number_of_edges(), 1) ** 0.75))
+        if one == two is not None:
+            by_colour[colours.get(one, OTHERS)].append((places[source], places[target]))
+        else:
+            between.append((-weight, *sorted((source, target))))
+    by_colour[OTHERS] += [(places[source], places[target]) for _, source, target in sorted(between)[:MAX_BETWEEN]]
+    strength = max(0.06, min(0.5, 60 / max(sum(map(len, by_colour.values())), 1) ** 0.75))
     for colour, lines in sorted(by_colour.items()):
         # Between groups, lines cross the whole picture.
         alpha = strength * (0.6 if colour == OTHERS else 1.2)
         axes.add_collection(LineCollection(lines, colors=colour, alpha=min(1.0, alpha), linewidths=0.6, zorder=1))
+    return max(0, len(between) - MAX_BETWEEN)
 
 
 def _draw_legend(
@@ -176,6 +188,7 @@ def _draw_legend(
     ranked: Sequence[Any],
     colours: Mapping[Any, str],
     fonts: Sequence[str],
+    left_out: int,
 ) -> None:
     y = 0.93
     figure.text(0.80, y, groups.kind, fontsize=10, weight="bold", fontfamily=list(fonts))
@@ -189,6 +202,9 @@ def _draw_legend(
         figure.text(
             0.817, y, f"{_wrapped(title)} ({size:,})", fontsize=8, va="center", fontfamily=list(fonts), parse_math=False
         )
+    if left_out:
+        said = f"Lines between {groups.kind.lower()}: the {MAX_BETWEEN:,} strongest, {left_out:,} are left out"
+        figure.text(0.80, y - 0.06, _wrapped(said), fontsize=8, va="center", fontfamily=list(fonts))
 
 
 def _wrapped(title: str) -> str:

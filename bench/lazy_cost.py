@@ -1,0 +1,121 @@
+"""What lazy costs beside graph_global where a corpus is large: calls and tokens of an answer.
+
+    PYTHONPATH=python:. python bench/lazy_cost.py --url "$(bin/graphrag-server url)" --load --manual DIR --questions 5
+
+The corpus (--load makes it anew): all MuSiQue passages, LiHua-World's whole year and the HTML files of --manual (Debian's
+postgresql-doc-17), NLP concepts, reports put together without a model, hash embedder. The model is the tests' endpoint with
+the scripted replies of bench/methods.py, judging by words. Dev questions, of both sets in turn. A token is four bytes; an
+estimate, which is of the most there can be, counts the embedding requests too.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from corpora import documents, questions, set_provider
+from methods import BASE, METHODS, Model
+from pg_graphrag import GraphRAG
+from pg_graphrag.cli import main as command
+
+from tests.endpoint import Endpoint
+
+CORPUS = "lazy-cost"
+DIMENSIONS = 64
+MODES = ("graph_local", "graph_global", "drift", "lazy")
+# What is no part of the text.
+INDEXES = ("index.html", "bookindex.html", "biblio.html", "legalnotice.html")
+
+
+def load(rag: GraphRAG, url: str, data: Path, manual: Path) -> None:
+    """Make the corpus anew."""
+    with rag._connection() as connection:
+        if connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [CORPUS]).rowcount:
+            rag.drop_corpus()
+    model = {"provider": "scripted", "model": "scripted"}
+    rag.create_corpus(
+        embedding={"provider": "scripted", "model": "hash", "dimensions": DIMENSIONS},
+        llm={"roles": dict.fromkeys(("keywords", "relevance", "answer"), model)},
+    )
+    for name in ("musique", "lihua-other"):
+        rag.insert(documents(data, name))
+    files = sorted(str(file) for file in manual.glob("*.html") if file.name not in INDEXES)
+    if not files or command(["ingest", "--url", url, "--corpus", CORPUS, *files]):
+        raise SystemExit(f"{manual} was not ingested")
+    rag.process_jobs()
+
+
+def about(rag: GraphRAG) -> str:
+    """Say how large the corpus is."""
+    with rag._connection() as connection:
+        ((chunks, tokens),) = connection.execute(
+            "SELECT sum(chunks), sum(tokens) FROM graphrag.document_coverage WHERE corpus = %s", [CORPUS]
+        ).fetchall()
+        levels = connection.execute(
+            "SELECT c.level, count(*), sum(r.token_count) FROM graphrag.communities c"
+            "  JOIN graphrag.community_reports r ON r.community_id = c.id JOIN graphrag.corpora k ON k.id = c.corpus_id"
+            " WHERE k.name = %s GROUP BY c.level ORDER BY c.level",
+            [CORPUS],
+        ).fetchall()
+    reports = "; ".join(f"C{level}: {count:,} of {size:,} tokens" for level, count, size in levels)
+    return f"{chunks:,} chunks of {tokens:,} tokens; reports: {reports}."
+
+
+def measure(rag: GraphRAG, asked: list[str], model: Model) -> Iterator[dict[str, Any]]:
+    """Ask by every method; yield a row for each: means over the questions, the estimate beside what was spent."""
+    for name, mode, options in METHODS:
+        if mode not in MODES:
+            continue
+        with rag._connection() as connection:
+            # Each method pays for what it asks.
+            connection.execute("DELETE FROM graphrag.llm_cache")
+        model.forget()
+        estimates = []
+        for question in asked:
+            estimates.append(rag.estimate_ask(question, mode=mode, **options))
+            rag.ask(question, mode=mode, **options)
+        yield {
+            "method": name,
+            "calls": sum(model.calls.values()) / len(asked),
+            "tokens_in": sum(model.tokens_in.values()) / len(asked),
+            "tokens_out": sum(model.tokens_out.values()) / len(asked),
+            "most_calls": statistics.mean(one["calls"] for one in estimates),
+            "most_in": statistics.mean(one["tokens_in"] for one in estimates),
+        }
+        print(name, file=sys.stderr, flush=True)
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    by = {row["method"]: row["tokens_in"] + row["tokens_out"] for row in rows}
+    yield f"| method | calls (estimate) | tokens in (estimate) | tokens out | of {BASE}'s tokens |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        cells = [row["method"], f"{row['calls']:.1f} ({row['most_calls']:.1f})"]
+        cells += [f"{row['tokens_in']:,.0f} ({row['most_in']:,.0f})", f"{row['tokens_out']:,.0f}"]
+        yield f"| {' | '.join(cells)} | {by[row['method']] / by[BASE]:.0%} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--questions", type=int, default=5)
+    parser.add_argument("--load", action="store_true", help="make the corpus anew first")
+    parser.add_argument("--manual", type=Path, default=Path("/usr/share/doc/postgresql-doc-17/html"))
+    given = parser.parse_args()
+    pairs = zip(questions(given.data, "musique"), questions(given.data, "lihua-other"), strict=False)
+    asked = [one["question"] for pair in pairs for one in pair][: given.questions]
+    model = Model(given.data, "words")
+    with GraphRAG(given.url, corpus=CORPUS) as rag, Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
+        endpoint.reply(model)
+        set_provider(rag, "scripted", "openai", endpoint.url)
+        if given.load:
+            load(rag, given.url, given.data, given.manual)
+        print(about(rag))
+        print("\n".join(table(list(measure(rag, asked, model)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What the benches beside other systems share: databases, processor time, passages, and the venv of each system."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+ROOT = Path(__file__).resolve().parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def peer_python(name: str, requirements: Sequence[str]) -> Path:
+    """Return the Python of a venv that holds `requirements`, the first of which is the system: made once, in the cache."""
+    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *requirements)).encode()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
+    venv = cache / f"{name}-{digest}"
+    python = venv / "bin/python"
+    if not (venv / "complete").exists():
+        print(f"installing {requirements[0]} in {venv} (once)", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
+        subprocess.run([python, "-m", "pip", "install", *quiet, *requirements], check=True)
+        (venv / "complete").touch()
+    return python
+
+
+@contextmanager
+def database(url: str, name: str) -> Iterator[str]:
+    """Make a database for as long as it is needed; yield its URL."""
+    parts = urlsplit(url)
+    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(drop)
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield parts._replace(path=f"/{name}").geturl()
+        finally:
+            connection.execute(drop)
+
+
+def postmaster(connection: psycopg.Connection[Any]) -> int | None:
+    """Return the process id of the server; None where its processes cannot be seen from here."""
+    backend = connection.info.backend_pid
+    try:
+        stat = Path(f"/proc/{backend}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1]) if "postgres" in stat else None
+
+
+def server_cpu(server: int | None) -> float | None:
+    """Return the CPU seconds of all server processes that have ended (a closed connection's among them)."""
+    if server is None:
+        return None
+    # A moment for those that have just lost their connection.
+    time.sleep(0.5)
+    used = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, used[11:15])) / TICKS
+
+
+def work(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CALL graphrag.process_jobs()")
+
+
+def passages(data: Path, count: int | None) -> list[tuple[str, str, str]]:
+    """Return (key, title, text) of the first `count` passages whose extraction was recorded."""
+    with (data / "musique/docs.jsonl").open(encoding="utf-8") as file:
+        found = [json.loads(line) for line in file]
+    return [(one["id"], one["title"], one["text"]) for one in found[:count]]

@@ -38,7 +38,7 @@ def hipporag(query: Query, limit: int) -> Ranking:
     spread_of = float(np.ptp(passages.scores)) or 1.0
     near = PASSAGE_WEIGHT * (passages.scores - passages.scores.min()) / spread_of
     chunk_seeds = dict(zip(passages.ids.tolist(), near.tolist(), strict=True))
-    made = neighbourhood(query, entity_seeds, chunk_seeds, np.inf, synonyms(query, entity_seeds))
+    made, _ = neighbourhood(query, entity_seeds, chunk_seeds, np.inf, synonyms(query, entity_seeds))
     related = _facts(query, np.unique(made.entities))
     links = tuple(np.append(one, other) for one, other in zip(made.links, related, strict=True))
     made = Graph.of(made.entities, made.chunks, np.ones(len(made.chunks)), links)

@@ -19,10 +19,13 @@ from pg_graphrag.retrieval.rankings import (
     standard_scores,
 )
 
-# Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md).
-HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "pagerank": 3.0}
-# Where mentions are described, they are retrieved too, and what is walked from holds more.
-DESCRIBED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5, "pagerank": 4.0}
+# Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). What models said of entities and relationships says
+# where to start, and brings its chunks along.
+HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.0, "relationship_mentions": 0.0, "pagerank": 3.0}
+# Where the query names a document by its title, the walk starts at the right place, and its words have done their part.
+TITLED_WEIGHTS = HYBRID_WEIGHTS | {"bm25": 0.5, "pagerank": 4.0}
+# Of what chooses the chunks from which the walk starts.
+SEED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5}
 # Of the softmax that weights the direct chunks from which the walk starts.
 TEMPERATURE = 0.5
 
@@ -56,8 +59,9 @@ def hybrid(query: Query, depth: int) -> Fused:
     """
     if query.options.profile == "paper":
         return round_robin(_dual_level(query, depth))
-    direct, weights = _direct(query, depth)
-    walked = pagerank(query, _seeds(query, direct, weights), depth)
+    direct = _direct(query, depth)
+    walked, is_titled = pagerank(query, _seeds(query, direct), depth)
+    weights = TITLED_WEIGHTS if is_titled and query.dense_works else HYBRID_WEIGHTS
     return standard_scores(weights)([*direct, _logarithmic(walked)])
 
 
@@ -68,7 +72,8 @@ def ppr(query: Query, depth: int) -> Fused:
     """
     if query.options.profile == "paper":
         return alone([hipporag(query, depth)])
-    return alone([pagerank(query, _seeds(query, *_direct(query, depth)), depth, linked=True)])
+    walked, _ = pagerank(query, _seeds(query, _direct(query, depth)), depth, linked=True)
+    return alone([walked])
 
 
 def mix(query: Query, depth: int) -> Fused:
@@ -88,25 +93,23 @@ def path(query: Query, depth: int) -> Fused:
     return one_behind_the_other([voted, dense.windows(query, depth)])
 
 
-def _direct(query: Query, depth: int) -> tuple[list[Ranking], dict[str, float]]:
-    """Rankings of chunks by what they and their mentions say, and what each weighs."""
+def _direct(query: Query, depth: int) -> list[Ranking]:
+    """Rankings of chunks by what they and their mentions say."""
     direct = [bm25(query, depth)]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     else:
         query.notes["dense"] = f"left out: the embedder was not made for {', '.join(query.languages)}"
-    if not query.described:
-        return direct, HYBRID_WEIGHTS
-    return direct + _mentions(query, depth), DESCRIBED_WEIGHTS
+    return direct + _mentions(query, depth) if query.described else direct
 
 
-def _seeds(query: Query, direct: list[Ranking], weights: dict[str, float]) -> list[tuple[int, float]]:
+def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
     """Return the chunks for a walk to start from: the best direct ones, each weighted by how much better than the others it
     is, and those with a date, number or identifier of the query.
 
     The weights are the softmax of the fused scores, the best one's being 1: a clear first place gets nearly all of the mass.
     """
-    fused = standard_scores(weights)(direct)
+    fused = standard_scores(SEED_WEIGHTS)(direct)
     first = ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)
     shares = np.exp((fused.scores[first] - fused.scores.max(initial=-np.inf)) / TEMPERATURE)
     found = dict(zip(fused.ids[first].tolist(), shares.tolist(), strict=True))

@@ -4,19 +4,17 @@ Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few dire
 (DESIGN.md 6). The graph is read from where the mass starts, not as a whole.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, seeds, ties
+from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
-from pg_graphrag.text.concepts import key
 
 # An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
 HUB_SHARE = 0.05
@@ -41,8 +39,6 @@ ROUNDING = 1e-14
 # Flows that differ by a smaller share are equal.
 EQUAL = 1e-9
 
-_BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
-
 
 @dataclass(frozen=True)
 class Graph:
@@ -66,8 +62,12 @@ class Graph:
         return cls(entities, chunks, weights, (one[kept], other[kept], weight[kept]))
 
 
-def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False) -> Ranking:
+def pagerank(
+    query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False
+) -> tuple[Ranking, bool]:
     """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
+
+    Returned beside: whether the query names a document by its title.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, l
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
-        return Ranking.empty("pagerank")
+        return Ranking.empty("pagerank"), False
     links = synonyms(query, entity_seeds if linked else ())
-    graph = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
-    return spread(query, graph, entity_seeds, chunk_seeds, limit)
+    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
+    return spread(query, graph, entity_seeds, chunk_seeds, limit), is_titled
 
 
 def spread(
@@ -139,8 +139,10 @@ def neighbourhood(
     chunk_seeds: dict[int, float],
     hub: float,
     links: tuple[Any, Any, Any],
-) -> Graph:
+) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
+
+    Returned beside: whether one of these documents is called what an entity among the seeds is.
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges.
     """
@@ -156,39 +158,9 @@ def neighbourhood(
         reached = reached[ties.best(query, reached, mass, most)]
     reached, _ = numbered(np.append(reached, np.array(list(chunk_seeds), np.int64)))
     entities, chunks, weights = _weighted(graph.edges_of_chunks(reached, hub), count)
-    return Graph.of(entities, chunks, weights * np.where(_titled(query, entities, chunks), TITLE_WEIGHT, 1.0), links)
-
-
-def _titled(query: Query, entities: Any, chunks: Any) -> Any:
-    """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
-    titles = graph_of(query).titles(numbered(chunks)[0])
-    called = {title: _names(title) for title in titles}
-    entity = graph_of(query).keyed(sorted(set().union(*called.values())))
-    pairs = [
-        (entity[name], chunk)
-        for title, names in called.items()
-        for name in names
-        if name in entity
-        for chunk in titles[title]
-    ]
-    if not pairs:
-        return np.zeros(len(entities), np.bool_)
-    owners, held = np.array(pairs, np.int64).T
-    ids, place = numbered(np.append(entities, owners))
-    every, at = numbered(np.append(chunks, held))
-    edge = place * len(every) + at
-    marked = np.zeros(len(ids) * len(every), np.bool_)
-    marked[edge[len(entities) :]] = True
-    return marked[edge[: len(entities)]]
-
-
-@lru_cache(maxsize=4096)
-def _names(title: str) -> frozenset[str]:
-    """Return the keys under which a document's title may name an entity."""
-    names = {key(title)}
-    if title.rstrip().endswith((")", "）")):
-        names.add(key(_BRACKETS.sub("", title)))
-    return frozenset(names - {""})
+    titled = titles.titled(query, entities, chunks)
+    made = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
+    return made, bool(np.isin(entities[titled], list(entity_seeds)).any())
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:

@@ -3,10 +3,12 @@
 That few chunks have such a key is what makes it one: it counts 3 / log(1 + the number of chunks that have it).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import titles
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
@@ -17,18 +19,22 @@ MAX_NAMESAKES = 3
 # What more chunks have is no key. Words with digits that are shorter (17, 3rd) stand for too much.
 MAX_CHUNKS = 20
 MIN_LENGTH = 4
+_POSSESSIVE = re.compile(r"['’]s?(?=\s|$)")
 # How many chunks are looked through for the words of a date.
 CANDIDATES = 200
 
 
 def entities(query: Query, hub: float) -> dict[int, float]:
-    """Return {entity: weight} of those that the low-level keywords name; none in more than `hub` chunks.
+    """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
 
-    Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song).
+    Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song). A
+    keyword that is a part of a title says nothing besides.
     """
-    rows = graph_of(query).namesakes(query.low_level_keys, MAX_NAMESAKES + 1)
-    found: dict[int, float] = {}
-    for asked in query.low_level_keys:
+    called = titles.named(query, hub) if query.low is None else {}
+    found = {row["id"]: NAMED / float(np.log1p(row["mention_count"])) for rows in called.values() for row in rows}
+    keywords = [asked for asked in query.low_level_keys if not any(_within(asked, title) for title in called)]
+    rows = graph_of(query).namesakes(keywords, MAX_NAMESAKES + 1)
+    for asked in keywords:
         named = [row for row in rows if row["asked"] == asked]
         longer = [row for row in named if row["key"].startswith(f"{asked} ")]
         exact = [row for row in named if row not in longer]
@@ -41,6 +47,12 @@ def entities(query: Query, hub: float) -> dict[int, float]:
                 weight = share * NAMED / float(np.log1p(row["mention_count"]))
                 found[row["id"]] = max(found.get(row["id"], 0.0), weight)
     return found
+
+
+def _within(words: str, title: str) -> bool:
+    """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
+    whole = _POSSESSIVE.sub("", title)
+    return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {whole} "
 
 
 def chunks(query: Query) -> dict[int, float]:

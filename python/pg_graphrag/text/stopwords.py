@@ -82,9 +82,9 @@ ENGLISH_EPITHETS = frozenset(
 )
 # Ranks that follow a name after a comma: "Henry Stafford, 1st Baron Stafford".
 ENGLISH_RANKS = (
-    "Archduchess Archduke Baron Baroness Count Countess Duchess Duke Earl Elector Electress Emperor Empress King Lady "
-    "Landgrave Landgravine Lord Marchioness Margrave Margravine Marquess Marquis Prince Princess Queen Viscount "
-    "Viscountess"
+    "Abbess Abbot Archbishop Archduchess Archduke Baron Baroness Bishop Count Countess Dauphin Dauphine Duchess Duke Earl "
+    "Elector Electress Emir Emperor Empress Infanta Infante King Lady Landgrave Landgravine Lord Marchioness Margrave "
+    "Margravine Marquess Marquis Prince Princess Queen Sultan Tsar Tsarina Viscount Viscountess"
 ).split()
 # Titles left out before a full name, so that "Professor Ada Byron" and "Ada Byron" are one entity.
 ENGLISH_TITLES = frozenset(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import documents, questions, set_provider
-from methods import BASE, METHODS, Model
+from methods import BASE, METHODS, Model, size_of
 from pg_graphrag import GraphRAG
 from pg_graphrag.cli import main as command
 
@@ -50,16 +50,7 @@ def load(rag: GraphRAG, url: str, data: Path, manual: Path) -> None:
 def about(rag: GraphRAG) -> str:
     """Say how large the corpus is."""
     with rag._connection() as connection:
-        ((chunks, tokens),) = connection.execute(
-            "SELECT sum(chunks), sum(tokens) FROM graphrag.document_coverage WHERE corpus = %s", [CORPUS]
-        ).fetchall()
-        levels = connection.execute(
-            "SELECT c.level, count(*), sum(r.token_count) FROM graphrag.communities c"
-            "  JOIN graphrag.community_reports r ON r.community_id = c.id JOIN graphrag.corpora k ON k.id = c.corpus_id"
-            " WHERE k.name = %s GROUP BY c.level ORDER BY c.level",
-            [CORPUS],
-        ).fetchall()
-    reports = "; ".join(f"C{level}: {count:,} of {size:,} tokens" for level, count, size in levels)
+        chunks, tokens, reports = size_of(connection, CORPUS)
     return f"{chunks:,} chunks of {tokens:,} tokens; reports: {reports}."
 
 

@@ -205,24 +205,29 @@ def index(rag: GraphRAG, data: Path) -> None:
         connection.execute("SELECT graphrag.optimize(%s)", [CORPUS])
 
 
+def size_of(connection: Any, corpus: str) -> tuple[int, int, str]:
+    """Return how many chunks a corpus has, how many tokens, and its reports by level, in words."""
+    levels = connection.execute(
+        "SELECT c.level, count(*), sum(r.token_count) FROM graphrag.communities c"
+        "  JOIN graphrag.community_reports r ON r.community_id = c.id JOIN graphrag.corpora k ON k.id = c.corpus_id"
+        " WHERE k.name = %s GROUP BY c.level ORDER BY c.level",
+        [corpus],
+    ).fetchall()
+    chunks, tokens = connection.execute(
+        "SELECT sum(chunks), sum(tokens) FROM graphrag.document_coverage WHERE corpus = %s", [corpus]
+    ).fetchone() or (0, 0)
+    return chunks, tokens, "; ".join(f"C{level}: {count:,} of {size:,} tokens" for level, count, size in levels)
+
+
 def about(rag: GraphRAG) -> tuple[str, int]:
     """Say what the index is, and what making it cost; return that, and the tokens of its chunks."""
     with rag._connection() as connection:
-        levels = connection.execute(
-            "SELECT c.level, count(*), sum(r.token_count) FROM graphrag.communities c"
-            "  JOIN graphrag.community_reports r ON r.community_id = c.id JOIN graphrag.corpora k ON k.id = c.corpus_id"
-            " WHERE k.name = %s GROUP BY c.level ORDER BY c.level",
-            [CORPUS],
-        ).fetchall()
-        chunks, tokens = connection.execute(
-            "SELECT sum(chunks), sum(tokens) FROM graphrag.document_coverage WHERE corpus = %s", [CORPUS]
-        ).fetchone() or (0, 0)
+        chunks, tokens, reports = size_of(connection, CORPUS)
         spent = connection.execute(
             "SELECT count(*), sum(l.tokens_in), sum(l.tokens_out) FROM graphrag.llm_calls l"
             "  JOIN graphrag.corpora k ON k.id = l.corpus_id WHERE k.name = %s AND l.purpose = 'extract'",
             [CORPUS],
         ).fetchone() or (0, 0, 0)
-    reports = "; ".join(f"C{level}: {count} of {size:,} tokens" for level, count, size in levels)
     said = (
         f"The index: {chunks} chunks of {tokens:,} tokens, made with {spent[0]} calls ({spent[1]:,} tokens in, {spent[2]:,} out);"
         f" reports at each level: {reports}."

@@ -125,6 +125,13 @@ def test_the_command_prints_answer_and_citations_at_one_answers_cost(
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, *arguments, QUESTION]) == 0
     assert endpoint.requests[-1].messages[1:3] == HISTORY
     assert endpoint.requests[-1].messages[-1]["content"].endswith("a haiku")
+    assert capsys.readouterr().err == ""
+    endpoint.misbehave("cut_off", times=2)
+    assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--mode", "bm25", "Is Ada cut off?"]) == 0
+    assert "warning: the model's answer was cut off" in capsys.readouterr().err
+    endpoint.misbehave("broken_stream")
+    assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--mode", "bm25", "Does Ada break off?"]) == 1
+    assert "pg-graphrag: graphrag: the connection to provider" in capsys.readouterr().err
 
 
 def test_the_command_says_what_is_wrong(

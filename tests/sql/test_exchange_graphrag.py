@@ -244,6 +244,13 @@ def test_a_refresh_keeps_what_was_imported_while_nothing_changes(loaded: Databas
     done = loaded.execute("SELECT graphrag.refresh_communities('carol')").fetchone()[0]
     assert (done["clustered"], done["levels"], done["reports_due"]) == ("nothing", [23, 65, 32, 2], 0)
     assert partition(loaded) == before
+    # A worker that was killed before it knew what the reports are made from leaves that to the next.
+    hashes = "SELECT community_id, input_hash FROM graphrag.community_reports ORDER BY 1"
+    known = loaded.execute(hashes).fetchall()
+    loaded.execute("UPDATE graphrag.community_reports SET input_hash = ''")
+    loaded.execute("SELECT graphrag.refresh_communities('carol')")
+    assert loaded.execute(hashes).fetchall() == known and all(hash_ for _, hash_ in known)
+    before = partition(loaded)
     # Looked at again, a report is left as it is.
     loaded.execute("BEGIN; UPDATE graphrag.communities SET report_due = true; COMMIT")
     work(loaded)
@@ -288,10 +295,10 @@ def test_its_own_reports_are_found(loaded: Database) -> None:
 
 
 def test_a_second_import_changes_nothing(loaded: Database, given: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = [row[8:] for row in partition(loaded)]
+    before = [row[8:-2] + row[-1:] for row in partition(loaded)]
     assert main(["import-graphrag", "--url", loaded.url, "--corpus", "carol", str(given)]) == 0
     assert capsys.readouterr().out.startswith("1 documents, 1 of them unchanged; 122 communities\n")
-    assert [row[8:] for row in partition(loaded)] == before
+    assert [row[8:-2] + row[-1:] for row in partition(loaded)] == before
     assert loaded.execute("SELECT count(*) FROM graphrag.imported_communities").fetchone() == (0,)
 
 

@@ -221,7 +221,7 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_the_estimate_is_about_what_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
+def test_the_estimate_is_a_little_more_than_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
     corpus = extracted(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)
     other = long_text(60).replace("Ada Lovelace", "a stranger").replace("London", "Rome")
     put_all(module_db, corpus, STORIES | {"long": long_text(60), "other": other, "twin": STORIES["ada"]})
@@ -232,9 +232,9 @@ def test_the_estimate_is_about_what_it_then_costs(module_db: Database, endpoint:
     assert (documents, cached) == (8, 1 + rounds), "the twins are asked about once"
     paid = noted(module_db, corpus)
     assert calls == paid[0] > 7
-    assert tokens_in / 2 <= paid[2] <= tokens_in * 2
-    assert tokens_out / 2 <= paid[3] <= tokens_out * 2
+    assert tokens_in / 2 <= paid[2] <= tokens_in
+    assert paid[3] <= tokens_out
     spent = value(module_db, "SELECT cost FROM graphrag.llm_usage WHERE corpus = %s AND purpose = 'extract'", corpus)
-    assert cost / 2 <= spent <= cost * 2
+    assert cost / 2 <= spent <= cost
     ((left, *nothing),) = rows(module_db, estimate, corpus)
     assert (left, *map(float, nothing)) == (0, 0, 0, 0, 0, 0)

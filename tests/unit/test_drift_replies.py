@@ -39,6 +39,9 @@ def test_a_rating_is_a_number_up_to_five() -> None:
     assert [replies.rating(text, False) for text in given] == [4, 3, 2, 5, 5, 0]
     with pytest.raises(ItemFault):
         replies.rating("very relevant", False)
+    for odd in ("²", "9" * 5000):
+        with pytest.raises(ItemFault):
+            replies.rating(odd, False)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from pg_graphrag.text.tokenizers import tokenizer
 
 # Where an endpoint does not count, a token is taken for so many bytes of UTF-8: the same as the accounts do.
 BYTES_PER_TOKEN = 4
-# Until the corpus has so many calls of its own to go by, an extraction is taken to be as long as its text, and each
-# gleaning round to add a quarter of that.
+# Until the corpus has so many calls of its own to go by, an extraction is taken to have so many tokens, and so many for
+# each of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
 MIN_CALLS = 20
+SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
 
 _WAITING = """
@@ -73,7 +74,8 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
         price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
         basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
         basis["tokens"] = f"{BYTES_PER_TOKEN} bytes each"
-        basis["tokens_out"] = "as long as the text" if each is None else f"as {known} calls of this corpus had"
+        assumed = f"{SAID_TOKENS} a chunk, {SAID_PER_TOKEN} for each of its text"
+        basis["tokens_out"] = assumed if each is None else f"as {known} calls of this corpus had"
         if options.llm.has("summary"):
             basis["summaries"] = _summaries(db, found, options, scale * counted.calls)
             price += basis["summaries"]["cost"] or 0.0
@@ -124,7 +126,7 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
                 return
             if known is None or value is None:
                 into.asked.add(key)
-                said = _tokens(text)
+                said = SAID_TOKENS + round(SAID_PER_TOKEN * _tokens(text))
                 prompt = sum(_tokens(message["content"]) for message in request.messages)
                 for later in range(rounds - number):
                     into.calls += 1

@@ -120,7 +120,7 @@ def _point(item: Any) -> dict[str, Any] | None:
 
 def _score(value: Any, most: int) -> int | None:
     """A score in 0 … `most`; None for what is no number."""
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None

@@ -1,5 +1,6 @@
 """Connections of the CLI, and the database's errors as a person reads them."""
 
+import sys
 from typing import Any
 
 import psycopg
@@ -27,7 +28,15 @@ def connect(url: str) -> psycopg.Connection[Any]:
             sqlstate="58P01",
             hint="Create it there as a superuser: CREATE EXTENSION pg_graphrag CASCADE;",
         )
+    connection.add_notice_handler(_warn)
     return connection
+
+
+def _warn(notice: psycopg.errors.Diagnostic) -> None:
+    """Show a WARNING of the server: what it did without, or that an answer is not whole."""
+    if notice.severity_nonlocalized == "WARNING":
+        hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
+        print(f"pg-graphrag: warning: {notice.message_primary}{hint}", file=sys.stderr)
 
 
 def explain(error: psycopg.Error | GraphRAGError) -> str:
@@ -37,6 +46,9 @@ def explain(error: psycopg.Error | GraphRAGError) -> str:
     else:
         message = error.diag.message_primary or str(error) or type(error).__name__
         detail, hint = error.diag.message_detail, error.diag.message_hint
+        if detail is not None and detail.startswith("graphrag: "):
+            # Between two pieces of an answer, PL/Python's own words come first.
+            message, detail = detail, None
     parts = [message.strip()]
     parts += [f"DETAIL: {detail}"] if detail else []
     parts += [f"HINT: {hint}"] if hint else []

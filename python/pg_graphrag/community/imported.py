@@ -151,7 +151,7 @@ def others(db: Database, corpus_id: int) -> list[int]:
 def store_reports(db: Database, corpus: Corpus, given: Waiting, ids: dict[int, int]) -> None:
     """Store the reports of communities that were taken over, {number: id}, and when those were found; the corpus is locked.
 
-    A report is stored with the hash of what the corpus would write it from now: it stays until that changes.
+    A report has no hash before `hash_reports`.
     """
     about = {one["number"]: one for one in given.communities if one["number"] in ids}
     dates = [(ids[number], _time(one["created"])) for number, one in about.items() if one.get("created")]
@@ -175,26 +175,39 @@ def store_reports(db: Database, corpus: Corpus, given: Waiting, ids: dict[int, i
     if fresh:
         ids_of_fresh = [number for number, _ in fresh]
         db.query("DELETE FROM graphrag.report_vectors WHERE community_id = ANY ($1)", ["int8[]"], [ids_of_fresh])
-        # All are there before any is hashed: what a parent is written from are its children's.
         write_rows(db, corpus, [(number, report, "") for number, report in fresh])
         db.query("SELECT graphrag._project_communities($1, $2)", ["int4", "int8[]"], [corpus.id, ids_of_fresh])
-    due = db.query(
-        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c WHERE c.id = ANY ($1)",
+    db.query(
+        "WITH due AS (UPDATE graphrag.communities SET report_due = false WHERE id = ANY ($1) AND report_due RETURNING id)"
+        " UPDATE graphrag.community_reports r SET input_hash = '' FROM due WHERE r.community_id = due.id",
         ["int8[]"],
         [[number for number, _ in made]],
     )
+
+
+def hash_reports(db: Database, corpus: Corpus) -> bool:
+    """Give reports that were taken over the hash of what the corpus would write them from now; return whether there were any.
+
+    They stay until that changes. It takes a second for some hundred reports: the corpus is locked for the result alone, and
+    what changes in between counts as imported.
+    """
+    due = db.query(
+        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
+        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE r.corpus_id = $1 AND r.input_hash = ''",
+        ["int4"],
+        [corpus.id],
+    )
+    if not due:
+        return False
     hashes = input_hashes(db, corpus, due)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query(
         "UPDATE graphrag.community_reports r SET input_hash = u.hash"
-        '  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash <> u.hash COLLATE "C"',
+        "  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash = ''",
         ["int8[]", "text[]"],
         [list(hashes), list(hashes.values())],
     )
-    db.query(
-        "UPDATE graphrag.communities SET report_due = false WHERE id = ANY ($1) AND report_due",
-        ["int8[]"],
-        [list(hashes)],
-    )
+    return True
 
 
 def _stored(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:

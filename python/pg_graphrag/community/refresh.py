@@ -55,7 +55,9 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     Where workers are not to find communities (any more), only what was imported is taken over.
     """
     if _adopt(db, corpus):
-        return False
+        db.commit()
+    if imported.hash_reports(db, corpus):
+        db.commit()
     if not corpus.options.communities.automatic:
         return True
     started = time.monotonic()
@@ -74,6 +76,7 @@ def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
     _adopt(db, corpus)
+    imported.hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     started = time.monotonic()
     seen = _read(db, corpus)
@@ -86,7 +89,7 @@ def _is_waiting(db: Database, corpus_id: int) -> bool:
 
 
 def _adopt(db: Database, corpus: Corpus) -> bool:
-    """Take over the communities that were imported, and their reports; return whether there were any.
+    """Take over the communities that were imported, and their reports as far as their hashes; return whether there were any.
 
     What other documents say is left as if it had come since: the next step clusters it, starting from what is taken over.
     """

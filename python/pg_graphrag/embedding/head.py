@@ -1,6 +1,5 @@
 """The part of a long text that a BERT tokenizer with truncation can see, found without tokenising the rest."""
 
-import json
 import re
 
 from tokenizers import Tokenizer
@@ -25,12 +24,11 @@ class TextHead:
     _SLICE = 8192  # characters looked at together; shorter texts are not cut
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        state = json.loads(tokenizer.to_str())
         self._normalize = tokenizer.normalizer.normalize_str
         self._split = tokenizer.pre_tokenizer.pre_tokenize_str
-        self._word_limit: int = state["model"]["max_input_chars_per_word"]
+        self._word_limit: int = tokenizer.model.max_input_chars_per_word
         self._max_words = max_tokens
-        special = [token["content"] for token in state["added_tokens"]]
+        special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         # Special tokens are found in the raw text, before normalising.
         self._special = re.compile("(" + "|".join(map(re.escape, special)) + ")")
         self._longest_special = max(map(len, special))

@@ -151,6 +151,7 @@ STREAMS: dict[str, tuple[list[bytes], str]] = {
     "parts": ([event(role="assistant"), event(PARTS), event("", "stop"), DONE], "one"),
     "comments and other line ends": ([b": hi\r\n\r\n", event("one", end=b"\r\n\r\n"), USAGE, DONE], "one"),
     "a last line without an end": ([event("one"), event(reason="stop", end=b"")], "one"),
+    "a character in two halves": ([event("on\ud83d"), event("\ude00e\ud83d"), event(reason="stop")], "on\U0001f600e"),
     "an answer at once": ([WHOLE], "one"),
     "an error at once": ([b'{"error": "busy"}'], "answered with an error: busy"),
     "a page": ([b"<html>login</html>"], "something other than a stream"),

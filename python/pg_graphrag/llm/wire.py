@@ -103,10 +103,22 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
 
 
 def _text(content: Any) -> str:
-    """The text of a message, which some endpoints give in parts, beside parts of other types."""
+    """The text of a message that is whole."""
+    return clean(_said(content))
+
+
+def _said(content: Any) -> str:
+    """What a message says, which some endpoints give in parts, beside parts of other types."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    return clean(content) if isinstance(content, str) else ""
+    return content if isinstance(content, str) else ""
+
+
+def _joined(text: str) -> tuple[str, str]:
+    """Return the text of a piece, and the half of a character at its end whose other half the next piece brings."""
+    half = text[-1:] if "\ud800" <= text[-1:] < "\udc00" else ""
+    whole = text.removesuffix(half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return clean(whole), half
 
 
 def _refuse_unfinished(provider: Provider, text: str, refused: str, reason: str) -> None:
@@ -144,7 +156,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         As `chat`. A stream that breaks off raises too: what was yielded is not the whole.
     """
     pieces: list[str] = []
-    size, reason, refused = 0, "", ""
+    size, reason, refused, half = 0, "", "", ""
     usage: Any = {}
     data = None
     async for data in _events(provider, api_key, call):
@@ -158,7 +170,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             (choice, *_) = event.get("choices") or [{}]
             # Whole where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
-            piece = _text(message.get("content"))
+            piece, half = _joined(half + _said(message.get("content")))
             refused += _text(message.get("refusal"))
             reason = clean(str(choice.get("finish_reason") or reason))
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):

@@ -27,13 +27,18 @@ BEGIN
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
         ON CONFLICT DO NOTHING;
-    -- Communities that nobody has found, or in what has changed since (the job knows whether it is wanted); and reports that are due.
+    -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT c.id, 'communities'
       FROM graphrag.corpora c
       LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
       LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
-     WHERE (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision)
+     WHERE CASE jsonb_typeof(c.options -> 'communities')
+               WHEN 'boolean' THEN (c.options -> 'communities')::boolean
+               WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
+               ELSE true
+           END
+       AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision)
         ON CONFLICT DO NOTHING;
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT c.corpus_id, 'reports' FROM graphrag.communities c WHERE c.report_due

@@ -15,7 +15,7 @@ from tests.runtime.cluster import Database, Runtime
 from tests.sql.ingest import canonical, keys, new_corpus, put, rows, search, statuses, value, work
 
 LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
-COUNT = 24
+COUNT = 16
 # Half width kana to what NFKC makes of them, the other way round.
 HALF_WIDTH = {
     unicodedata.normalize("NFKC", kana + mark): kana + mark
@@ -121,7 +121,7 @@ def test_every_page_has_names_and_compound_nouns(
         found[key].add(name)
     wide = {key: {name for name in names if re.search("[\u3041-\u9fff]", name)} for key, names in found.items()}
     assert min(map(len, found.values())) >= 3
-    assert sum(len(names) >= 5 for names in wide.values()) >= 0.9 * COUNT
+    assert sum(len(names) >= 5 for names in wide.values()) >= 0.8 * COUNT
     by_key = {page.key: unicodedata.normalize("NFKC", page.content + page.title) for page in manual[language]}
     for key, names in wide.items():
         flat = "".join(by_key[key].split())
@@ -149,13 +149,13 @@ def test_traditional_questions_find_simplified_pages(
 ) -> None:
     own = {page.key for page in manual["zh_CN"]}
     questions = {page.key: page.description for page in manual["zh_TW"] if page.key in own}
-    assert len(questions) >= 20
+    assert len(questions) >= 12
     assert recall(module_db, corpora["zh_CN"], questions, "bm25") >= 0.8
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_order_of_the_pages_says_nothing(module_db: Database, manual: dict[str, list[Page]], language: str) -> None:
-    few = sorted(manual[language], key=lambda page: len(page.content))[:6]
+    few = sorted(manual[language], key=lambda page: len(page.content))[:4]
     made: list[Any] = []
     for order in (few, few[::-1]):
         corpus = new_corpus(module_db)

@@ -5,6 +5,7 @@ Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here m
 
 import asyncio
 import contextlib
+import gc
 import json
 import random
 import re
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
@@ -40,17 +42,33 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _clients: dict[tuple[Any, ...], Any] = {}
 
 
+@cache
+def _package() -> Any:
+    """Return the package: 500 modules, whose loading takes a sixth longer where garbage is looked for meanwhile."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        import openai
+    finally:
+        if collects:
+            gc.enable()
+    return openai
+
+
 def _client(provider: Provider, api_key: str | None) -> Any:
     """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
-    from openai import AsyncOpenAI, Omit
-
+    openai = _package()
     identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
     if identity not in _clients:
         # What the package would take from the server's environment for OpenAI is not for other endpoints.
-        headers: dict[str, Any] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit(), **provider.headers}
+        headers: dict[str, Any] = {
+            "OpenAI-Organization": openai.Omit(),
+            "OpenAI-Project": openai.Omit(),
+            **provider.headers,
+        }
         if provider.auth == "api-key" and api_key:
             headers["api-key"] = api_key
-        _clients[identity] = AsyncOpenAI(
+        _clients[identity] = openai.AsyncOpenAI(
             base_url=provider.base_url,
             api_key=api_key or "none",
             organization="",
@@ -68,12 +86,10 @@ def _http_client(provider: Provider) -> Any:
     """Return the HTTP client; the server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine."""
     from urllib.parse import urlsplit
 
-    from openai import DefaultAsyncHttpxClient
-
     host = urlsplit(provider.base_url).hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
     hooks = {"response": [_bounded]}
-    return DefaultAsyncHttpxClient(timeout=None, trust_env=not local, event_hooks=hooks)
+    return _package().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, event_hooks=hooks)
 
 
 async def _bounded(response: Any) -> None:
@@ -120,13 +136,11 @@ class FieldRefused(Exception):
 
 def _options(provider: Provider, api_key: str | None) -> Any:
     """What the package needs to know of one request."""
-    from openai import Omit
-
     # As the package's own with_streaming_response asks for a response whose body it has not read.
     headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
     if api_key is None or provider.auth == "api-key":
         # The package insists on a key; the header is left out.
-        headers["Authorization"] = Omit()
+        headers["Authorization"] = _package().Omit()
     # A redirect would take key and texts where nobody told us to.
     return {"headers": headers, "follow_redirects": False}
 
@@ -147,8 +161,7 @@ async def sent(
     `method` is post, get or delete; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
     time-out where it is not the provider's.
     """
-    import openai
-
+    openai = _package()
     client, options = _client(provider, api_key), _options(provider, api_key)
     try:
         if method == "get":

@@ -104,6 +104,7 @@ class Endpoint:
         self._keep = keep
         self._misbehaving: list[Misbehaviour] = []
         self._reply: Callable[[Messages], Any] = lambda messages: "ok"
+        self._respond: Callable[[Request], Answer] | None = None
         self._lock = threading.Lock()
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -120,6 +121,10 @@ class Endpoint:
     def reply(self, answer: Callable[[Messages], Any] | str | list[dict[str, str]]) -> None:
         """Answer chat requests with `answer` (messages), or always with the same text or list of content parts."""
         self._reply = answer if callable(answer) else lambda messages: answer
+
+    def respond(self, answer: Callable[[Request], Answer] | Answer) -> None:
+        """Answer every request with `answer` (request), or always with the same, down to its bytes."""
+        self._respond = answer if callable(answer) else lambda request: answer
 
     def misbehave(
         self,
@@ -235,6 +240,8 @@ class Endpoint:
 
     def answer(self, request: Request) -> Answer:
         """What a request is answered when nothing goes wrong on the way."""
+        if self._respond is not None:
+            return self._respond(request)
         if self.key is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ") or request.headers.get("api-key")
             if given != self.key:

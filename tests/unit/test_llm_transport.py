@@ -163,7 +163,7 @@ def test_streams_of_every_kind_are_an_answer_or_a_fault(name: str) -> None:
     pieces, expected = STREAMS[name]
     kind = "application/json" if pieces[0].startswith(b"{") else "text/event-stream"
     with Endpoint() as endpoint:
-        endpoint.answer_with = lambda request, wrong: Answer(content_type=kind, pieces=pieces)  # type: ignore[method-assign]
+        endpoint.respond(Answer(content_type=kind, pieces=pieces))
         try:
             *_, whole = asyncio.run(fresh(streamed(of(endpoint))))
         except GraphRAGError as error:
@@ -175,20 +175,20 @@ def test_streams_of_every_kind_are_an_answer_or_a_fault(name: str) -> None:
 def test_what_only_keeps_a_stream_open_is_no_answer() -> None:
     with Endpoint() as endpoint:
         waiting = Answer(content_type="text/event-stream", pieces=[b": wait\n\n"] * 100, pause=0.05)
-        endpoint.answer_with = lambda request, wrong: waiting  # type: ignore[method-assign]
+        endpoint.respond(waiting)
         with pytest.raises(ProviderFault, match="sent nothing for"):
             asyncio.run(fresh(streamed(of(endpoint, timeout=0.3))))
 
 
 def test_a_stream_goes_without_options_that_the_model_does_not_know() -> None:
-    def answer(request: Any, wrong: Any) -> Answer:
+    def answer(request: Any) -> Answer:
         if "stream_options" in request.body:
             detail = [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]
             return Answer(422, json.dumps({"detail": detail}).encode())
         return Answer(content_type="text/event-stream", pieces=[event("one", "stop"), DONE])
 
     with Endpoint() as endpoint:
-        endpoint.answer_with = answer  # type: ignore[method-assign]
+        endpoint.respond(answer)
         assert asyncio.run(fresh(streamed(of(endpoint))))[-1].text == "one"
 
 
@@ -213,7 +213,7 @@ def test_an_answer_that_a_limit_or_a_filter_ended_is_cut_off(reason: str, cut_of
 )
 def test_a_fault_says_what_the_endpoint_says(body: bytes, words: str) -> None:
     with Endpoint() as endpoint:
-        endpoint.answer_with = lambda request, wrong: Answer(500, body)  # type: ignore[method-assign]
+        endpoint.respond(Answer(500, body))
         with pytest.raises(ProviderFault) as caught:
             asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
     assert caught.value.message.endswith(words)
@@ -222,7 +222,7 @@ def test_a_fault_says_what_the_endpoint_says(body: bytes, words: str) -> None:
 def test_of_an_error_without_end_the_beginning_is_read() -> None:
     with Endpoint() as endpoint:
         endless = Answer(500, pieces=[b"x" * 40_000] * 100, pause=0.2)
-        endpoint.answer_with = lambda request, wrong: endless  # type: ignore[method-assign]
+        endpoint.respond(endless)
         with pytest.raises(ProviderFault, match="answered 500: xxx"):
             asyncio.run(fresh(wire.chat(of(endpoint, timeout=2), KEY, CALL)))
 
@@ -307,6 +307,6 @@ UNUSABLE = {
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_what_are_no_vectors_of_these_texts_is_a_fault(name: str) -> None:
     with Endpoint() as endpoint:
-        endpoint._embeddings = lambda body: Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode())  # type: ignore[method-assign]
+        endpoint.respond(Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode()))
         with pytest.raises((ItemFault, ProviderFault), match=r"other than embeddings|gave . vectors for 2 texts"):
             asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a", "b"], None)))

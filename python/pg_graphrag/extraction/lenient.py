@@ -19,8 +19,6 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)))
 _MAX_DEPTH = 40
-
-
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
 

@@ -126,8 +126,9 @@ async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any
 
 
 async def cancel(provider: Provider, key: str | None, batch: str) -> None:
-    """Cancel a batch."""
-    await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
+    """Cancel a batch; one that cannot be cancelled has ended, or will."""
+    with contextlib.suppress(Missing, Refused):
+        await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
 
 
 async def delete_file(provider: Provider, key: str | None, file: str) -> None:

@@ -79,7 +79,11 @@ SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerpri
 
 
 def find(db: Database, name: str | None) -> Corpus:
-    """Return the corpus called `name`; 42704 when there is none."""
+    """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
+    if name is None:
+        raise GraphRAGError(
+            "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
+        )
     rows = _read(db, "WHERE c.name = $1", "text", name)
     if not rows:
         known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]

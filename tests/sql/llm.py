@@ -44,7 +44,7 @@ def task(prompt):
         reply = yield EmbedRequest(found.options.llm.provider, "hash", (prompt, "second"), given["embed"])
         return reply.value.shape
     if "rerank" in given:
-        reply = yield RerankRequest(found.options.llm.provider, "ranker", given["rerank"], (prompt, "second"))
+        reply = yield RerankRequest(*found.options.reranker(), given["rerank"], (prompt, "second"))
         return reply.value
     messages = ({"role": "user", "content": prompt},)
     reply = yield ChatRequest("extract", messages, parse, given.get("schema"))

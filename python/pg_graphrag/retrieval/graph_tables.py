@@ -9,6 +9,7 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.query import LED, Query, int64s
 from pg_graphrag.server import Row
+from pg_graphrag.text.names import title_keys
 
 _NAMED = (
     "SELECT e.id, e.key, e.name, e.mention_count FROM graphrag.entities e"
@@ -233,10 +234,13 @@ class TableGraph:
         """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
         return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
-    def keyed(self, keys: Iterable[str]) -> dict[str, int]:
-        """Return {key: id} of the entities whose key is one of `keys`."""
-        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, list(keys)])
-        return {row["key"]: row["id"] for row in rows}
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        """Return {title: ids of the entities that it names}."""
+        keys = {title: title_keys(title) for title in titles}
+        asked = sorted(set().union(*keys.values()))
+        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, asked])
+        ids = {row["key"]: row["id"] for row in rows}
+        return {title: [ids[key] for key in named if key in ids] for title, named in keys.items()}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""

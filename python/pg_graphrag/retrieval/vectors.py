@@ -15,8 +15,8 @@ from pg_graphrag.retrieval.query import Query, int64s
 
 # Larger tables are searched where they are.
 MAX_ROWS = 10_000
-# From as many on there is an index: a session that asks only once does without reading them all.
-INDEXED_ROWS = 5000
+# What a query costs more without them, in rows read: for a session that asks less often they are searched where they are.
+ROWS_PER_QUERY = 500
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -61,7 +61,7 @@ class Vectors:
 
 
 def small(query: Query, kind: str) -> Vectors | None:
-    """Return all rows of a vector table as this snapshot sees them; None where they are too many.
+    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay.
 
     None under row-level security too: what one role may read is not kept for another.
 
@@ -79,9 +79,11 @@ def small(query: Query, kind: str) -> Vectors | None:
         first = kind.endswith("_mention")
         # What is held already is only added to.
         known = kept is not None and kept.matrix is not None
-        pays = first or held.repeats(corpus) or known
+        pays = MAX_ROWS if first or known else ROWS_PER_QUERY * held.repeats(corpus)
+        if not pays:
+            return None
         row_bytes = 4 * corpus.options.embedding.dimensions
-        most = min(MAX_ROWS if pays else INDEXED_ROWS, held.room(corpus, key, first=first) // row_bytes)
+        most = min(MAX_ROWS, pays, held.room(corpus, key, first=first) // row_bytes)
         if kept is None or kept.revision != corpus.revision or most > kept.most:
             many = not known and _are_more(query, corpus.space, kind, most)
             kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)
@@ -132,7 +134,10 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
         new, vectors = new[here], vectors[here]
         if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
             return _none(None, most)
-        matrix[:, ~old] = vectors.T
+        if old.any():
+            matrix[:, ~old] = vectors.T
+        else:
+            matrix = np.ascontiguousarray(vectors.T)
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 

@@ -12,9 +12,10 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.rankings import NOISE
 
 # Larger tables are searched where they are.
-MAX_ROWS = 10_000
+MAX_ROWS = 20_000
 # What a query costs more without them, in rows read: for a session that asks less often they are searched where they are.
 ROWS_PER_QUERY = 500
 
@@ -53,6 +54,16 @@ class Vectors:
         """
         cosines = (vector @ self.matrix).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
+
+    def nearest(self, vector: Any, limit: int) -> dict[int, float]:
+        """Return {id: cosine > 0} of the `limit` rows nearest to a vector, and of all that tie with the last."""
+        cosines = vector @ self.matrix
+        near = np.flatnonzero(cosines > 0)
+        cosines = np.minimum(cosines[near].astype(np.float64), 1.0)
+        if limit < len(near):
+            best = cosines >= np.partition(cosines, -limit)[-limit] - NOISE
+            near, cosines = near[best], cosines[best]
+        return dict(zip(self.ids[near].tolist(), cosines.tolist(), strict=True))
 
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""

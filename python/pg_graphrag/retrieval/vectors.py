@@ -16,7 +16,9 @@ from pg_graphrag.retrieval.rankings import NOISE
 
 # Larger tables are searched where they are.
 MAX_ROWS = 20_000
-# What a query costs more without them, in rows read: for a session that asks less often they are searched where they are.
+# From as many on there is an index: a session searches by it until it has asked so often that reading them all pays. What a
+# query costs more by the index, in rows read. Of fewer the scores would differ in their last digits from query to query.
+INDEXED_ROWS = 5000
 ROWS_PER_QUERY = 500
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
@@ -72,7 +74,7 @@ class Vectors:
 
 
 def small(query: Query, kind: str) -> Vectors | None:
-    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay.
+    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay yet.
 
     None under row-level security too: what one role may read is not kept for another.
 
@@ -90,9 +92,7 @@ def small(query: Query, kind: str) -> Vectors | None:
         first = kind.endswith("_mention")
         # What is held already is only added to.
         known = kept is not None and kept.matrix is not None
-        pays = MAX_ROWS if first or known else ROWS_PER_QUERY * held.repeats(corpus)
-        if not pays:
-            return None
+        pays = MAX_ROWS if first or known else max(INDEXED_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
         row_bytes = 4 * corpus.options.embedding.dimensions
         most = min(MAX_ROWS, pays, held.room(corpus, key, first=first) // row_bytes)
         if kept is None or kept.revision != corpus.revision or most > kept.most:

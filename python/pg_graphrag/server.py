@@ -150,6 +150,12 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             ),
         )
     try:
+        for argument in arguments:
+            if isinstance(argument, list) and argument and isinstance(argument[0], list):
+                raise GraphRAGError(
+                    f"an array of several dimensions is not understood: {str(argument)[:200]}",
+                    hint="Give an array of one, such as ARRAY['a', 'b'].",
+                )
         result = _function(path)(database(plpy), *arguments)
         # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
         return list(result) if isinstance(result, Iterator) else result

@@ -22,11 +22,12 @@ class Batches:
 
     `outcome`: completed, failed (as it is validated), expired or cancelled. Of a batch that expired or was cancelled the
     first half of the lines is answered, as OpenAI does with what was ready in time. `error`: code and message of one
-    that failed.
+    that failed. `word`: what all are said to be instead of what they are.
     """
 
     def __init__(self) -> None:
         self.hold = False
+        self.word: str | None = None
         self.outcome = "completed"
         self.error = ("invalid_json_line", "not JSON")
         self.files: dict[str, bytes] = {}
@@ -57,7 +58,7 @@ class Batches:
             batch["status"] = "cancelling"
         elif not self.hold and batch["status"] not in ENDED:
             self._step(batch, line)
-        return 200, json.dumps(batch).encode()
+        return 200, json.dumps(batch | ({"status": self.word} if self.word else {})).encode()
 
     def _files(self, request: Request, parts: list[str], query: dict[str, str]) -> tuple[int, bytes]:
         if request.method == "POST":

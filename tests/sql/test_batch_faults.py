@@ -183,6 +183,61 @@ def test_a_key_that_is_refused_while_the_endpoint_works_loses_no_batch(module_db
     assert len(endpoint.batches.made) == 1
 
 
+def older(db: Database, corpus: str, hours: int) -> None:
+    """As if the open batches of the corpus had been made so much earlier."""
+    db.execute(
+        "UPDATE graphrag.llm_batches SET submitted_at = submitted_at - %s * interval '1 h' WHERE corpus_id = %s",
+        [hours, corpus_id(db, corpus)],
+    )
+
+
+def test_a_batch_in_a_state_that_nobody_knows_is_cancelled_then_given_up_and_retry_failed_heals(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = batched(module_db, endpoint)
+    endpoint.batches.hold, endpoint.batches.word = True, "pondering"
+    sent(module_db, corpus)
+    older(module_db, corpus, 30)
+    hurry(module_db)
+    assert waiting(module_db, corpus) == [("pending", 0, 0, True)], "the endpoint has a day, and some grace"
+    older(module_db, corpus, 10)
+    hurry(module_db)
+    assert requests(endpoint)["POST /batches/ID/cancel"] == 1
+    found = rows(
+        module_db,
+        "SELECT state, remote_state, error FROM graphrag.llm_batches WHERE corpus_id = %s",
+        corpus_id(module_db, corpus),
+    )
+    assert [row[:2] for row in found] == [("open", "pondering")]
+    assert '"pondering", 40 h after it was made' in found[0][2]
+    older(module_db, corpus, 10)
+    hurry(module_db)
+    assert batch_states(module_db, corpus) == ["failed"]
+    assert set(statuses(module_db, corpus).values()) == {"failed"}
+    assert all("pondering" in error and "HINT:" in error for error in dead(module_db, corpus).values())
+    assert len(endpoint.batches.made) == 1, "not asked again by itself: it may be paid"
+    endpoint.batches.hold, endpoint.batches.word = False, None
+    assert value(module_db, "SELECT graphrag.retry_failed(%s)", corpus) == 5
+    settle(module_db, corpus)
+    assert all_indexed(module_db, corpus)
+    assert len(endpoint.batches.made) == 2
+
+
+def test_of_a_lost_batch_the_answers_are_used(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = batched(module_db, endpoint)
+    endpoint.batches.hold, endpoint.batches.word = True, "done"
+    sent(module_db, corpus)
+    endpoint.batches.hold = False
+    for _ in range(4):
+        hurry(module_db)
+    assert set(statuses(module_db, corpus).values()) == {"pending"}
+    older(module_db, corpus, 50)
+    settle(module_db, corpus)
+    assert all_indexed(module_db, corpus)
+    assert len(endpoint.batches.made) == 1
+    assert batch_states(module_db, corpus) == ["failed"]
+
+
 @pytest.mark.parametrize("kind", ["reset", "unavailable", "html", "truncated_json", "hang_mid_body", "not_an_object"])
 def test_an_endpoint_that_is_away_while_it_is_asked_how_far_it_is_loses_nothing(
     module_db: Database, endpoint: Endpoint, kind: str

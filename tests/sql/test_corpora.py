@@ -88,7 +88,7 @@ def test_a_bad_option_is_an_error_that_names_it(module_db: Database, options: An
 @pytest.mark.parametrize("name", ["nowhere", None])
 def test_an_unknown_corpus_is_an_error_with_a_hint(module_db: Database, statement: str, name: str | None) -> None:
     diag = refused(module_db, f"SELECT graphrag.{statement}", name)
-    assert (diag.sqlstate, bool(diag.message_hint)) == ("42704", True)
+    assert (diag.sqlstate, bool(diag.message_hint)) == ("22004" if name is None else "42704", True)
 
 
 def test_dimensions_and_tokenizer_are_fixed_once_there_are_documents(module_db: Database) -> None:

@@ -208,10 +208,13 @@ GOOD = QUESTIONS[:2]
         ([*GOOD, {"question": "?", "evidence": ["ada", "nobody"]}], {}, 'has the source_key "nobody"'),
         (GOOD, {"modes": ["bm25", "magic"]}, 'unknown mode "magic"'),
         (GOOD, {"modes": []}, "there are no modes to compare"),
-        (GOOD, {"modes": [None]}, 'unknown mode "None"'),
+        (GOOD, {"modes": [None]}, "mode cannot be null"),
+        (GOOD, {"modes": [["bm25", "naive"], ["local", "global"]]}, "several dimensions is not understood: [['bm25', "),
+        (GOOD, {"k": [[5], [10]]}, "several dimensions is not understood: [[5], [10]]"),
         (GOOD, {"k": [5, 0]}, "k cannot be [5, 0]"),
         (GOOD, {"k": []}, "k cannot be []"),
         (GOOD, {"k": [1001]}, "k cannot be [1001]"),
+        (GOOD, {"k": [5, None]}, "k cannot be [5, null]"),
         (GOOD, {"baseline": "mix"}, 'the baseline "mix" is not among the modes compared'),
         (GOOD, {"options": {"seeds": 1}}, 'unknown option "seeds" of evaluate'),
         (GOOD, {"options": {"seed": -1}}, 'option "seed" cannot be -1'),
@@ -243,6 +246,10 @@ def test_an_unknown_corpus_and_an_unknown_table_are_named(module_db: Database, c
     module_db.execute("CREATE TABLE public.nothing_asked (question text, evidence text[])")
     found = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'nothing_asked')", corpus)
     assert "there are no questions" in (found.message_primary or "")
+    found = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, NULL)", corpus)
+    assert "there are no questions" in (found.message_primary or "")
+    found = refused(module_db, "SELECT * FROM graphrag.evaluate(NULL, %s)", Jsonb(GOOD))
+    assert (found.sqlstate, found.message_primary) == ("22004", "graphrag: corpus cannot be null")
 
 
 def test_every_question_is_asked_of_every_mode_once_and_counted(module_db: Database, corpus: str) -> None:

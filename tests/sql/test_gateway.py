@@ -353,6 +353,22 @@ def test_a_stream_comes_in_pieces_and_can_be_left_at_any_piece(models: Database,
     assert len(rows(models, "SELECT public.stream_model(%s, 'y')", corpus)) == 4
 
 
+def test_streams_of_one_session_have_their_own_places(models: Database, endpoint: Endpoint) -> None:
+    corpus = corpus_of(models, endpoint, concurrency=1)
+    endpoint.reply("one two three four")
+    endpoint.misbehave("slow_stream", times=None, pause=0.05)
+    endpoint.forget()
+    with models.transaction():
+        for name in ("a", "b"):
+            models.execute(f"DECLARE {name} CURSOR FOR SELECT public.stream_model('{corpus}', 'both {name}')".encode())
+        assert rows(models, "FETCH 1 FROM a") == rows(models, "FETCH 1 FROM b") == [("one",)]
+        # Other requests of the session wait for the second stream as the second for the first.
+        assert faults(ask(models, corpus, ["both c"], prose=True)) == [None]
+        assert len(rows(models, "FETCH ALL FROM a")) == len(rows(models, "FETCH ALL FROM b")) == 3
+    assert endpoint.peak == 1
+    assert slots_held(models) == 0
+
+
 @pytest.mark.parametrize("kind", ["broken_stream", "garbled_stream", "reset_mid_body"])
 def test_a_stream_that_breaks_off_is_an_error(models: Database, endpoint: Endpoint, kind: str) -> None:
     corpus = corpus_of(models, endpoint)

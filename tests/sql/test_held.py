@@ -359,10 +359,12 @@ def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> No
 
 
 def test_a_bad_setting_of_memory_is_named(reader: Connection, corpus: str) -> None:
-    with memory(reader, "much"):
-        refusal = refused(reader, "SELECT * FROM graphrag.search(%s, %s, 'local')", QUESTION, corpus)
-    assert refusal.sqlstate == "22023"
-    assert "much" in str(refusal.message_primary)
+    for size in ("much", "-1MB", "1e30GB"):
+        with memory(reader, size):
+            refusal = refused(reader, "SELECT * FROM graphrag.search(%s, %s, 'local')", QUESTION, corpus)
+        assert refusal.sqlstate == "22023"
+        assert f'graphrag.session_memory cannot be "{size}"' in str(refusal.message_primary)
+        assert "64MB" in str(refusal.message_hint)
 
 
 def test_repair_names_a_revision_that_a_restored_corpus_has_not(module_db: Database, reader: Connection) -> None:

@@ -13,6 +13,7 @@ from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, search, value, work
+from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, counted, points, task
 from tests.sql.themes import context as made_context
 
@@ -60,6 +61,14 @@ def test_it_works_without_communities_too(module_db: Database) -> None:
     work(module_db)
     assert value(module_db, "SELECT count(*) FROM graphrag.community_overview WHERE corpus = %s", name) == 0
     assert keys(search(module_db, "Who harpooned the Kraken?", name, "lazy"))[0] == "land"
+
+
+def test_a_question_to_an_empty_corpus_costs_nothing(module_db: Database, module_endpoint: Endpoint) -> None:
+    name = new_corpus(module_db, llm={"provider": provider(module_db, module_endpoint), "model": "m"})
+    module_endpoint.forget()
+    assert ask(module_db, QUESTION, name, mode="lazy")[2]["calls"] == 0
+    assert value(module_db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, mode => 'lazy')", QUESTION, name) == 0
+    assert module_endpoint.requests == []
 
 
 def test_ask_tests_by_the_model_within_the_budget_and_answers_from_claims(

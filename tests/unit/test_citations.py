@@ -7,26 +7,63 @@ import random
 import pytest
 from pg_graphrag.answer.citations import Citations, listed
 
+LONG = f"[{', '.join('123' * 12)}]"
 CASES = {
     "All is well [1]. More [2][3].": ("All is well [1]. More [2][3].", [1, 2, 3], 0),
     "Nothing such [9].": ("Nothing such.", [], 1),
     "Two of them [1, 9] here": ("Two of them [1] here", [1], 1),
-    "A range [1-3] and [2–9]": ("A range [1-3] and [2]", [1, 2, 3, 2], 1),
-    "Footnotes [^2] and [ 3 ; 12 ]": ("Footnotes [^2] and [3]", [2, 3], 1),
-    "日本語です【1】。無い【8】。": ("日本語です【1】。無い。", [1], 1),
-    "［2］から。": ("［2］から。", [2], 0),
+    "A range [1-3] and [2–9]": ("A range [1][2][3] and [2]", [1, 2, 3, 2], 1),
+    "Footnotes [^2], [^1^] and [ 3 ; 12 ]": ("Footnotes [2], [1] and [3]", [2, 1, 3], 1),
+    "Twice [[1]], with labels [Source 2] [citation:3] [doc 7]": (
+        "Twice [1], with labels [2] [3]",
+        [1, 2, 3],
+        1,
+    ),
+    "日本語です【1】。無い【8】。": ("日本語です[1]。無い。", [1], 1),
+    "工具【1†a_file_of_a_rather_long_name_and_its_extension_too.markdown】与【2†L3-L9】，【4:0†source】。": (
+        "工具[1]与[2]，。",
+        [1, 2],
+        1,
+    ),
+    "［2］から。本文です［2］。": ("［2］から。本文です[2]。", [2], 0),
     "Code `a[9]` stays, prose a[9] does not": ("Code `a[9]` stays, prose a does not", [], 1),
     "```sql\nSELECT a[7];\n```\nDone [7]": ("```sql\nSELECT a[7];\n```\nDone", [], 1),
     "An odd ` tick\nand [9] after it": ("An odd ` tick\nand after it", [], 1),
-    "[link](x) [] [a1] [1a] [": ("[link](x) [] [a1] [1a] [", [], 0),
+    "[link](x) [] [a1] [1a] [[x] [": ("[link](x) [] [a1] [1a] [[x] [", [], 0),
     "  padded [1]  \n": ("padded [1]", [1], 0),
     "Big [99999999] and [123456789012] numbers": ("Big and [123456789012] numbers", [], 1),
-    "Many [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3] too": (
-        "Many [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3] too",
+    f"Many {LONG} too": (
+        f"Many {LONG} too",
         [],
         0,
     ),
     "Line\n[9]\nline": ("Line\n\nline", [], 1),
+    "Values in [0, 1], a log of [2024-01-05], [00]": ("Values in [0, 1], a log of [2024-01-05], [00]", [], 0),
+    # Headings, years and notes in lenticular brackets.
+    "【1】はじめに\n本文です【1】。\n\n## 【2】概要\n【9】まとめ": (
+        "【1】はじめに\n本文です[1]。\n\n## 【2】概要\n【9】まとめ",
+        [1],
+        0,
+    ),
+    "【重要】【1】【2024】【注1】【お知らせ】": ("【重要】[1]【2024】【注1】【お知らせ】", [1], 0),
+    "【2】\n本文\n【1】【3】\n\n【2】\n終": ("【2】\n本文\n[1][3]\n\n【2】\n終", [1, 3], 0),
+    "【1】によると晴れ。\n【2】指出下雨。": ("[1]によると晴れ。\n[2]指出下雨。", [1, 2], 0),
+    "1815【1】": ("1815[1]", [1], 0),
+    # Round brackets, where nothing else can be meant.
+    "She was born in London (1). He came later (2, 3).\nThen (9).": (
+        "She was born in London [1]. He came later [2][3].\nThen (9).",
+        [1, 2, 3],
+        0,
+    ),
+    "ロンドンで生まれた（1）。式（2）。": ("ロンドンで生まれた[1]。式（2）。", [1], 0),
+    "Two things: (1) she wrote and (2) he read. It is known (1).": (
+        "Two things: (1) she wrote and (2) he read. It is known (1).",
+        [],
+        0,
+    ),
+    "As in equation (1). See ls (1). It calls f(2).": ("As in equation (1). See ls (1). It calls f(2).", [], 0),
+    "It is so [1], as (2) says (2).": ("It is so [1], as (2) says (2).", [1], 0),
+    "(an aside) and (": ("(an aside) and (", [], 0),
     "": ("", [], 0),
 }
 

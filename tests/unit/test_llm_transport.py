@@ -172,6 +172,32 @@ def test_streams_of_every_kind_are_an_answer_or_a_fault(name: str) -> None:
             assert whole.text == expected
 
 
+def test_a_kept_connection_that_turns_out_to_be_closed_is_replaced() -> None:
+    async def talk() -> tuple[str, str, int]:
+        provider = of(endpoint)
+        await wire.chat(provider, KEY, CALL)
+        endpoint.misbehave("reset")
+        text = (await wire.chat(provider, KEY, CALL)).text
+        endpoint.misbehave("reset")
+        *_, whole = await streamed(provider)
+        endpoint.misbehave("reset", when=lambda request: request.kind == "files")
+        # What the endpoint may have read and must not do twice is no exception to the fault.
+        with pytest.raises(ProviderFault):
+            await batch_api.upload(provider, KEY, "mark", b"{}\n")
+        return text, whole.text, endpoint.count("files")
+
+    async def alone() -> None:
+        with pytest.raises(ProviderFault):
+            await wire.chat(of(endpoint), KEY, CALL)
+
+    with Endpoint() as endpoint:
+        assert asyncio.run(fresh(talk())) == ("ok", "ok", 1)
+        endpoint.forget()
+        endpoint.misbehave("reset")
+        asyncio.run(fresh(alone()))
+        assert endpoint.count() == 1
+
+
 def test_what_only_keeps_a_stream_open_is_no_answer() -> None:
     with Endpoint() as endpoint:
         waiting = Answer(content_type="text/event-stream", pieces=[b": wait\n\n"] * 100, pause=0.05)

@@ -1,20 +1,48 @@
-"""Citations in an answer: those that exist stay, the others go, piece by piece as the answer comes."""
+"""Citations in an answer: those that exist stay, as [n], the others go, piece by piece as the answer comes.
+
+Models cite as they were brought up: [1, 3], [1-3], [^1], [[1]], [citation:1], 【1†source】, 【1】, ［1］, and (1).
+"""
 
 import re
 from collections.abc import Iterable
 from typing import Any
 
-# [1], [1, 3], [1-3], [^1], and the brackets of Chinese and Japanese. Longer than this is no citation.
-MAX_MARK = 60
-_NUMBER = r"\^?\d{1,9}"
-_MARK = re.compile(rf"[\[［【]\s*{_NUMBER}(?:\s*[,;、，–-]\s*{_NUMBER})*\s*[\]］】]")
+# Longer than this is no citation.
+MAX_MARK = 100
+_NUMBERS = r"(?P<numbers>\^?\d{1,9}\^?(?:\s*[,;、，；–-]\s*\^?\d{1,9}\^?)*)"
+_LABEL = r"\s*(?:(?:source|reference|ref|document|doc|citation)s?[.:]?\s*)?"
+# The second number, and what the dagger is followed by, are places in tools of the model's own.
+_INNER = rf"{_LABEL}{_NUMBERS}(?:(?::\d+)?†[^\]］】\n]*)?\s*"
+_MARK = re.compile(rf"(?:\[\[{_INNER}\]\]|[\[［【]{_INNER.replace('numbers', 'alone')}[\]］】])", re.I)
+_ROUND = re.compile(rf"[(（]\s*{_NUMBERS}\s*[)）]")
 # What may yet become one.
-_OPENING = re.compile(r"[\[［【][\s\d^,;、，–-]*\Z")
+_OPENING = re.compile(r"(?:[\[［【]{1,2}[A-Za-z.:\s]{0,12}|[(（])[\s\d^,;、，；:–-]*(?:†[^\]］】\n]*)?[\]］】]?\Z")
+_ANY = "[［【(（"
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*\^?\s*(\d+)|(\d+)")
+# Places in an array or interval, dates.
+_NO_NUMBERS = re.compile(r"(?<!\d)0\d|(?<!\d)0\s*[,;、，；–-]|[,;、，；–-]\s*0(?!\d)|\d\s*[–-]\s*\d+\s*[–-]")
 _TICKS = re.compile(r"`+")
-_PLAIN = re.compile(r"[^\s`\[［【]+")
+_PLAIN = re.compile(r"[^\s`\[［【(（]+")
 _BLANK = " \t\u3000"
 MAX_RANGE = 100
+# 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
+_LINE_START = re.compile(r"(?:\A|\n)[\s#>*_+•・●■◆○□◎※-]*(?:\d{1,3}[.)）、．]\s*)?[*_]*\Z")
+_CITING = re.compile(
+    r"\s*(?:によ[るれりっ]|では|に(?:は|も)?[示記書述あお基従]|が[示述記書]|[はも]、|の(?:記述|資料|文書|文献)|[、。，]"
+    r"|指出|提到|[显顯]示|[认認][为為]|表明|[说說]明|中(?:[提指的说說]|，)|所[述示说說])"
+)
+_LOOK_AHEAD = 12
+# No list of documents is so long: years, and other numbers in 【】.
+_MAX_CITED = 1000
+# (1) cites only at the end of a sentence, after a word that has no number of its own.
+_SENTENCE_END = re.compile(r"[.!?。！？](?=\s|\Z)|[。！？]|[ \t]*(?:\n|\Z)")
+_BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])\Z")
+_NUMBERED = frozenset(
+    "equation eq formula figure fig table section sec chapter part step stage phase item option case type class group level"
+    " note example rule condition point clause article paragraph line row column page version method function no number"
+    " category question problem exercise appendix and or".split()
+)
+_POINTING = re.compile(r"\b(?:see|cf|man|refer|manual|page)\b", re.I)
 
 
 class Citations:
@@ -37,6 +65,8 @@ class Citations:
         self._begun = False
         self._code = ""
         self._said = ""
+        # Whether round brackets may cite: not where square ones do, nor where they number.
+        self._round = True
         self.found: list[tuple[int, str]] = []
         self.invalid = 0
 
@@ -77,7 +107,7 @@ class Citations:
                 return None  # the end of the answer, or more comes
             if "\n" in text[at:end] and len(self._code) < 3:
                 self._code = ""  # code within a line ends with it
-            if not self._code and text[end] in "[［【" and not text[at:end].strip(_BLANK):
+            if not self._code and text[end] in _ANY and not text[at:end].strip(_BLANK):
                 return self._mark(text, end, text[at:end], last)
             return text[at:end], end
         if character == "`":
@@ -88,27 +118,75 @@ class Citations:
             ticks = match.group()
             self._code = "" if ticks == self._code else self._code or ticks
             return ticks, match.end()
-        if not self._code and character in "[［【":
+        if not self._code and character in _ANY:
             return self._mark(text, at, "", last)
         plain = _PLAIN.match(text, at)
         return (plain.group(), plain.end()) if plain else (character, at + 1)
 
     def _mark(self, text: str, at: int, before: str, last: bool) -> tuple[str, int] | None:
         """A bracket at `at`, `before` it blanks: a citation, ordinary text, or not yet known."""
-        match = _MARK.match(text, at, at + MAX_MARK)
+        is_round = text[at] in "(（"
+        match = (_ROUND if is_round else _MARK).match(text, at, at + MAX_MARK)
         if match is None:
             if not last and len(text) - at < MAX_MARK and _OPENING.match(text, at):
                 return None
             return before + text[at], at + 1
-        valid, invalid = self._split(match.group())
+        named = match.groupdict()
+        numbers = named["numbers"] or named["alone"]
+        cites = (
+            self._ends_a_sentence(text, match, numbers, last) if is_round else self._cites(text, match, numbers, last)
+        )
+        if cites is None:
+            return None
+        if not cites:
+            return before + match.group(), match.end()
+        valid, invalid = self._split(numbers)
+        self._round = self._round and is_round
         self.invalid += invalid
         sentence = re.split(r"[.!?。！？\n]\s*", (self._said + text[:at]).rstrip(" .!?。！？"))[-1]
         self.found += [(number, sentence) for number in valid]
-        if not invalid:
-            return before + match.group(), match.end()
-        if not valid:
-            return "", match.end()
-        return before + f"[{', '.join(map(str, valid))}]", match.end()
+        return (before + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
+
+    def _cites(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
+        """Whether numbers in square brackets are a citation: not an interval, a date or a heading; None: not yet known."""
+        if _NO_NUMBERS.search(numbers):
+            return False
+        if match.group()[0] == "[" or "†" in match.group():
+            return True
+        said = self._said + text[: match.start()]
+        if any(int(number) >= _MAX_CITED for number in re.findall(r"\d+", numbers)):
+            return False
+        if not _LINE_START.search(said):
+            return True
+        end = match.end()
+        while (further := _MARK.match(text, end, end + MAX_MARK)) is not None:
+            end = further.end()
+        rest = text[end : end + _LOOK_AHEAD]
+        if not last and len(rest) < _LOOK_AHEAD and "\n" not in rest:
+            return None
+        if not rest.partition("\n")[0].strip():
+            # Alone on its line: it belongs to the line before, if that is one.
+            return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", said))
+        return _CITING.match(rest) is not None
+
+    def _ends_a_sentence(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
+        """Whether a number in round brackets can be nothing but a citation; None: not yet known."""
+        rest = text[match.end() : match.end() + 3]
+        if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
+            return None
+        said = self._said + text[: match.start()]
+        word = _BEFORE_ROUND.search(said)
+        sentence = re.split(r"[.!?。！？\n]\s*", said)[-1]
+        cites = (
+            self._round
+            and _SENTENCE_END.match(rest) is not None
+            and word is not None
+            and (word["word"] or "").lower() not in _NUMBERED
+            and not _POINTING.search(sentence)
+            and not self._split(numbers)[1]
+        )
+        self._round = self._round and cites
+        return cites
 
     def _split(self, mark: str) -> tuple[list[int], int]:
         """Return the valid numbers of a citation, in order, and how many of those written are not."""

@@ -266,6 +266,8 @@ def _width(made: _Estimate) -> int:
 def _lazy(made: _Estimate) -> None:
     """lazy: no more tests than the budget, and of the relevant chunks the largest."""
     asked = made.asked
+    if not lazy_answers.has_chunks(asked):
+        return
     made.send("refine", question=asked.text)
     made.embeds(lazy_answers.MAX_QUERIES)
     spend = asked.options.relevance_test_budget

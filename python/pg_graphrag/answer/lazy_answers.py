@@ -26,7 +26,8 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         When every test failed, or no claims could be made of anything: the first one's fault.
     """
     usage: list[dict[str, Any]] = []
-    queries, expanded = _refined(asked, question, usage)
+    # With nothing to read there is nothing to pay for.
+    queries, expanded = _refined(asked, question, usage) if has_chunks(asked) else ([question], question)
     model = _ByModel(usage) if asked.corpus.options.llm.has("relevance") else None
     tester: Tester = near_enough if model is None else model
     budget = asked.options.relevance_test_budget
@@ -51,6 +52,17 @@ def mapped(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         "queries": queries,
     }
     return context, usage
+
+
+def has_chunks(asked: Query) -> bool:
+    """Return whether there is any text that the caller may see."""
+    return bool(
+        asked.db.query(
+            "SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) LIMIT 1",
+            ["int4", "int8[]"],
+            [asked.corpus.id, asked.visible_ids],
+        )
+    )
 
 
 def _refined(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[str], str]:

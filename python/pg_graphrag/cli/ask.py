@@ -47,6 +47,8 @@ def ask(
                 for piece in rag.ask_stream(question, **arguments):
                     print(piece, end="", flush=True)
                 print()
+                # What there was to warn of, the stream has.
+                connection.execute("SET LOCAL client_min_messages = 'error'")
                 answer = rag.ask(question, **arguments)
     for citation in answer.citations:
         title = f"{citation.title}  " if citation.title and citation.title != citation.source_key else ""

@@ -1,8 +1,10 @@
 """Creation, look-up, change and removal of corpora."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
@@ -77,8 +79,12 @@ SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerpri
 
 
 def find(db: Database, name: str | None) -> Corpus:
-    """Return the corpus called `name`; 42704 when there is none."""
-    rows = db.query(_SELECT + "WHERE c.name = $1", ["text"], [name])
+    """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
+    if name is None:
+        raise GraphRAGError(
+            "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
+        )
+    rows = _read(db, "WHERE c.name = $1", "text", name)
     if not rows:
         known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
         raise GraphRAGError(
@@ -93,8 +99,26 @@ def find(db: Database, name: str | None) -> Corpus:
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:
     """Return the corpus with that number, or None when it has been dropped."""
-    rows = db.query(_SELECT + "WHERE c.id = $1", ["int4"], [corpus_id])
+    rows = _read(db, "WHERE c.id = $1", "int4", corpus_id)
     return _corpus(rows[0]) if rows else None
+
+
+def _read(db: Database, where: str, type_: str, value: Any) -> Sequence[Row]:
+    try:
+        rows = db.query(_SELECT + where, [type_], [value])
+    except Exception as error:
+        # What pg_size_bytes cannot read is no size, or a greater one than there is.
+        if getattr(error, "sqlstate", None) not in ("22023", "22003"):
+            raise
+        rows = None
+    if rows is None or any(row["memory"] < 0 for row in rows):
+        said = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
+        raise GraphRAGError(
+            f'the setting graphrag.session_memory cannot be "{said}"',
+            hint="Give a size such as 64MB, or 0 to hold nothing: SET graphrag.session_memory = '64MB'; RESET for the default"
+            f" ({SESSION_MEMORY}).",
+        )
+    return rows
 
 
 def _corpus(row: Row) -> Corpus:

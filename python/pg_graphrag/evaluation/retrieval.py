@@ -214,7 +214,9 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
 
 def _depths(k: Sequence[int | None] | None) -> list[int]:
     if not k or any(one is None or not 1 <= one <= MAX_K for one in k):
-        raise GraphRAGError(f"k cannot be {k}", hint=f"Give depths from 1 to {MAX_K}, such as ARRAY[5, 10].")
+        raise GraphRAGError(
+            f"k cannot be {json.dumps(k)}", hint=f"Give depths from 1 to {MAX_K}, such as ARRAY[5, 10]."
+        )
     return sorted({one for one in k if one is not None})
 
 

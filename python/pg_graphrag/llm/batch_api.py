@@ -78,7 +78,7 @@ def file_name(mark: str) -> str:
 async def upload(provider: Provider, key: str | None, mark: str, content: bytes) -> str:
     """Upload the requests of a batch; return the file's id."""
     how = {"file": (file_name(mark), content), "seconds": provider.timeout + len(content) / BYTES_PER_SECOND}
-    made = await _ask(provider, key, "/files", {"purpose": "batch"}, **how)
+    made = await _ask(provider, key, "/files", {"purpose": "batch"}, once=True, **how)
     return _id(provider, made)
 
 
@@ -104,7 +104,7 @@ async def create(provider: Provider, key: str | None, mark: str, file: str) -> d
         "completion_window": WINDOW,
         "metadata": {MARK: mark},
     }
-    return await _object(provider, key, "/batches", body)
+    return await _object(provider, key, "/batches", body, once=True)
 
 
 async def find_batch(provider: Provider, key: str | None, mark: str, file: str) -> dict[str, Any] | None:
@@ -126,8 +126,9 @@ async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any
 
 
 async def cancel(provider: Provider, key: str | None, batch: str) -> None:
-    """Cancel a batch."""
-    await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
+    """Cancel a batch; one that cannot be cancelled has ended, or will."""
+    with contextlib.suppress(Missing, Refused):
+        await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
 
 
 async def delete_file(provider: Provider, key: str | None, file: str) -> None:

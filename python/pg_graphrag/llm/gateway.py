@@ -130,6 +130,11 @@ class Gateway:
             self._ledger.save()
             yield known[key]
             return known[key]
+        if (cut := self._ledger.cut_off(key)) is not None:
+            self.usage.cache_hits += 1
+            yield cut
+            self._db.warning(CUT_OFF)
+            return cut
         self._ledger.check_budget()
         slots = Slots(self._db, endpoint.provider, for_transaction=True)
         tries = 0
@@ -145,6 +150,7 @@ class Gateway:
             started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
             stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
+            slots.serve(stream)
             try:
                 while True:
                     done, item = stream.take(POLL_SECONDS)
@@ -175,12 +181,14 @@ class Gateway:
                 raise
             finally:
                 stream.cancel()
+                slots.leave(stream)
             self._note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
             endpoint.breaker.succeeded()
             if request.cacheable and not whole.cut_off:
                 self._ledger.keep(key, request.role, model, whole.text)
             self._ledger.save()
             if whole.cut_off:
+                self._ledger.keep_cut_off(key, whole.text)
                 self._db.warning(CUT_OFF)
             return whole.text
 
@@ -365,6 +373,11 @@ class _Run:
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
                     pass
+            cut = None if gateway._worker or not isinstance(request, ChatRequest) else gateway._ledger.cut_off(key)
+            if cut is not None and isinstance(request, ChatRequest):
+                ready.append((number, _parsed(request, wire.Completion(cut, "length", 0, 0), cached=True)))
+                gateway.usage.cache_hits += 1
+                continue
             if key in self._by_key:
                 self._by_key[key].waiting.append((number, request))
                 continue
@@ -449,6 +462,8 @@ class _Run:
             # What was cut off may be of use, but the next one who asks deserves the whole.
             if request.cacheable and fault is None and not result.cut_off:
                 gateway._ledger.keep(sending.key, request.role, sending.model, result.text)
+            if fault is None and result.cut_off and not gateway._worker:
+                gateway._ledger.keep_cut_off(sending.key, result.text)
         else:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
@@ -472,10 +487,10 @@ class _Run:
             self._step(number, reply)
 
 
-def _parsed(request: Request, result: wire.Completion) -> Reply | GraphRAGError:
+def _parsed(request: Request, result: wire.Completion, cached: bool = False) -> Reply | GraphRAGError:
     assert isinstance(request, ChatRequest)
     try:
-        return Reply(request.parse(result.text, result.cut_off), result.text)
+        return Reply(request.parse(result.text, result.cut_off), result.text, cached=cached)
     except ItemFault as fault:
         fault.raw = fault.raw or result.text
         return fault

@@ -53,6 +53,9 @@ _spent: dict[int, tuple[float, float]] = {}
 MAX_REMEMBERED = 2000
 _remembered: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
+# Answers that were cut off, which only the transaction that paid for them has again: {(corpus, key): (its begin, answer)}.
+MAX_CUT_OFF = 100
+_cut_off: dict[tuple[int, str], tuple[str, str]] = {}
 
 
 class Ledger:
@@ -80,6 +83,20 @@ class Ledger:
             if key not in known and (self._corpus.id, key) in _remembered:
                 known[key] = _remembered[self._corpus.id, key]
         return known
+
+    def cut_off(self, key: str) -> str | None:
+        """Return the answer that was cut off earlier in this transaction, if there is one."""
+        begun, reply = _cut_off.get((self._corpus.id, key), ("", ""))
+        return reply if begun and begun == self._transaction() else None
+
+    def keep_cut_off(self, key: str, reply: str) -> None:
+        """Keep an answer that was cut off for the rest of the transaction: ask() after ask_stream() has the same."""
+        _cut_off[self._corpus.id, key] = self._transaction(), reply
+        while len(_cut_off) > MAX_CUT_OFF:
+            del _cut_off[next(iter(_cut_off))]
+
+    def _transaction(self) -> str:
+        return str(self._db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")[0]["begun"])
 
     def note_call(
         self, provider: Provider, model: str, purpose: str, tokens: tuple[int, int], seconds: float, error: str | None

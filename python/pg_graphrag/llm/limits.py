@@ -4,6 +4,7 @@ import time
 from collections import deque
 
 from pg_graphrag.llm.faults import ProviderFault
+from pg_graphrag.llm.loop import Stream
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
@@ -15,6 +16,9 @@ BREAKER_FAILURES = 5
 MINUTE = 60.0
 # Shorter than deadlock_timeout: two sessions that wait for each other's slots at two providers let go first.
 _QUEUE_SECONDS = 0.5
+# This session's open streams by their places, whose locks it would be given once more: {first place: {place: stream}}.
+_streams: dict[int, dict[int, Stream]] = {}
+_STREAM_SECONDS = 0.1
 
 
 class Slots:
@@ -36,6 +40,21 @@ class Slots:
     def __len__(self) -> int:
         return len(self._held)
 
+    def serve(self, stream: Stream) -> None:
+        """Give the place that is held to a stream, until it has come to its end or `leave` is called."""
+        _streams.setdefault(self._first, {})[self._held[-1]] = stream
+
+    def leave(self, stream: Stream) -> None:
+        """Take a stream off its place; needs no SQL."""
+        mine = _streams.get(self._first, {})
+        for place in [place for place, other in mine.items() if other is stream]:
+            del mine[place]
+
+    def _taken(self) -> list[int]:
+        """Places that are held here, or by streams of this session to which more is still to come."""
+        others = [place for place, stream in _streams.get(self._first, {}).items() if not stream.received]
+        return [*self._held, *(place for place in others if place not in self._held)]
+
     def take(self, wanted: int) -> bool:
         """Take free places until `wanted` are held; return whether they are."""
         while len(self._held) < min(wanted, self._count):
@@ -44,7 +63,7 @@ class Slots:
                 f"SELECT s FROM pg_catalog.generate_series($1, $1 + $2 - 1) AS s WHERE CASE WHEN s = ANY ($3) THEN false"
                 f" ELSE pg_catalog.pg_try_advisory{self._xact}_lock($4, s) END LIMIT 1",
                 ["int4", "int4", "int4[]", "int4"],
-                [self._first, self._count, self._held, SLOT_LOCK],
+                [self._first, self._count, self._taken(), SLOT_LOCK],
             )
             if not rows:
                 return False
@@ -52,13 +71,21 @@ class Slots:
         return len(self._held) >= wanted
 
     def queue(self) -> None:
-        """Wait half a second at most for one place, in turn with the sessions that wait too: no busy one starves others."""
+        """Wait half a second at most for one place, in turn with the sessions that wait too: no busy one starves others.
+
+        Where streams of this session have all places, their answers are read on in the background meanwhile.
+        """
+        taken = self._taken()
+        places = [place for place in range(self._first, self._first + self._count) if place not in taken]
+        if not places:
+            time.sleep(_STREAM_SECONDS)
+            return
         row = self._db.query(
             "SELECT pg_catalog.pg_backend_pid() % $1 AS place, pg_catalog.current_setting('lock_timeout') AS timeout",
             ["int4"],
-            [self._count],
+            [len(places)],
         )[0]
-        place = self._first + int(row["place"])
+        place = places[int(row["place"])]
         try:
             self._db.query(
                 "SELECT pg_catalog.set_config('lock_timeout', $3, true),"

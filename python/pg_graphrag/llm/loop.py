@@ -115,6 +115,7 @@ class Stream:
         self._work = _Work()
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ended = False
+        self._received = False
 
         async def run() -> None:
             try:
@@ -125,8 +126,15 @@ class Stream:
                 raise
             except BaseException as error:
                 self._items.put(error)
+            finally:
+                self._received = True
 
         self._work.begin(run)
+
+    @property
+    def received(self) -> bool:
+        """Whether nothing more comes from the endpoint: what is there can be taken without it."""
+        return self._received or self._ended
 
     def take(self, timeout: float) -> tuple[bool, Any]:
         """Return (False, the next item), (False, None) when none came in time, or (True, None) at the end."""

@@ -23,6 +23,8 @@ from pg_graphrag.llm.providers import Provider
 MAX_REPLY_BYTES = 4_000_000
 # Of what comes with an error, its beginning is read.
 MAX_ERROR_BYTES = 64_000
+# That an endpoint has closed a connection shows within the way there and back.
+STALE_SECONDS = 1.0
 # A shorter key is no secret but a word ("none", "ollama"), which answers may hold.
 _MIN_SECRET = 12
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
@@ -75,10 +77,35 @@ def _http_client(provider: Provider) -> Any:
     parts = urlsplit(provider.base_url)
     host = parts.hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
-    hooks = {"response": [_bounded]}
+    hooks = {"request": [_traced], "response": [_bounded]}
     # To read the authorities that certify endpoints takes 20 ms.
     verify = not local or parts.scheme == "https"
     return package.openai().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, verify=verify, event_hooks=hooks)
+
+
+async def _traced(request: Any) -> None:
+    """Have the steps of a request noted, for `_was_stale`."""
+    steps: list[str] = []
+
+    async def note(step: str, _: Any) -> None:
+        steps.append(step)
+
+    request.extensions = {**request.extensions, "trace": note, "steps": steps, "began": time.monotonic()}
+
+
+def _was_stale(error: BaseException) -> bool:
+    """Whether a request failed because it went into a kept connection that the endpoint had closed meanwhile.
+
+    Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
+    """
+    request: Any = getattr(error, "request", None)
+    if request is None or isinstance(error, package.openai().APITimeoutError):
+        return False
+    noted = request.extensions
+    steps = noted.get("steps", ())
+    opened = any(step.startswith("connection.") for step in steps)
+    answered = any(step.endswith("receive_response_headers.complete") for step in steps)
+    return bool(steps) and not opened and not answered and time.monotonic() - noted["began"] < STALE_SECONDS
 
 
 async def _bounded(response: Any) -> None:
@@ -144,23 +171,37 @@ async def sent(
     method: str = "post",
     file: tuple[str, bytes] | None = None,
     seconds: float | None = None,
+    once: bool = False,
 ) -> AsyncIterator[Any]:
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
     `method` is post, get or delete; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
-    time-out where it is not the provider's.
+    time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
+    may not be made twice (`once`): that the endpoint has not read it is all but sure.
     """
     openai = package.openai()
-    client, options = _client(provider, api_key), _options(provider, api_key)
-    try:
+    client = _client(provider, api_key)
+
+    async def send() -> Any:
+        options = _options(provider, api_key)
         if method == "get":
-            sending = client.get(path, cast_to=object, options=options)
-        elif file is not None:
+            return await client.get(path, cast_to=object, options=options)
+        if file is not None:
             options["headers"]["Content-Type"] = "multipart/form-data"
-            sending = client.post(path, body=body, files=[("file", file)], cast_to=object, options=options)
-        else:
-            sending = getattr(client, method)(path, body=body or None, cast_to=object, options=options)
-        response = await asyncio.wait_for(sending, seconds or provider.timeout)
+            return await client.post(path, body=body, files=[("file", file)], cast_to=object, options=options)
+        return await getattr(client, method)(path, body=body or None, cast_to=object, options=options)
+
+    async def sent_anew() -> Any:
+        while True:
+            try:
+                return await send()
+            except openai.APIConnectionError as error:
+                # Each goes with its connection: the last one is new.
+                if once or not _was_stale(error):
+                    raise
+
+    try:
+        response = await asyncio.wait_for(sent_anew(), seconds or provider.timeout)
     except TimeoutError:
         raise ProviderFault(
             f'provider "{provider.name}" did not answer within {seconds or provider.timeout:g} s'

@@ -31,6 +31,8 @@ POLL_SECONDS = 0.1
 FIRST_LOOK, LOOK_FACTOR = 10.0, 1.5
 # So long after a creation that was not confirmed, the endpoint's list of batches is believed not to have it.
 UNSURE_SECONDS = 60
+# A batch that has not ended so long after it was made (api.WINDOW is a day) is cancelled; so much later it is lost.
+OVERDUE_SECONDS, LOST_SECONDS = 1.5 * 86400, 2 * 86400
 # Results that are not the API's are asked for again until the batch is so old; then what can be read of them is used.
 GARBLED_SECONDS = 3 * 86400
 
@@ -182,7 +184,14 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         ["text", "int4", "int4", "float8"],
         [_status(made), completed, failed, min(FIRST_LOOK * LOOK_FACTOR ** min(batch["polls"] + 1, 20), MAX_LOOK)],
     )
-    if made.get("status") not in api.ENDED:
+    ended = made.get("status") in api.ENDED
+    if not ended and batch["seconds"] >= OVERDUE_SECONDS:
+        record(db, batch, "error = $2", ["text"], [_overdue(batch, made)])
+        if made.get("status") != "cancelling":
+            # What it does not do is not paid when it is asked for again. The lost batch is given up all the same.
+            with contextlib.suppress(ProviderFault):
+                endpoint.ask(partial(api.cancel, batch=batch["remote_id"]))
+    if not ended and batch["seconds"] < LOST_SECONDS:
         return
     asked = _bodies(db, endpoint.provider, batch)
     lines: dict[str, api.Line] = {}
@@ -196,11 +205,13 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         endpoint.provider,
         batch,
         lines,
-        "read",
-        _why(made),
+        "read" if ended else "failed",
+        _why(made) if ended else _overdue(batch, made),
+        lost=not ended,
         full="token_limit_exceeded" in json.dumps(made.get("errors")),
     )
-    _clear(db, endpoint, batch, made)
+    if ended:
+        _clear(db, endpoint, batch, made)
 
 
 def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str, Any]]:
@@ -229,6 +240,11 @@ def _count(value: Any) -> int:
 
 def _result_files(made: dict[str, Any]) -> list[str]:
     return [file for name in ("output_file_id", "error_file_id") if isinstance(file := made.get(name), str) and file]
+
+
+def _overdue(batch: Row, made: dict[str, Any]) -> str:
+    hours = batch["seconds"] / 3600
+    return f'the endpoint calls batch {batch["remote_id"]} "{_status(made)}", {hours:.0f} h after it was made'
 
 
 def _why(made: dict[str, Any]) -> str | None:

@@ -14,6 +14,11 @@ MAX_TRIES = 3
 # What a batch that came to nothing is tried again after; where the endpoint's queue was full, rather later.
 AGAIN_SECONDS, FULL_SECONDS = 60.0, 900.0
 
+_LOST_HINT = (
+    "\nHINT:  See at the endpoint what became of the batch (it may be paid for); graphrag.retry_failed() asks again, in"
+    " another one."
+)
+
 
 def conclude(
     db: Database,
@@ -23,11 +28,12 @@ def conclude(
     state: str,
     why: str | None,
     full: bool = False,
+    lost: bool = False,
 ) -> None:
     """Write down what became of a batch, and what it cost; wake who waits for it. One transaction.
 
     `provider` is None where it is gone: another one has to be asked. `full`: the endpoint had no room for it,
-    which is no fault of its requests.
+    which is no fault of its requests. `lost`: what it did not answer may yet be done, and paid: it is not asked again.
     """
     corpus_id = batch["corpus_id"]
     lock(db, corpus_id)
@@ -46,7 +52,7 @@ def conclude(
     for row, line in found:
         if not line.answered:
             tries = row["tries"] + (line.refused is None and not full)
-            if tries >= MAX_TRIES:
+            if lost or tries >= MAX_TRIES:
                 given_up.append((row, line.error or ""))
             else:
                 again.append((row["id"], tries, 0.0 if line.refused else wait, line.refused, line.error))
@@ -61,6 +67,8 @@ def conclude(
         )
     if given_up:
         error = f'provider "{batch["provider"]}" gave no answer in {MAX_TRIES} batches: {given_up[0][1]}'
+        if lost:
+            error = f'provider "{batch["provider"]}" gave no answer: {why}{_LOST_HINT}'
         give_up(db, corpus_id, [row["key"] for row, _ in given_up], error, forget=True)
     db.query(
         "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE id IN ("

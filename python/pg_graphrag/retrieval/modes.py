@@ -156,5 +156,6 @@ MODES: dict[str, Mode] = {
 def mode(name: str | None) -> Mode:
     """Return the mode called `name`; 22023 with the names there are."""
     if name not in MODES:
-        raise GraphRAGError(f'unknown mode "{name}"', hint=f"Modes: {', '.join(MODES)}.")
+        said = "mode cannot be null" if name is None else f'unknown mode "{name}"'
+        raise GraphRAGError(said, hint=f"Modes: {', '.join(MODES)}.")
     return MODES[name]

@@ -59,10 +59,6 @@ def prepare(
 ) -> Query:
     """Check the arguments of a search (`of`: of which function) and return its query."""
     mode(mode_name)
-    if corpus is None:
-        raise GraphRAGError(
-            "corpus cannot be null", sqlstate="22004", hint="Leave it out for the corpus “default”, or give a name."
-        )
     found = find(db, corpus)
     parsed = search_options.parse(options, str(mode_name), of)
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
@@ -82,7 +78,9 @@ def _words(keywords: list[str] | None) -> list[str] | None:
 def check_top_k(top_k: int | None) -> int:
     """Return top_k; 22023 outside 0 … 10,000."""
     if top_k is None or not 0 <= top_k <= MAX_TOP_K:
-        raise GraphRAGError(f"top_k cannot be {top_k}", hint=f"Give 0 to {MAX_TOP_K:,} rows.")
+        raise GraphRAGError(
+            f"top_k cannot be {'null' if top_k is None else top_k}", hint=f"Give 0 to {MAX_TOP_K:,} rows."
+        )
     return top_k
 
 

@@ -7,7 +7,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import Space
 from pg_graphrag.embedding import local_embedder
-from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import batches, embedding
 from pg_graphrag.llm.gateway import Gateway
@@ -91,14 +91,14 @@ def insert_vectors(
             f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same})"
         )
     for place in range(0, len(items), _SLICE):
-        rows = [(*item[:3], vector_text(vectors[item[3]])) for item in items[place : place + _SLICE]]
+        part = items[place : place + _SLICE]
         # The table by its own name: a statement on the whole would wait for an index build of any corpus.
         db.query(
             f"INSERT INTO {table} (space_id, {number}{more}, embedding)"
             f" SELECT $1, u.id{more.replace(' ', ' u.')}, u.vector::{db.vector_type}"
             f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){only}",
             ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-            [space.id, *columns(rows)],
+            [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
         )
 
 

@@ -1,5 +1,6 @@
 """Vectors of what is indexed: made with no transaction open, by the model in the server or at an endpoint, then stored."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from pg_graphrag.corpus.spaces import Space
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.embedding import batches, embedding
+from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns
@@ -56,11 +57,13 @@ def embed(
         return dict(zip(wanted, _embed_locally(db, wanted), strict=True)), {}
     vectors: dict[str, Any] = {}
     faults: dict[str, GraphRAGError] = {}
-    parts = batches(wanted)
+    parts, began = batches(wanted, texts_at_once(model)), time.monotonic()
     results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
     for part, result in zip(parts, results, strict=True):
         for text, one in zip(part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True):
             (faults if isinstance(one, GraphRAGError) else vectors)[text] = one
+    if not faults:
+        note_run(model, parts, time.monotonic() - began)
     return vectors, faults
 
 

@@ -44,11 +44,16 @@ _clients: dict[tuple[Any, ...], Any] = {}
 
 @cache
 def _package() -> Any:
-    """Return the package: 500 modules, whose loading takes a sixth longer where garbage is looked for meanwhile."""
+    """Return the package: 500 modules, whose loading takes a sixth longer where garbage is looked for meanwhile.
+
+    They stay as long as the session does: no later look for garbage goes through them.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
         import openai
+
+        gc.freeze()
     finally:
         if collects:
             gc.enable()

@@ -63,12 +63,17 @@ class _Finder(MetaPathFinder):
 
 @cache
 def openai() -> Any:
-    """Return the package. Its loading takes a sixth longer where garbage is looked for meanwhile."""
+    """Return the package. Its loading takes a sixth longer where garbage is looked for meanwhile.
+
+    What it is made of stays as long as the session does: no later look for garbage goes through it.
+    """
     finder, collects = _Finder(), gc.isenabled()
     sys.meta_path.insert(0, finder)
     gc.disable()
     try:
         import openai as package
+
+        gc.freeze()
     finally:
         sys.meta_path.remove(finder)
         if collects:

@@ -190,6 +190,8 @@ def main() -> None:
     if given.write and given.sets:
         arguments.error("--write needs all sets: the table in RESULTS.md is one")
     extractor = given.extractor if given.table == "modes" else "llm"
+    if unknown := set(given.sets or ()) - set(SETS[extractor]):
+        arguments.error(f"no set {', '.join(sorted(unknown))}; there are {', '.join(SETS[extractor])}")
     names = [name for name in SETS[extractor] if not given.sets or name in given.sets]
     label = f"modes {extractor}" if given.table == "modes" else given.table
     with contextlib.ExitStack() as stack:

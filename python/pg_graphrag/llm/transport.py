@@ -5,7 +5,6 @@ Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here m
 
 import asyncio
 import contextlib
-import gc
 import json
 import random
 import re
@@ -14,9 +13,9 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any
 
+from pg_graphrag.llm import package
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 
@@ -42,22 +41,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _clients: dict[tuple[Any, ...], Any] = {}
 
 
-@cache
-def _package() -> Any:
-    """Return the package: 500 modules, whose loading takes a sixth longer where garbage is looked for meanwhile."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        import openai
-    finally:
-        if collects:
-            gc.enable()
-    return openai
-
-
 def _client(provider: Provider, api_key: str | None) -> Any:
     """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
-    openai = _package()
+    openai = package.openai()
     identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
     if identity not in _clients:
         # What the package would take from the server's environment for OpenAI is not for other endpoints.
@@ -86,10 +72,13 @@ def _http_client(provider: Provider) -> Any:
     """Return the HTTP client; the server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine."""
     from urllib.parse import urlsplit
 
-    host = urlsplit(provider.base_url).hostname or ""
+    parts = urlsplit(provider.base_url)
+    host = parts.hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
     hooks = {"response": [_bounded]}
-    return _package().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, event_hooks=hooks)
+    # To read the authorities that certify endpoints takes 20 ms.
+    verify = not local or parts.scheme == "https"
+    return package.openai().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, verify=verify, event_hooks=hooks)
 
 
 async def _bounded(response: Any) -> None:
@@ -140,7 +129,7 @@ def _options(provider: Provider, api_key: str | None) -> Any:
     headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
     if api_key is None or provider.auth == "api-key":
         # The package insists on a key; the header is left out.
-        headers["Authorization"] = _package().Omit()
+        headers["Authorization"] = package.openai().Omit()
     # A redirect would take key and texts where nobody told us to.
     return {"headers": headers, "follow_redirects": False}
 
@@ -161,7 +150,7 @@ async def sent(
     `method` is post, get or delete; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
     time-out where it is not the provider's.
     """
-    openai = _package()
+    openai = package.openai()
     client, options = _client(provider, api_key), _options(provider, api_key)
     try:
         if method == "get":

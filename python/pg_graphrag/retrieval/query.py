@@ -38,7 +38,8 @@ LED = (
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}
 
-_HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
+# Compiled where it is met: that takes 2 ms.
+_HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
 
 
 def forget_vectors() -> None:
@@ -230,7 +231,7 @@ class Query:
             for size in range(1, MAX_PHRASE_WORDS + 1):
                 for at in range(len(words) - size + 1):
                     found[key(" ".join(words[at : at + size]).strip(" ?!.,;:()[]。、？！"))] = None
-            for run in _HAN_KANA.findall(text):
+            for run in () if text.isascii() else re.findall(_HAN_KANA, text):
                 for size in range(2, MAX_PHRASE_CHARACTERS + 1):
                     for at in range(len(run) - size + 1):
                         found[key(run[at : at + size])] = None

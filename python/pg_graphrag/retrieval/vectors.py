@@ -141,29 +141,28 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
         matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
     if not old.all():
         new, vectors = _read_vectors(query, space, kind, ids[~old].tolist() if old.any() else None)
-        here = within(new, ids)
-        new, vectors = new[here], vectors[here]
-        if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
+        by_id = np.argsort(new)
+        by_id = by_id[within(new[by_id], ids)]
+        if not np.array_equal(new[by_id], ids[~old]):  # removed between two statements: the next query reads anew
             return _none(None, most)
         if old.any():
-            matrix[:, ~old] = vectors.T
+            matrix[:, ~old] = vectors[by_id].T
         else:
-            matrix = np.ascontiguousarray(vectors.T)
+            matrix = np.ascontiguousarray(vectors[by_id].T)
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
 def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> tuple[Any, Any]:
-    """Return (ids ascending, their vectors), of all rows where `ids` is None."""
-    send = query.db.vector_type.removesuffix("vector") + "vector_send"
+    """Return (ids, their vectors), of all rows where `ids` is None."""
+    dimensions = query.corpus.options.embedding.dimensions
     row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     found = query.db.query(
         f"SELECT pg_catalog.string_agg(pg_catalog.int8send(v.{row}), ''::bytea) AS ids,"
-        f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
+        "       pg_catalog.string_agg(graphrag._vector_bytes(v.embedding), ''::bytea) AS vectors"
         f"  FROM graphrag.{kind}_vectors_{space} v {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
     )[0]
     new = int64s(found["ids"])
-    order = np.argsort(new)
-    vectors = np.frombuffer(found["vectors"] or b"", ">f4").astype(np.float32)
-    return new[order], vectors.reshape(len(new), -1)[order]
+    # Before the numbers of each there are four bytes.
+    return new, np.frombuffer(found["vectors"] or b"", np.float32).reshape(len(new), 1 + dimensions)[:, 1:]

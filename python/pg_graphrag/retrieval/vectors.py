@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
@@ -164,5 +165,12 @@ def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) ->
         [] if ids is None else [ids],
     )[0]
     new = int64s(found["ids"])
-    # Before the numbers of each there are four bytes.
-    return new, np.frombuffer(found["vectors"] or b"", np.float32).reshape(len(new), 1 + dimensions)[:, 1:]
+    rows = np.frombuffer(found["vectors"] or b"", np.float32).reshape(len(new), 1 + dimensions)
+    # Before the numbers of each there are, in two bytes each, how many they are and 0.
+    if (rows.view(np.int16)[:, :2] != (dimensions, 0)).any():
+        raise GraphRAGError(
+            "pgvector lays vectors out in memory otherwise than pg_graphrag knows",
+            sqlstate="XX000",
+            hint="SET graphrag.session_memory = '0' has them searched in their tables; a newer pg_graphrag may know more.",
+        )
+    return new, rows[:, 1:]

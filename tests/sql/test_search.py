@@ -364,6 +364,46 @@ def test_japanese_and_chinese_questions_are_answered(
         assert "windows" not in found[0]["explain"]
 
 
+# Products, numbers and old forms, as they stand in documents; and how they are asked for.
+PRODUCTS = {
+    "カメラ": "ソニーのミラーレスカメラα7 IVは、約３，３００万画素のセンサーを搭載している。",
+    "冷蔵庫": "渡邊電機の冷蔵庫RZ-500Kは、消費電力が年間250kWhである。",
+    "エラー": "エラーコードE-0x80070057が表示された場合は、ドライバーを再インストールしてください。",
+    "電話": "㈱ヤマダ商店の電話番号は０３－１２３４－５６７８です。",
+    "城": "會津若松の鶴ヶ城は桜の名所である。",
+    "ソフト": "コンピュータウイルス対策ソフトのバージョンはv3.11.4、価格は￥２，２００円です。",
+    "无人机": "大疆无人机Mavic 3的最大飞行时间为46分钟。",
+    "错误": "错误代码０ｘ８００７０４２２表示服务无法启动。",
+}
+ASKED = {
+    "カメラ": ("α7 IV", "3,300万画素", "3300万画素"),
+    "冷蔵庫": ("RZ-500K", "ＲＺ－５００Ｋ", "RZ500K", "渡辺電機", "250kWh"),
+    "エラー": ("0x80070057", "ドライバ"),
+    "電話": ("03-1234-5678", "ﾔﾏﾀﾞ商店"),
+    "城": ("会津若松", "鶴ケ城"),
+    "ソフト": ("コンピューター", "3.11.4", "v3.11.4", "2200円"),
+    "无人机": ("Mavic 3", "無人機", "46分钟"),
+    "错误": ("0x80070422", "錯誤代碼"),
+}
+
+
+def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_they_are_written(
+    module_db: Database,
+) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, PRODUCTS)
+    work(module_db)
+    for mode in ("bm25", "hybrid"):
+        found = {query: search(module_db, query, name, mode) for queries in ASKED.values() for query in queries}
+        wanted = {query: key for key, queries in ASKED.items() for query in queries}
+        assert {query: made[0]["source_key"] if made else None for query, made in found.items()} == wanted
+    # A code has no language: that the documents' is not the embedder's is enough.
+    assert found["0x80070422"][0]["explain"]["dense"].endswith("not made for the documents' language")
+    put(module_db, name, "english", "Ada Lovelace wrote notes.")
+    work(module_db)
+    assert "windows" in search(module_db, "Who wrote notes?", name, "hybrid")[0]["explain"]
+
+
 def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpus: str) -> None:
     name = new_corpus(module_db)
     put_all(module_db, name, JAPANESE | CHINESE)

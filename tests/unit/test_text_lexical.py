@@ -30,6 +30,13 @@ def test_full_and_half_width_are_alike() -> None:
         ("the playlist of AdamSmith in myPlaylist", "Adam Smith my Playlist"),
         ("what is a GIN index in PostgreSQL 17, says NASA", ""),
         ("", ""),
+        ("Is the RZ500K older than the ＫＸ－２００?", "RZ-500K KX200"),
+        ("V6, U.S. 50K, a-200-b, abcdefg123", ""),
+        ("since v3.11.4, not 17.2", "3.11.4 v17.2"),
+        ("12,500 dollars or 8700, 250000", "12500 8,700 250,000"),
+        ("in 1912, 2023-06-01, 03-1234-5678, 0123, 20231224", ""),
+        ("1200円, 2200元", "1,200 2,200"),
+        ("鶴ヶ城と槍ケ岳, スケート", "鶴ケ城 槍ヶ岳"),
     ],
 )
 def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -> None:

@@ -106,7 +106,7 @@ def _direct(query: Query, depth: int) -> list[Ranking]:
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     else:
-        query.notes["dense"] = f"left out: the embedder was not made for {', '.join(query.languages)}"
+        query.notes["dense"] = f"left out: the embedder was not made for {query.foreign or ', '.join(query.languages)}"
     return direct + _mentions(query, depth) if query.described else direct
 
 

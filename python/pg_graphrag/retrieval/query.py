@@ -14,6 +14,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.retrieval.spoken import any_in
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
@@ -163,10 +164,18 @@ class Query:
 
     @cached_property
     def dense_works(self) -> bool:
-        """Whether the corpus' embedder was made for the query's language; of one at an endpoint that is for its owner."""
-        if self.corpus.space is None or not self.corpus.options.embedding.local:
-            return self.corpus.space is not None
-        return bool(local_embedder().languages.intersection(self.languages))
+        """Whether the corpus' embedder was made for query and documents; of one at an endpoint that is for its owner."""
+        return self.corpus.space is not None and self.foreign is None
+
+    @cached_property
+    def foreign(self) -> str | None:
+        """What the local embedder was not made for: the query's languages, or that of all documents (a query may be a code)."""
+        if not self.corpus.options.embedding.local:
+            return None
+        made_for = local_embedder().languages
+        if not made_for.intersection(self.languages):
+            return ", ".join(self.languages)
+        return None if any_in(self.db, self.corpus, made_for) else "the documents' language"
 
     def bm25_index(self, kind: str) -> BM25Index:
         """Return the corpus' BM25 index of one kind of item, the same for the whole query."""

@@ -40,13 +40,34 @@ _JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+# RZ-500K and RZ500K; 3.11.4 and v3.11.4; 12,500 and 12500 (but 1912 is a year, where it is no price); 鶴ヶ城 and 鶴ケ城.
+_IDENTIFIER = re.compile(r"(?<![\w-])([A-Za-z]{2,5})(-?)(\d{3,}[A-Za-z]{0,3})(?![\w-])")
+_VERSION = re.compile(r"(?<![\w.])(v?)(\d+(?:\.\d+){1,3})(?![\w.]*\w)", re.I)
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)")
+_UNGROUPED = re.compile(r"(?<![A-Za-z0-9_.,/:-])([1-9]\d{3,5})(?![A-Za-z0-9_]|[.,/:-]\d)(\s?[円元])?")
+_YEARS = range(1000, 2101)
+_SMALL_KE = re.compile(rf"(?<=[{HAN}])[ヶケ](?=[{HAN}])")
+_HAN_WITH_KE = re.compile(rf"[{HAN}]+[ヶケ][{HAN}]+")
+
+
 def spelled_otherwise(query: str) -> str:
     """Return what a query's names may be in the documents besides: AdamSmith for Adam Smith, and Adam Smith for AdamSmith.
 
-    Chats, accounts and code write names in one word. Only queries are widened: documents are indexed as they are.
+    Chats, accounts and code write names in one word, products are written with a hyphen or without, versions with a v, numbers
+    with commas, places with a small ke or a large one. Only queries are widened: documents are indexed as they are.
     """
-    pairs = ["".join(match.groups()) for match in _PAIR.finditer(query)]
-    return " ".join([*pairs, *(_SEAM.sub(" ", word) for word in _JOINED.findall(query))])
+    plain = unicodedata.normalize("NFKC", query)
+    found = ["".join(match.groups()) for match in _PAIR.finditer(query)]
+    found += [_SEAM.sub(" ", word) for word in _JOINED.findall(query)]
+    found += [f"{letters}{'' if hyphen else '-'}{rest}" for letters, hyphen, rest in _IDENTIFIER.findall(plain)]
+    found += [number if v else f"v{number}" for v, number in _VERSION.findall(plain)]
+    found += [number.replace(",", "") for number in _GROUPED.findall(plain)]
+    for number, money in _UNGROUPED.findall(plain):
+        if money or int(number) not in _YEARS:
+            found.append(f"{int(number):,}")
+    for name in _HAN_WITH_KE.findall(plain):
+        found.append(_SMALL_KE.sub(lambda ke: "ケ" if ke.group() == "ヶ" else "ヶ", name))
+    return " ".join(found)
 
 
 def query_languages(text: str) -> list[str]:

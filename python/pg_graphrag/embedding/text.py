@@ -10,7 +10,7 @@ from pg_graphrag.numeric import np
 _SLICE = 64
 _PADDING = b"\0"
 # What vectors of few words are full of, in one digit.
-_ZERO = np.frombuffer(b"0,".ljust(16, _PADDING), np.uint32)
+_ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
 
 
 @cache
@@ -49,10 +49,12 @@ def vector_texts(vectors: Sequence[Any]) -> list[str]:
 def _hexadecimal(vectors: list[Any]) -> list[str]:
     bits = np.stack(vectors).view(np.uint32)
     heads, middles, tails = _digits()
+    some = bits != 0
     exponents = bits >> 23 & 0xFF
-    made = np.empty((*bits.shape, 4), np.uint32)
-    made[:, :, 0] = heads[bits >> 31 << 4 | (exponents > 0).astype(np.uint32) << 3 | bits >> 20 & 7]
-    made[:, :, 1] = middles[bits >> 4 & 0xFFFF]
-    made.view(np.uint64)[:, :, 1] = tails[exponents << 4 | bits & 0xF]
-    made[bits == 0] = _ZERO
+    made = np.empty((*bits.shape, 2), np.uint64)
+    halves = made.view(np.uint32)
+    halves[:, :, 0] = heads[bits >> 31 << 4 | (exponents > 0).astype(np.uint32) << 3 | bits >> 20 & 7]
+    halves[:, :, 1] = middles[bits >> 4 & 0xFFFF]
+    made[:, :, 0] *= some
+    made[:, :, 1] = np.where(some, tails[exponents << 4 | bits & 0xF], _ZERO)
     return [f"[{row.tobytes().translate(None, _PADDING)[:-1].decode('ascii')}]" for row in made]

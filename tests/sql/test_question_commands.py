@@ -108,9 +108,15 @@ def test_what_cannot_be_answered_is_named_and_the_rest_goes_on(
     assert "pg-graphrag: question bad: " in err
 
 
-def test_a_corpus_without_documents_has_no_questions(
+def test_a_corpus_without_documents_has_no_questions_one_of_short_ones_does(
     module_db: Database, endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["--model", "m", "--base-url", endpoint.url, "--local", "3"]
-    assert main(["make-questions", "--url", module_db.url, "--corpus", new_corpus(module_db), *asked]) == 1
-    assert "has no document of 200 characters or more" in capsys.readouterr().err
+    corpus = new_corpus(module_db)
+    assert main(["make-questions", "--url", module_db.url, "--corpus", corpus, *asked]) == 1
+    assert "has no documents" in capsys.readouterr().err
+    put(module_db, corpus, "short", "Ada wrote notes.")
+    endpoint.reply('{"question": "Who wrote notes?", "answer": "Ada"}')
+    only = ["--users", "0", "--description", "Notes"]
+    assert main(["make-questions", "--url", module_db.url, "--corpus", corpus, *asked, *only]) == 0
+    assert json.loads(capsys.readouterr().out)["evidence"] == ["short"]

@@ -19,7 +19,7 @@ from pg_graphrag.evaluation.generate import (
 )
 from pg_graphrag.evaluation.model import Model
 
-# Documents shorter than this, in characters, say too little for a question.
+# Documents shorter than this, in characters, say too little for a question where there are others.
 _MIN_LENGTH = 200
 
 # The same seed draws the same documents, and few of them are moved by a new one.
@@ -62,10 +62,9 @@ def make(
 
 
 def _draw(connection: psycopg.Connection[Any], corpus: str, count: int, seed: int) -> list[Passage]:
-    rows = connection.execute(_DRAW, [corpus, _MIN_LENGTH, str(seed), count]).fetchall()
-    if not rows:
-        raise GraphRAGError(
-            f'corpus "{corpus}" has no document of {_MIN_LENGTH} characters or more',
-            hint="Ingest documents first, or name another --corpus.",
-        )
-    return [Passage(*row) for row in rows]
+    for length in (_MIN_LENGTH, 1):
+        if rows := connection.execute(_DRAW, [corpus, length, str(seed), count]).fetchall():
+            return [Passage(*row) for row in rows]
+    raise GraphRAGError(
+        f'corpus "{corpus}" has no documents', sqlstate="42704", hint="Ingest some first, or name another --corpus."
+    )

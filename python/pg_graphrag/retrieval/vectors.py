@@ -4,6 +4,7 @@ The rows of a vector table never change, so that of a new revision only the new 
 is right).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ MAX_ROWS = 20_000
 # query costs more by the index, in rows read. Of fewer the scores would differ in their last digits from query to query.
 INDEXED_ROWS = 5000
 ROWS_PER_QUERY = 500
+# Rows that are read at a time.
+_PART = 256
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -106,11 +109,9 @@ def small(query: Query, kind: str) -> Vectors | None:
 def _are_more(query: Query, space: int, kind: str, most: int) -> bool:
     """Return whether there are more than `most` vectors: sooner known than which."""
     rows = query.db.query(
-        f"SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.{kind}_vectors_{space} v LIMIT $1) v",
-        ["int8"],
-        [most + 1],
+        f"SELECT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space} v OFFSET $1) AS more", ["int8"], [most]
     )
-    return bool(rows[0]["n"] > most)
+    return bool(rows[0]["more"])
 
 
 def _none(revision: str | None, most: int) -> Vectors:
@@ -140,37 +141,38 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
     old = np.isin(ids, known)
     if old.any() and kept is not None:
         matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
-    if not old.all():
-        new, vectors = _read_vectors(query, space, kind, ids[~old].tolist() if old.any() else None)
-        by_id = np.argsort(new)
-        by_id = by_id[within(new[by_id], ids)]
-        if not np.array_equal(new[by_id], ids[~old]):  # removed between two statements: the next query reads anew
-            return _none(None, most)
-        if old.any():
-            matrix[:, ~old] = vectors[by_id].T
-        else:
-            matrix = np.ascontiguousarray(vectors[by_id].T)
+    filled = old.copy()
+    missing = ids[~old].tolist() if old.any() else None
+    for new, vectors in () if old.all() else _read_vectors(query, space, kind, missing):
+        here = within(new, ids)
+        places = np.searchsorted(ids, new[here])
+        matrix[:, places] = vectors[here].T
+        filled[places] = True
+    if not filled.all():  # removed between two statements: the next query reads anew
+        return _none(None, most)
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
-def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> tuple[Any, Any]:
-    """Return (ids, their vectors), of all rows where `ids` is None."""
+def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
+    """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
+
+    In one piece the server would copy it four times, each time into memory that the session has not touched yet.
+    """
     dimensions = query.corpus.options.embedding.dimensions
     row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
-    found = query.db.query(
-        f"SELECT pg_catalog.string_agg(pg_catalog.int8send(v.{row}), ''::bytea) AS ids,"
-        "       pg_catalog.string_agg(graphrag._vector_bytes(v.embedding), ''::bytea) AS vectors"
-        f"  FROM graphrag.{kind}_vectors_{space} v {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
+    cursor = query.db.cursor(
+        f"SELECT v.{row} AS id, graphrag._vector_bytes(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
+        f" {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
-    )[0]
-    new = int64s(found["ids"])
-    rows = np.frombuffer(found["vectors"] or b"", np.float32).reshape(len(new), 1 + dimensions)
-    # Before the numbers of each there are, in two bytes each, how many they are and 0.
-    if (rows.view(np.int16)[:, :2] != (dimensions, 0)).any():
-        raise GraphRAGError(
-            "pgvector lays vectors out in memory otherwise than pg_graphrag knows",
-            sqlstate="XX000",
-            hint="SET graphrag.session_memory = '0' has them searched in their tables; a newer pg_graphrag may know more.",
-        )
-    return new, rows[:, 1:]
+    )
+    while found := cursor.fetch(_PART):
+        rows = np.frombuffer(b"".join([one["vector"] for one in found]), np.float32).reshape(len(found), 1 + dimensions)
+        # Before the numbers of each there are, in two bytes each, how many they are and 0.
+        if (rows.view(np.int16)[:, :2] != (dimensions, 0)).any():
+            raise GraphRAGError(
+                "pgvector lays vectors out in memory otherwise than pg_graphrag knows",
+                sqlstate="XX000",
+                hint="SET graphrag.session_memory = '0' has them searched in their tables; a newer pg_graphrag may know more.",
+            )
+        yield np.array([one["id"] for one in found], np.int64), rows[:, 1:]

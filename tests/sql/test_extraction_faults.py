@@ -187,7 +187,8 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
         assert (pending, failed, waiting) == (1, 0, 1)
         assert PROVIDER[kind] in why
         hurry(module_db, corpus)
-    assert sum(map(BAD, endpoint.requests)) == 3
+    # A kept connection that breaks is replaced first.
+    assert sum(map(BAD, endpoint.requests)) in (range(3, 7) if kind == "reset" else (3,))
     assert dead(module_db, corpus) == {}
     heal(module_db, endpoint, corpus)
     assert canonical(module_db, corpus) == whole

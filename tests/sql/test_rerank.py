@@ -110,6 +110,20 @@ def test_without_a_cross_encoder_rerank_is_an_error_that_says_how_to_set_one(mod
         assert "set_provider" in str(diag.message_hint)
 
 
+def test_a_provider_of_another_kind_is_refused_when_it_is_named(
+    module_db: Database, corpus: str, endpoint: Endpoint
+) -> None:
+    chat, ranker = provider(module_db, endpoint), provider(module_db, endpoint, kind="rerank")
+    for options, words in (
+        ({"rerank": {"provider": chat, "model": "m"}}, "is of kind openai, not rerank"),
+        ({"llm": {"provider": ranker, "model": "m"}}, "is of kind rerank, not openai"),
+    ):
+        diag = refused(module_db, "SELECT graphrag.alter_corpus(%s, %s)", corpus, Jsonb(options))
+        assert diag.sqlstate == "22023"
+        assert words in str(diag.message_primary)
+        assert "set_provider" in str(diag.message_hint)
+
+
 @pytest.mark.parametrize("kind", ["server_error", "truncated_json", "not_an_object"])
 def test_a_cross_encoder_that_fails_is_an_error_never_another_order(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str

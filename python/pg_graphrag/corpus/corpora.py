@@ -212,15 +212,22 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
 
 
 def _check_providers(db: Database, options: Options) -> None:
-    """Refuse a provider that there is none of: found out now rather than by the first document."""
+    """Refuse a provider that there is none of, or not of that kind: found out now rather than by the first document."""
     named = options.providers()
-    rows = db.query("SELECT p.name FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [sorted(named)])
-    known = {str(row["name"]) for row in rows}
-    for name, option in sorted(named.items()):
-        if name not in known:
+    names = sorted(set(named.values()))
+    rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
+    kinds = {str(row["name"]): row["kind"] for row in rows}
+    for option, name in named.items():
+        if name not in kinds:
             raise GraphRAGError(
                 f'option "{option}": provider "{name}" does not exist',
                 hint="Make it first, with graphrag.set_provider(…).",
+            )
+        kind = "rerank" if option == "rerank.provider" else "openai"
+        if kinds[name] != kind:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" is of kind {kinds[name]}, not {kind}',
+                hint=f"Make one for it: SELECT graphrag.set_provider(…, '{kind}', …).",
             )
 
 

@@ -142,13 +142,13 @@ class Options:
         return self.extractor != "nlp"
 
     def providers(self) -> dict[str, str]:
-        """Return the names of the providers that are referred to, each with an option that does."""
+        """Return the options that refer to providers, each with the name."""
         named = {
             "embedding.provider": None if self.embedding.provider == "local" else self.embedding.provider,
             "llm.provider": self.llm.provider,
             "rerank.provider": self.rerank.provider,
         } | {f"llm.roles.{role}.provider": given.get("provider") for role, given in self.llm.roles.items()}
-        return {name: option for option, name in named.items() if name}
+        return {option: name for option, name in named.items() if name}
 
 
 # NLP concepts; a model; none, for corpora whose documents are imported with what they say.

@@ -68,6 +68,12 @@ def server_cpu(server: int | None) -> float | None:
     return sum(map(int, used[11:15])) / TICKS
 
 
+def session_cpu(connection: psycopg.Connection[Any]) -> float:
+    """Return the CPU seconds of a session so far, where its process can be seen from here."""
+    used = Path(f"/proc/{connection.info.backend_pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, used[11:13])) / TICKS
+
+
 def work(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CALL graphrag.process_jobs()")

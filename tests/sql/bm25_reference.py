@@ -56,6 +56,10 @@ class Engine:
         items, scores = self._call("search", terms, limit=limit, **options)
         return list(zip(items, scores, strict=True))
 
+    def matching(self, terms: Sequence[str], **options: Any) -> list[tuple[int, float]]:
+        items, scores = self._call("matching", terms, **options)
+        return list(zip(items, scores, strict=True))
+
     def score_items(self, terms: Sequence[str], item_ids: Sequence[int], **options: Any) -> list[float | None]:
         return list(self._call("score_items", terms, item_ids=item_ids, **options))
 

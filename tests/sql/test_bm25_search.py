@@ -102,6 +102,15 @@ def test_scores_of_given_items_are_those_of_the_search_to_the_bit(mixed_db: Data
         found = engine.search(["w0", "w9", "w33"], 10_000, idf=idf)
         assert len(found) > 50
         assert engine.score_items(["w0", "w9", "w33"], [item for item, _ in found], idf=idf) == [s for _, s in found]
+        assert engine.matching(["w0", "w9", "w33"], idf=idf) == sorted(found)
+
+
+def test_all_that_match_are_what_a_search_without_limit_finds(mixed_db: Database) -> None:
+    engine, documents = Engine(mixed_db), sorted(set(Reference.of(mixed_db).documents.values()))[::3]
+    for terms in (["w0", "w9"], ["w50"], ["nowhere"], []):
+        some = engine.search(terms, 10_000, documents=documents)
+        assert engine.matching(terms, documents=documents) == sorted(some)
+        assert engine.matching(terms, documents=[]) == []
 
 
 def test_an_item_without_a_term_scores_0_and_no_item_scores_nan(mixed_db: Database) -> None:

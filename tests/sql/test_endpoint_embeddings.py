@@ -130,6 +130,27 @@ def test_a_server_that_takes_fewer_texts_at_once_is_given_fewer(module_db: Datab
     put_all(module_db, corpus, STORIES)
     work(module_db)
     assert_embedded(module_db, corpus)
+    endpoint.forget()
+    put_all(module_db, corpus, {"long": long_text(100)})
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    sizes = [len(request.body["input"]) for request in endpoint.requests if request.kind == "embeddings"]
+    assert sizes, "the second time texts were embedded too"
+    assert max(sizes) <= 4, "what was refused is remembered"
+
+
+def test_a_server_that_answers_quickly_is_given_more_texts_at_once(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    largest = []
+    for turn in range(2):
+        endpoint.forget()
+        put_all(
+            module_db, corpus, {f"{turn}": "\n".join(f"Line {turn}, {n}: nothing of note. " * 14 for n in range(140))}
+        )
+        work(module_db)
+        largest.append(max(len(request.body["input"]) for request in endpoint.requests if request.kind == "embeddings"))
+    assert_embedded(module_db, corpus)
+    assert largest == [32, 64]
 
 
 def test_of_a_text_too_long_for_the_model_the_beginning_is_embedded(module_db: Database, endpoint: Endpoint) -> None:

@@ -7,16 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 from pg_graphrag.corpus.options import Embedding
-from pg_graphrag.llm.embedding import BATCH_TEXTS, batches, embedding
+from pg_graphrag.llm.embedding import (
+    BATCH_TEXTS,
+    MOST_TEXTS,
+    QUICK_SECONDS,
+    batches,
+    embedding,
+    note_run,
+    texts_at_once,
+)
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 MODEL = Embedding("far", "hash", 2)
 
 
-def run(texts: list[str], refuse: Any) -> tuple[list[Any], list[tuple[str, ...]]]:
+def run(texts: list[str], refuse: Any, model: Embedding = MODEL) -> tuple[list[Any], list[tuple[str, ...]]]:
     """Serve a task; `refuse` gives the fault of a request's texts, or None."""
-    task, asked = embedding(MODEL, texts), []
+    task, asked = embedding(model, texts), []
     request: EmbedRequest = next(task)
     while True:
         asked.append(request.texts)
@@ -35,6 +43,34 @@ def test_batches_keep_the_order_and_fit_texts_and_tokens() -> None:
     assert [len(part) for part in batches(["x" * 12_000] * 5)] == [2, 2, 1]
     assert [len(part) for part in batches(["x" * 100_000, "y"])] == [1, 1]
     assert batches([]) == []
+
+
+def test_a_quick_model_is_asked_for_more_texts_at_once_up_to_a_limit() -> None:
+    quick, slow = Embedding("far", "quick", 2), Embedding("far", "slow", 2)
+    sizes = []
+    for _ in range(4):
+        sizes.append(texts_at_once(quick))
+        note_run(quick, batches(["text"] * 300, sizes[-1]), QUICK_SECONDS / 2)
+        note_run(slow, batches(["text"] * 300, texts_at_once(slow)), 2 * QUICK_SECONDS)
+    assert sizes == [BATCH_TEXTS, 2 * BATCH_TEXTS, MOST_TEXTS, MOST_TEXTS]
+    assert texts_at_once(slow) == BATCH_TEXTS
+    few = Embedding("far", "few", 2)
+    note_run(few, batches(["text"] * 5, BATCH_TEXTS), 0.1)
+    assert texts_at_once(few) == BATCH_TEXTS, "requests that were not full say nothing"
+
+
+def test_how_many_texts_a_model_takes_at_once_is_learnt_from_its_refusals() -> None:
+    strict = Embedding("far", "strict", 2)
+    found, asked = run(
+        [f"text {n}" for n in range(32)], lambda given: ItemFault("no") if len(given) > 10 else None, strict
+    )
+    assert len(found) == 32
+    assert [len(given) for given in asked] == [32, 16, 8, 8, 8, 8]
+    note_run(strict, [["text"] * 8], 0.1)
+    assert texts_at_once(strict) == 8
+    found, _ = run(["a", "b"], lambda given: ItemFault("no") if "b" in given else None, Embedding("far", "picky", 2))
+    assert isinstance(found[1], ItemFault)
+    assert texts_at_once(Embedding("far", "picky", 2)) == BATCH_TEXTS, "a text was to blame, not how many there were"
 
 
 def test_a_text_that_is_refused_is_found_and_the_others_have_vectors() -> None:

@@ -17,7 +17,7 @@ from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare
-from pg_graphrag.server import Database, Rows
+from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200
 # Modes in which models make the context of the answer: (a query, the question, tokens) to (context, what each step cost).
@@ -82,7 +82,7 @@ def ask(
     usage["invalid_citations"] = citations.invalid
     _log(db, asked, "ask", usage)
     made = (listed(citations.found, asked.context), usage, asked.context)
-    cited, used, context = (json.dumps(part, ensure_ascii=False) for part in made)
+    cited, used, context = map(to_json, made)
     return [(answer, cited, used, context)]
 
 

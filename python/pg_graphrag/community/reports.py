@@ -11,7 +11,7 @@ from pg_graphrag.community.report import Report, content_hash, extract
 from pg_graphrag.community.writing import input_hash, write, writes
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import gravest
 from pg_graphrag.llm.faults import ItemFault
@@ -220,8 +220,8 @@ def _write_vectors(
     """Store vectors of reports that are there; the corpus is locked."""
     ids = [number for number, _ in items]
     db.query("DELETE FROM graphrag.report_vectors v WHERE v.community_id = ANY ($1)", ["int8[]"], [ids])
-    rows = [(number, vector_text(vectors[text])) for number, text in items if text in vectors]
-    if space is None or not rows:
+    found = [(number, text) for number, text in items if text in vectors]
+    if space is None or not found:
         return
     db.query(
         f"INSERT INTO graphrag.report_vectors (space_id, community_id, embedding)"
@@ -229,7 +229,7 @@ def _write_vectors(
         "  WHERE EXISTS (SELECT FROM graphrag.community_reports r WHERE r.community_id = u.id)"
         "    AND EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.id = $1)",
         ["int4", "int8[]", "text[]"],
-        [space.id, *columns(rows)],
+        [space.id, [number for number, _ in found], vector_texts([vectors[text] for _, text in found])],
     )
 
 

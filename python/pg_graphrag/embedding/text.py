@@ -1,7 +1,16 @@
 """Vectors as pgvector reads them."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
+
+from pg_graphrag.numeric import np
+
+# Vectors at once: what is made on the way stays in the processor's caches.
+_SLICE = 64
+_PADDING = b"\0"
+# What vectors of few words are full of, in one digit.
+_ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
 
 
 @cache
@@ -13,3 +22,39 @@ def vector_text(vector: Any) -> str:
     """Return a (dimensions,) array in pgvector's text form, with the nine digits that a float32 needs at most."""
     # One formatting of all values takes half the time of one for each.
     return _form(len(vector)) % tuple(vector.tolist())
+
+
+@cache
+def _digits() -> tuple[Any, Any, Any]:
+    """Return the parts of ``-0xHHHHHHp-12,``: sign and first digit; four digits; the last one, exponent and comma."""
+    digits = "0123456789ABCDEF"
+    heads = [f"{sign}0x{digit}" for sign in ("", "-") for digit in digits]
+    middles = [f"{number:04X}" for number in range(1 << 16)]
+    # 23 bits after the point and a bias of 127; the smallest exponent stands for numbers without the leading bit, too.
+    tails = [f"{digit}p{max(exponent, 1) - 150}," for exponent in range(256) for digit in digits]
+    return np.array(heads, "S4").view("u4"), np.array(middles, "S4").view("u4"), np.array(tails, "S8").view("u8")
+
+
+def vector_texts(vectors: Sequence[Any]) -> list[str]:
+    """Return (dimensions,) arrays as `vector_text` does, but with the very bits of each float32, in hexadecimal.
+
+    Parameters of statements, which nobody reads, take a fifth of the time in this form: the digits are looked up.
+    """
+    made = []
+    for place in range(0, len(vectors), _SLICE):
+        made += _hexadecimal([np.asarray(vector, np.float32) for vector in vectors[place : place + _SLICE]])
+    return made
+
+
+def _hexadecimal(vectors: list[Any]) -> list[str]:
+    bits = np.stack(vectors).view(np.uint32)
+    heads, middles, tails = _digits()
+    some = bits != 0
+    exponents = bits >> 23 & 0xFF
+    made = np.empty((*bits.shape, 2), np.uint64)
+    halves = made.view(np.uint32)
+    halves[:, :, 0] = heads[bits >> 31 << 4 | (exponents > 0).astype(np.uint32) << 3 | bits >> 20 & 7]
+    halves[:, :, 1] = middles[bits >> 4 & 0xFFFF]
+    made[:, :, 0] *= some
+    made[:, :, 1] = np.where(some, tails[exponents << 4 | bits & 0xF], _ZERO)
+    return [f"[{row.tobytes().translate(None, _PADDING)[:-1].decode('ascii')}]" for row in made]

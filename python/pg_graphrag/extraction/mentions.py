@@ -86,4 +86,10 @@ def _runs_on(text: str, left: int, right: int) -> bool:
     """Whether two neighbouring characters belong to one word: letters and digits of alphabets, not Han, kana or Thai."""
     if left < 0 or right >= len(text):
         return False
-    return all(text[at].isalnum() and (text[at] < "\u0e00" or "\u1e00" <= text[at] <= "\u1fff") for at in (left, right))
+    first, second = text[left], text[right]
+    return (
+        first.isalnum()
+        and second.isalnum()
+        and (first < "\u0e00" or "\u1e00" <= first <= "\u1fff")
+        and (second < "\u0e00" or "\u1e00" <= second <= "\u1fff")
+    )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.text.concepts import key
@@ -30,6 +31,8 @@ _NOTHING = {"", "none", "null", "n/a", "unknown", "-"}
 
 def clean(value: str) -> str:
     """Return `value` without NUL, control characters and lone surrogates, white space at its ends removed."""
+    if value.isprintable():
+        return value.strip()
     return _CONTROL.sub("", value).encode("utf-8", "replace").decode("utf-8").strip()
 
 
@@ -41,6 +44,13 @@ def clean_name(value: str) -> str:
     return name
 
 
+@lru_cache(maxsize=4096)
+def _named(name: str) -> tuple[str, str]:
+    """Return a name as it is shown, and its key; an answer says most names several times."""
+    shown = clean_name(name)
+    return shown, key(shown)
+
+
 def strength(value: Any) -> Decimal:
     """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
 
@@ -48,6 +58,8 @@ def strength(value: Any) -> Decimal:
     """
     if isinstance(value, Decimal):
         return value
+    if type(value) is int and 0 < value <= 10:
+        return Decimal(value)
     if isinstance(value, str):
         found = _NUMBER.search(value)
         value = float(found.group()) if found else 1
@@ -123,9 +135,9 @@ class Extraction:
 
     def _enter(self, name: str, type_: str, description: str, listed: bool) -> str | None:
         """Add an entity; return its key, or None when the name cannot be used."""
-        shown = clean_name(name)
-        entity_key = key(shown)
-        if not entity_key or not any(character.isalnum() for character in entity_key):
+        # What is longer is no name, and not kept.
+        shown, entity_key = (_named if len(name) <= MAX_NAME else _named.__wrapped__)(name)
+        if not entity_key or not (entity_key[0].isalnum() or any(map(str.isalnum, entity_key))):
             self._drop(f"a name without letters: {shown[:40]!r}")
             return None
         if len(shown) > MAX_NAME or len(entity_key) > MAX_NAME:
@@ -172,7 +184,7 @@ class Extraction:
             self._drop(f"a relationship of {new.source[:40]!r} with itself")
             return
         pair = (source, target) if source < target else (target, source)
-        new = replace(new, source=source, target=target)
+        new = Relationship(source, target, new.keywords, new.description, new.strength, new.stated)
         old = self.relationships.get(pair)
         self.relationships[pair] = new if old is None else _merged(old, new)
 

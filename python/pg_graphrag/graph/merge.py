@@ -6,7 +6,7 @@ from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.change import Change, pair_of
 from pg_graphrag.graph.descriptions import describe, queue_summarize
 from pg_graphrag.graph.mentions import add_to_bm25, insert_entity_mentions, insert_relationship_mentions
-from pg_graphrag.graph.merged import count_values, renew_evidence, renew_keywords, update_entities, update_relationships
+from pg_graphrag.graph.merged import count_values, renew_evidence, update_entities, update_relationships
 from pg_graphrag.server import Database, columns, slices
 
 
@@ -24,8 +24,7 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
     add_to_bm25(db, change)
     new_values = count_values(db, "entity", change.values, change.tokens)
     new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens)
-    update_relationships(db, change.relationships)
-    renew_keywords(db, [item for item, kind in new_relationship_values if kind == "k"])
+    update_relationships(db, change.relationships, {item for item, kind in new_relationship_values if kind == "k"})
     degrees: Counter[int] = Counter(entity for pair in new_pairs for entity in pair)
     for row in db.query(
         "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
@@ -62,15 +61,19 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
 
 
 def _project(db: Database, change: Change, document_ids: list[int], entity_ids: list[int]) -> None:
-    # Entities before what refers to them.
-    parts: list[tuple[list[int], list[int], list[int]]] = [([], part, []) for part in slices(entity_ids)]
-    parts += [([], [], part) for part in slices(sorted(change.relationships))]
-    parts.append((document_ids, [], []))
-    for part in parts:
+    # Entities before what refers to them; in one step where there are few.
+    *entities, last_entities = list(slices(entity_ids)) or [[]]
+    first_relationships, *relationships = list(slices(sorted(change.relationships))) or [[]]
+    parts = [
+        *((part, []) for part in entities),
+        (last_entities, first_relationships),
+        *(([], part) for part in relationships),
+    ]
+    for place, part in enumerate(parts, 1):
         db.query(
             "SELECT graphrag._project($1, $2, $3, $4)",
             ["int4", "int8[]", "int8[]", "int8[]"],
-            [change.corpus_id, *part],
+            [change.corpus_id, document_ids if place == len(parts) else [], *part],
         )
 
 

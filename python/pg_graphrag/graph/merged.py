@@ -38,17 +38,6 @@ def count_values(
     return other
 
 
-def renew_keywords(db: Database, ids: list[int]) -> None:
-    """Make keywords the sorted union of the mentions'."""
-    if ids:
-        db.query(
-            "UPDATE graphrag.relationships r SET keywords = ARRAY(SELECT v.value FROM graphrag.relationship_values v"
-            " WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value) WHERE r.id = ANY ($1)",
-            ["int8[]"],
-            [ids],
-        )
-
-
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
@@ -56,6 +45,10 @@ WITH updated AS (
            weight        = pg_catalog.trim_scale(r.weight + u.weight),
            direction     = r.direction + u.direction,
            evidence_rank = least(r.evidence_rank, u.rank),
+           keywords      = CASE WHEN u.other_keywords
+                                THEN ARRAY(SELECT v.value FROM graphrag.relationship_values v
+                                            WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value)
+                                ELSE r.keywords END,
            description   = CASE WHEN u.text IS NOT NULL AND (u.rank < r.evidence_rank OR r.evidence_rank IS NULL)
                                      AND NOT {described} THEN u.text
                                 ELSE r.description END,
@@ -65,21 +58,23 @@ WITH updated AS (
                               WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
                                             WHERE l.id = r.low_id AND h.id = r.high_id)
                               ELSE r.direction + u.direction > 0 END) AS d (forward))
-      FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, weight, direction, rank, text)
+      FROM unnest($1, $2, $3, $4, $5, $6, $7) AS u (id, mentions, weight, direction, rank, text, other_keywords)
      WHERE r.id = u.id
     RETURNING r.id, r.evidence_rank
 )
-SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+SELECT t.id FROM updated t JOIN unnest($8, $9) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
 """.replace("{described}", is_described("relationship", "r.id"))
 
 
-def update_relationships(db: Database, deltas: dict[int, Delta]) -> None:
-    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
+def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:
+    """Count what has changed; keywords are the sorted union of the mentions', made anew where these are others."""
+    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
     for part in slices(sorted(deltas)):
-        rows = [
-            (key, d.mentions, d.weight, d.direction, d.best.rank if d.best else None, d.best.text if d.best else None)
-            for key, d in ((key, deltas[key]) for key in part)
-        ]
+        rows = []
+        for key in part:
+            delta = deltas[key]
+            best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
+            rows.append((key, delta.mentions, delta.weight, delta.direction, *best, key in other_keywords))
         stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas, part)])
         renew_evidence(db, "relationship", [row["id"] for row in stale])
 

@@ -9,21 +9,48 @@ from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 # Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
+# A model that answers quickly is asked for more texts at once, up to a limit, or to what it refuses.
 BATCH_TEXTS = 32
+MOST_TEXTS = 128
 BATCH_TOKENS = 8000
+# All requests of a batch of documents together.
+QUICK_SECONDS = 2.0
 # Of a text that is too long for the model its beginning is embedded, but not less than this.
 MIN_CHARACTERS = 200
 
 Embedded = Generator[EmbedRequest, Reply, list[Any]]
 
+# What this session knows of a (provider, model): how many texts it is asked for at once, and at most.
+_texts: dict[tuple[str, str], int] = {}
+_limits: dict[tuple[str, str], int] = {}
 
-def batches(texts: Sequence[str]) -> list[list[str]]:
-    """Cut texts into lists that fit one request each, in their order."""
+
+def texts_at_once(model: Embedding) -> int:
+    """Return how many texts a request may hold."""
+    return _texts.get((model.provider, model.model), BATCH_TEXTS)
+
+
+def note_run(model: Embedding, parts: Sequence[Sequence[str]], seconds: float) -> None:
+    """Note that requests, all of them answered, took so long together: quick ones that were full may hold twice as much."""
+    now = texts_at_once(model)
+    if seconds < QUICK_SECONDS and any(len(part) >= now for part in parts):
+        known = (model.provider, model.model)
+        _texts[known] = min(2 * now, _limits.get(known, MOST_TEXTS))
+
+
+def _note_limit(model: Embedding, texts: int) -> None:
+    known = (model.provider, model.model)
+    _limits[known] = min(texts, _limits.get(known, MOST_TEXTS))
+    _texts[known] = min(texts_at_once(model), _limits[known])
+
+
+def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
+    """Cut texts into lists of at most `most` that fit one request each, in their order."""
     made: list[list[str]] = []
     room = 0
     for text in texts:
         tokens = len(text.encode("utf-8", "replace")) // 4 + 1
-        if not made or len(made[-1]) == BATCH_TEXTS or tokens > room:
+        if not made or len(made[-1]) >= most or tokens > room:
             made.append([])
             room = BATCH_TOKENS
         made[-1].append(text)
@@ -41,15 +68,21 @@ def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     ProviderFault, BudgetReached
         As the gateway has it; no text is to blame.
     """
-    try:
-        reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
-        return list(reply.value)
-    except ItemFault as fault:
-        if len(texts) > 1:
-            half = len(texts) // 2
-            first = yield from embedding(model, texts[:half])
-            return first + (yield from embedding(model, texts[half:]))
-        if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
-            return (yield from embedding(model, [texts[0][: len(texts[0]) // 2]]))
-        refused: list[GraphRAGError] = [fault]
-        return refused
+    fault: ItemFault | None = None
+    if len(texts) <= _limits.get((model.provider, model.model), len(texts)):
+        try:
+            reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
+            return list(reply.value)
+        except ItemFault as refused:
+            fault = refused
+    if len(texts) > 1:
+        half = len(texts) // 2
+        first = yield from embedding(model, texts[:half])
+        found = first + (yield from embedding(model, texts[half:]))
+        if not any(isinstance(one, GraphRAGError) for one in found):
+            # No text was to blame, but how many there were.
+            _note_limit(model, half)
+        return found
+    if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
+        return (yield from embedding(model, [texts[0][: len(texts[0]) // 2]]))
+    return [fault]

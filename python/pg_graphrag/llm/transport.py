@@ -5,7 +5,6 @@ Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here m
 
 import asyncio
 import contextlib
-import gc
 import json
 import random
 import re
@@ -14,9 +13,9 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any
 
+from pg_graphrag.llm import package
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 
@@ -44,22 +43,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _clients: dict[tuple[Any, ...], Any] = {}
 
 
-@cache
-def _package() -> Any:
-    """Return the package: 500 modules, whose loading takes a sixth longer where garbage is looked for meanwhile."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        import openai
-    finally:
-        if collects:
-            gc.enable()
-    return openai
-
-
 def _client(provider: Provider, api_key: str | None) -> Any:
     """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
-    openai = _package()
+    openai = package.openai()
     identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
     if identity not in _clients:
         # What the package would take from the server's environment for OpenAI is not for other endpoints.
@@ -88,10 +74,13 @@ def _http_client(provider: Provider) -> Any:
     """Return the HTTP client; the server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine."""
     from urllib.parse import urlsplit
 
-    host = urlsplit(provider.base_url).hostname or ""
+    parts = urlsplit(provider.base_url)
+    host = parts.hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
     hooks = {"request": [_traced], "response": [_bounded]}
-    return _package().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, event_hooks=hooks)
+    # To read the authorities that certify endpoints takes 20 ms.
+    verify = not local or parts.scheme == "https"
+    return package.openai().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, verify=verify, event_hooks=hooks)
 
 
 async def _traced(request: Any) -> None:
@@ -109,9 +98,10 @@ def _was_stale(error: BaseException) -> bool:
 
     Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
     """
-    if getattr(error, "request", None) is None or isinstance(error, _package().APITimeoutError):
+    request: Any = getattr(error, "request", None)
+    if request is None or isinstance(error, package.openai().APITimeoutError):
         return False
-    noted = error.request.extensions  # type: ignore[attr-defined]
+    noted = request.extensions
     steps = noted.get("steps", ())
     opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
@@ -166,7 +156,7 @@ def _options(provider: Provider, api_key: str | None) -> Any:
     headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
     if api_key is None or provider.auth == "api-key":
         # The package insists on a key; the header is left out.
-        headers["Authorization"] = _package().Omit()
+        headers["Authorization"] = package.openai().Omit()
     # A redirect would take key and texts where nobody told us to.
     return {"headers": headers, "follow_redirects": False}
 
@@ -189,7 +179,7 @@ async def sent(
     time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
     may not be made twice (`once`): that the endpoint has not read it is all but sure.
     """
-    openai = _package()
+    openai = package.openai()
     client = _client(provider, api_key)
 
     async def send() -> Any:

@@ -1,5 +1,6 @@
 """Vectors of what is indexed: made with no transaction open, by the model in the server or at an endpoint, then stored."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -7,9 +8,9 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import Space
 from pg_graphrag.embedding import local_embedder
-from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.embedding import batches, embedding
+from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns
@@ -56,11 +57,13 @@ def embed(
         return dict(zip(wanted, _embed_locally(db, wanted), strict=True)), {}
     vectors: dict[str, Any] = {}
     faults: dict[str, GraphRAGError] = {}
-    parts = batches(wanted)
+    parts, began = batches(wanted, texts_at_once(model)), time.monotonic()
     results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
     for part, result in zip(parts, results, strict=True):
         for text, one in zip(part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True):
             (faults if isinstance(one, GraphRAGError) else vectors)[text] = one
+    if not faults:
+        note_run(model, parts, time.monotonic() - began)
     return vectors, faults
 
 
@@ -91,14 +94,14 @@ def insert_vectors(
             f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same})"
         )
     for place in range(0, len(items), _SLICE):
-        rows = [(*item[:3], vector_text(vectors[item[3]])) for item in items[place : place + _SLICE]]
+        part = items[place : place + _SLICE]
         # The table by its own name: a statement on the whole would wait for an index build of any corpus.
         db.query(
             f"INSERT INTO {table} (space_id, {number}{more}, embedding)"
             f" SELECT $1, u.id{more.replace(' ', ' u.')}, u.vector::{db.vector_type}"
             f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){only}",
             ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-            [space.id, *columns(rows)],
+            [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
         )
 
 

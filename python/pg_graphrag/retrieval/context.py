@@ -3,7 +3,6 @@
 Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ from pg_graphrag.retrieval import drift, graph, themes
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare, run
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, to_json
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 # Modes whose context has a graph part, and where its entities and relationships come from.
@@ -58,7 +57,7 @@ def context(
 ) -> str:
     """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
     asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, of="context")
-    return json.dumps(assemble(asked, mode_name, max_tokens), ensure_ascii=False)
+    return to_json(assemble(asked, mode_name, max_tokens))
 
 
 def assemble(

@@ -58,12 +58,7 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
         return [{} for _ in nearby]
     held = vectors.small(query, "entity") if query.visible is None else None
     if held is not None:
-        found = []
-        for scores in map(held.cosines, nearby):
-            near = _nearest(scores, limit)
-            near = near[scores[near] > 0]
-            found.append(dict(zip(held.ids[near].tolist(), scores[near].tolist(), strict=True)))
-        return found
+        return [held.nearest(vector, limit) for vector in nearby]
     seen = (
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )

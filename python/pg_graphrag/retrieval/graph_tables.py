@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import LED, Query, int64s
 from pg_graphrag.server import Row
+from pg_graphrag.text.names import title_keys
 
 _NAMED = (
     "SELECT e.id, e.key, e.name, e.mention_count FROM graphrag.entities e"
@@ -158,16 +160,23 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(m.id), ''::bytea) AS ids,
   FROM graphrag.{kind}_mentions m
  WHERE m.id = ANY ($1) AND m.{kind}_id IS NOT NULL
 """
-# Packed, because thousands of rows would take longer to become Python objects than to read: tf (at most 3) above df.
+# Packed, because thousands of rows would take longer to become Python objects than to read. What is read of entities is asked
+# for by id: a join would read all of a corpus of tens of thousands.
 _EDGES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(least(m.tf, 3)::int8 << 32 | e.mention_count), ''::bytea) AS counts
-  FROM graphrag.entity_mentions m
-  JOIN graphrag.entities e ON e.id = m.entity_id
- WHERE m.{column} = ANY ($1)
-   AND e.mention_count <= $2
-   AND ($3 IS NULL OR m.document_id = ANY ($3))
+WITH mentions AS MATERIALIZED (
+     SELECT m.entity_id, m.chunk_id, least(m.tf, 3) AS tf
+       FROM graphrag.entity_mentions m
+      WHERE m.{column} = ANY ($1) AND m.entity_id IS NOT NULL AND ($3 IS NULL OR m.document_id = ANY ($3)))
+SELECT *
+  FROM (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
+               pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+               pg_catalog.string_agg(pg_catalog.int8send(m.tf), ''::bytea) AS tf
+          FROM mentions m) m
+ CROSS JOIN (
+        SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea) AS ids,
+               pg_catalog.string_agg(pg_catalog.int8send(e.mention_count), ''::bytea) AS counts
+          FROM graphrag.entities e
+         WHERE e.id = ANY (ARRAY(SELECT m.entity_id FROM mentions m)) AND e.mention_count <= $2) e
 """
 
 _TITLES = """
@@ -233,10 +242,13 @@ class TableGraph:
         """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
         return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
-    def keyed(self, keys: Iterable[str]) -> dict[str, int]:
-        """Return {key: id} of the entities whose key is one of `keys`."""
-        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, list(keys)])
-        return {row["key"]: row["id"] for row in rows}
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        """Return {title: ids of the entities that it names}."""
+        keys = {title: title_keys(title) for title in titles}
+        asked = sorted(set().union(*keys.values()))
+        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, asked])
+        ids = {row["key"]: row["id"] for row in rows}
+        return {title: [ids[key] for key in named if key in ids] for title, named in keys.items()}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""
@@ -299,11 +311,16 @@ class TableGraph:
         return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
 
     def _edges(self, column: str, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
-        row = self._query(_EDGES.format(column=column), ["int8[]", "float8", "int8[]"], np.asarray(ids).tolist(), hub)[
-            0
-        ]
-        counts = int64s(row["counts"])
-        return int64s(row["entities"]), int64s(row["chunks"]), counts >> 32, counts & 0xFFFFFFFF
+        sql = _EDGES.format(column=column)
+        row = self._query(sql, ["int8[]", "float8", "int8[]"], np.asarray(ids).tolist(), hub)[0]
+        entities, chunks, tf, small, counts = (
+            int64s(row[name]) for name in ("entities", "chunks", "tf", "ids", "counts")
+        )
+        order = np.argsort(small)
+        small, counts = small[order], counts[order]
+        kept = within(entities, small)
+        entities, chunks, tf = entities[kept], chunks[kept], tf[kept]
+        return entities, chunks, tf, counts[np.searchsorted(small, entities)]
 
     def _told(self, sql: str, visible_sql: str, ids: list[int]) -> list[Row]:
         rows = self._query(sql if self.query.visible is None else visible_sql, ["int8[]", "int8[]"], ids) if ids else []

@@ -3,7 +3,6 @@
 A mention's text never changes, leads straight to its chunk, and is visible where its document is (DESIGN.md 3).
 """
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +58,13 @@ class Mentions:
             last = np.partition(self.scores, -most)[-most] if most < len(self.scores) else 0.0
             places = np.flatnonzero((self.scores >= last) & (self.scores > 0))
             places = places[np.argsort(-self.scores[places], kind="stable")]
-            _, first = np.unique(owners[places], return_index=True)
+            first: dict[int, int] = {}
+            for owner, place in zip(owners[places].tolist(), places.tolist(), strict=True):
+                first.setdefault(owner, place)
             if limit <= len(first) or most >= len(self.scores):
                 break
             most *= 4
-        first.sort()
-        places = places[first]
+        places = np.fromiter(first.values(), np.intp, len(first))
         if 0 < limit < len(places):
             places = places[self.scores[places] >= self.scores[places[limit - 1]]]
         return places
@@ -90,17 +90,17 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     terms = query.lexemes(text) if is_lexical else {}
     index, idf = query.bm25_index(kind), query.options.bm25_idf
     held = vectors.small(query, kind)
-    # More match than are held: what people deleted stays in the index.
-    most = CANDIDATES if held is None else sys.maxsize
-    found, lexical = index.search(terms, most, documents=query.visible, idf=idf)
     shares = None
     if held is not None:
         ids, items, chunks, cosines = _held(query, held, text if is_dense else None)
+        # More match than are held: what people deleted stays in the index.
+        found, lexical = index.matching(terms, documents=query.visible, idf=idf)
         if len(found):
             shares = np.zeros(len(ids))
             here = within(found, ids)
             shares[np.searchsorted(ids, found[here])] = lexical[here]
     else:
+        found, lexical = index.search(terms, CANDIDATES, documents=query.visible, idf=idf)
         near = (
             dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else (np.empty(0, np.int64), np.empty(0))
         )
@@ -112,7 +112,7 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     if cosines is not None:
         scores += leveled(cosines)
     if shares is not None:
-        scores += shares / (lexical[0] or 1.0)
+        scores += shares / (lexical.max() or 1.0)
     scores /= int(is_dense) + int(is_lexical)
     return Mentions(kind.removesuffix("_mention"), items, chunks, scores)
 

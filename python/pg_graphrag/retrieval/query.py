@@ -39,7 +39,8 @@ LED = (
 MAX_EMBEDDED = 256
 _embedded: dict[tuple[Embedding, str], Any] = {}
 
-_HAN_KANA = re.compile(r"[぀-ヿ㐀-鿿豈-﫿々ー]+")
+# Compiled where it is met: that takes 2 ms.
+_HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
 
 
 def forget_vectors() -> None:
@@ -92,24 +93,30 @@ class Query:
 
     def lexemes(self, text: str) -> dict[str, int]:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
-        memo = f"lexemes {text}"
-        if memo not in self.memo:
-            self.memo[memo] = self._lexemes(text)
-        found: dict[str, int] = self.memo[memo]
-        return found
+        if text not in self._known:
+            # With it those that will be wanted next: a statement takes longer than what it has to do.
+            keywords = [", ".join(given) for given in (self.low, self.high) if given] if self.described else []
+            wanted = [one for one in dict.fromkeys((text, self.text, *keywords)) if one not in self._known]
+            self._known.update(self._lexemes(wanted))
+        return self._known[text]
 
-    def _lexemes(self, text: str) -> dict[str, int]:
-        found: dict[str, int] = {}
-        otherwise = spelled_otherwise(text)
-        widened = f"{text}\n{otherwise}" if otherwise else text
+    @cached_property
+    def _known(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {text: {} for text in texts}
+        widened = [f"{text}\n{other}" if (other := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
             for row in self.db.query(
-                "SELECT t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
-                "  FROM pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, $2)) t",
-                ["text", "text"],
-                ["pg_catalog." + REGCONFIG[language], lexical(widened, language)],
+                "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
+                "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
+                " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
+                ["text", "text[]"],
+                ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in widened]],
             ):
-                found[row["lexeme"]] = max(found.get(row["lexeme"], 0), row["tf"])
+                lexemes = found[texts[row["place"] - 1]]
+                lexemes[row["lexeme"]] = max(lexemes.get(row["lexeme"], 0), row["tf"])
         return found
 
     @cached_property
@@ -233,7 +240,7 @@ class Query:
             for size in range(1, MAX_PHRASE_WORDS + 1):
                 for at in range(len(words) - size + 1):
                     found[key(" ".join(words[at : at + size]).strip(" ?!.,;:()[]。、？！"))] = None
-            for run in _HAN_KANA.findall(text):
+            for run in () if text.isascii() else re.findall(_HAN_KANA, text):
                 for size in range(2, MAX_PHRASE_CHARACTERS + 1):
                     for at in range(len(run) - size + 1):
                         found[key(run[at : at + size])] = None

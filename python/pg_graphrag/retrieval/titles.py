@@ -1,7 +1,6 @@
 """What documents are called: the entities that titles name, and the titles that a question names."""
 
 import re
-from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
@@ -17,7 +16,6 @@ MAX_WORDS = 10
 # Of so many documents with the same title, but for what is added in brackets, a question may mean any.
 MAX_CALLED = 4
 
-_BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
 _AROUND = ' ?!.,;:()[]"“”。、？！'
 _SEPARATORS = ' ,;:"“”'
 _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
@@ -26,15 +24,8 @@ _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 def titled(query: Query, entities: Any, chunks: Any) -> Any:
     """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
     titles = graph_of(query).titles(numbered(chunks)[0])
-    called = {title: _names(title) for title in titles}
-    entity = graph_of(query).keyed(sorted(set().union(*called.values())))
-    pairs = [
-        (entity[name], chunk)
-        for title, names in called.items()
-        for name in names
-        if name in entity
-        for chunk in titles[title]
-    ]
+    called = graph_of(query).called(titles)
+    pairs = [(entity, chunk) for title, entities in called.items() for entity in entities for chunk in titles[title]]
     if not pairs:
         return np.zeros(len(entities), np.bool_)
     owners, held = np.array(pairs, np.int64).T
@@ -99,13 +90,3 @@ def _written(run: str) -> set[str]:
     if bare.count("(") > bare.count(")"):
         bare += ")"
     return {key(run.strip(_SEPARATORS)), key(bare), key(_POSSESSIVE.sub("", bare))} - {""}
-
-
-@lru_cache(maxsize=4096)
-def _names(title: str) -> frozenset[str]:
-    """Return the keys under which a document's title may name an entity: in running text its article may be left out."""
-    names = {key(title)}
-    if title.rstrip().endswith((")", "）")):
-        names.add(key(_BRACKETS.sub("", title)))
-    names |= {name.removeprefix("the ") for name in names} | {name.rstrip(".") for name in names}
-    return frozenset(names - {""})

@@ -4,19 +4,26 @@ The rows of a vector table never change, so that of a new revision only the new 
 is right).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.rankings import NOISE
 
 # Larger tables are searched where they are.
-MAX_ROWS = 10_000
-# From as many on there is an index: a session that asks only once does without reading them all.
+MAX_ROWS = 20_000
+# From as many on there is an index: a session searches by it until it has asked so often that reading them all pays. What a
+# query costs more by the index, in rows read. Of fewer the scores would differ in their last digits from query to query.
 INDEXED_ROWS = 5000
+ROWS_PER_QUERY = 500
+# Rows that are read at a time.
+_PART = 256
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -54,6 +61,16 @@ class Vectors:
         cosines = (vector @ self.matrix).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
 
+    def nearest(self, vector: Any, limit: int) -> dict[int, float]:
+        """Return {id: cosine > 0} of the `limit` rows nearest to a vector, and of all that tie with the last."""
+        cosines = vector @ self.matrix
+        near = np.flatnonzero(cosines > 0)
+        cosines = np.minimum(cosines[near].astype(np.float64), 1.0)
+        if limit < len(near):
+            best = cosines >= np.partition(cosines, -limit)[-limit] - NOISE
+            near, cosines = near[best], cosines[best]
+        return dict(zip(self.ids[near].tolist(), cosines.tolist(), strict=True))
+
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""
         row = int(np.searchsorted(self.ids, item))
@@ -61,7 +78,7 @@ class Vectors:
 
 
 def small(query: Query, kind: str) -> Vectors | None:
-    """Return all rows of a vector table as this snapshot sees them; None where they are too many.
+    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay yet.
 
     None under row-level security too: what one role may read is not kept for another.
 
@@ -79,9 +96,9 @@ def small(query: Query, kind: str) -> Vectors | None:
         first = kind.endswith("_mention")
         # What is held already is only added to.
         known = kept is not None and kept.matrix is not None
-        pays = first or held.repeats(corpus) or known
+        pays = MAX_ROWS if first or known else max(INDEXED_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
         row_bytes = 4 * corpus.options.embedding.dimensions
-        most = min(MAX_ROWS if pays else INDEXED_ROWS, held.room(corpus, key, first=first) // row_bytes)
+        most = min(MAX_ROWS, pays, held.room(corpus, key, first=first) // row_bytes)
         if kept is None or kept.revision != corpus.revision or most > kept.most:
             many = not known and _are_more(query, corpus.space, kind, most)
             kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)
@@ -92,11 +109,9 @@ def small(query: Query, kind: str) -> Vectors | None:
 def _are_more(query: Query, space: int, kind: str, most: int) -> bool:
     """Return whether there are more than `most` vectors: sooner known than which."""
     rows = query.db.query(
-        f"SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.{kind}_vectors_{space} v LIMIT $1) v",
-        ["int8"],
-        [most + 1],
+        f"SELECT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space} v OFFSET $1) AS more", ["int8"], [most]
     )
-    return bool(rows[0]["n"] > most)
+    return bool(rows[0]["more"])
 
 
 def _none(revision: str | None, most: int) -> Vectors:
@@ -126,28 +141,38 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
     old = np.isin(ids, known)
     if old.any() and kept is not None:
         matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
-    if not old.all():
-        new, vectors = _read_vectors(query, space, kind, ids[~old].tolist() if old.any() else None)
+    filled = old.copy()
+    missing = ids[~old].tolist() if old.any() else None
+    for new, vectors in () if old.all() else _read_vectors(query, space, kind, missing):
         here = within(new, ids)
-        new, vectors = new[here], vectors[here]
-        if not np.array_equal(new, ids[~old]):  # removed between two statements: the next query reads anew
-            return _none(None, most)
-        matrix[:, ~old] = vectors.T
+        places = np.searchsorted(ids, new[here])
+        matrix[:, places] = vectors[here].T
+        filled[places] = True
+    if not filled.all():  # removed between two statements: the next query reads anew
+        return _none(None, most)
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
-def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> tuple[Any, Any]:
-    """Return (ids ascending, their vectors), of all rows where `ids` is None."""
-    send = query.db.vector_type.removesuffix("vector") + "vector_send"
+def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
+    """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
+
+    In one piece the server would copy it four times, each time into memory that the session has not touched yet.
+    """
+    dimensions = query.corpus.options.embedding.dimensions
     row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
-    found = query.db.query(
-        f"SELECT pg_catalog.string_agg(pg_catalog.int8send(v.{row}), ''::bytea) AS ids,"
-        f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
-        f"  FROM graphrag.{kind}_vectors_{space} v {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
+    cursor = query.db.cursor(
+        f"SELECT v.{row} AS id, graphrag._vector_bytes(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
+        f" {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
-    )[0]
-    new = int64s(found["ids"])
-    order = np.argsort(new)
-    vectors = np.frombuffer(found["vectors"] or b"", ">f4").astype(np.float32)
-    return new[order], vectors.reshape(len(new), -1)[order]
+    )
+    while found := cursor.fetch(_PART):
+        rows = np.frombuffer(b"".join([one["vector"] for one in found]), np.float32).reshape(len(found), 1 + dimensions)
+        # Before the numbers of each there are, in two bytes each, how many they are and 0.
+        if (rows.view(np.int16)[:, :2] != (dimensions, 0)).any():
+            raise GraphRAGError(
+                "pgvector lays vectors out in memory otherwise than pg_graphrag knows",
+                sqlstate="XX000",
+                hint="SET graphrag.session_memory = '0' has them searched in their tables; a newer pg_graphrag may know more.",
+            )
+        yield np.array([one["id"] for one in found], np.int64), rows[:, 1:]

@@ -74,6 +74,8 @@ def _chunks(text: str, tokens: _Tokens, size: int, overlap: int) -> Iterator[Chu
         end = len(text) if limit >= len(text) else _cut(text, own_start, max(limit, own_start + 1))
         made = Chunk(ordinal, start, end, own_start, tokens.within(start, end))
         yield made
+        if end == len(text):
+            return
         start = _overlap_start(text, tokens, made, overlap)
         own_start = end
         ordinal += 1

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -10,16 +11,13 @@ _MONTHS = (
 )
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if name != "May" else name for name in _MONTHS)
 _YEAR, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<day>0?[1-9]|[12]\d|3[01])"
-_FORMS = [
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        rf"(?<!\d){_YEAR}(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?!\d)",
-        rf"(?<!\d){_YEAR}(?P<mark>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=mark){_DAY}(?!\d)",
-        rf"(?<!\d)(?:{_YEAR}\s*年\s*)?(?P<month>0?[1-9]|1[0-2])\s*月\s*{_DAY}\s*[日号號]",
-        rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
-        rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
-    )
-]
+_FORMS = (
+    rf"(?<!\d){_YEAR}(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?!\d)",
+    rf"(?<!\d){_YEAR}(?P<mark>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=mark){_DAY}(?!\d)",
+    rf"(?<!\d)(?:{_YEAR}\s*年\s*)?(?P<month>0?[1-9]|1[0-2])\s*月\s*{_DAY}\s*[日号號]",
+    rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
+    rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
+)
 # The years that a day without one may be of.
 _YEARS = range(1900, 2100)
 
@@ -50,11 +48,16 @@ def dates(text: str) -> tuple[list[Date], str]:
     """Return the days that `text` names, in order and each once, and the text without them."""
     text = unicodedata.normalize("NFKC", text)
     found: list[tuple[int, Date]] = []
-    for form in _FORMS:
+    for form in _forms():
         for match in form.finditer(text):
             found.append((match.start(), _date(match)))
         text = form.sub(lambda match: " " * len(match.group()), text)
     return list(dict.fromkeys(date for _, date in sorted(found, key=lambda one: one[0]))), text
+
+
+@cache
+def _forms() -> list[re.Pattern[str]]:
+    return [re.compile(form, re.IGNORECASE) for form in _FORMS]
 
 
 def _date(match: re.Match[str]) -> Date:

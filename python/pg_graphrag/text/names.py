@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
 # ", 1st Baron", ", Grand Duke", ", Queen".
 _RANK = re.compile(rf",\s(?:\d+(?:st|nd|rd|th)\s)?(?=(?:(?:Crown|Grand|Hereditary)\s)?(?:{'|'.join(ENGLISH_RANKS)})\b)")
 _QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
 _LONGEST_TITLE = 9
+_BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
 
 
 def styled(text: str, found: Iterable[Concept]) -> list[Concept]:
@@ -36,3 +38,13 @@ def quoted(text: str) -> list[Concept]:
         if all(not word[0].islower() for word in words if len(word) > 4):
             titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME"))
     return titles
+
+
+@lru_cache(maxsize=4096)
+def title_keys(title: str) -> frozenset[str]:
+    """Return the keys under which a document's title may name an entity: in running text its article may be left out."""
+    names = {key(title)}
+    if title.rstrip().endswith((")", "）")):
+        names.add(key(_BRACKETS.sub("", title)))
+    names |= {name.removeprefix("the ") for name in names} | {name.rstrip(".") for name in names}
+    return frozenset(names - {""})

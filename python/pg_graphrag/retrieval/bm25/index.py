@@ -13,6 +13,7 @@ from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
 from pg_graphrag.retrieval.bm25.small import hold, small_index
 from pg_graphrag.retrieval.bm25.tail import Tail
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.server import Database
 
 KINDS = ("chunk", "entity_mention", "relationship_mention")
@@ -102,6 +103,31 @@ class BM25Index:
                 for source in sources:
                     scan(source, factors, saturation, best)
             return best.result()
+
+        return self._settled(run)
+
+    def matching(self, terms: Terms, *, documents: Ids | None = None, idf: str = "lucene") -> tuple[Ids, Floats]:
+        """Return (item ids ascending, scores), (n,) each, of *all* items that contain at least one of `terms`.
+
+        Parameters are those of `search`, and so are the scores, to the bit; what to call where no order is wanted.
+        """
+        weights = _weights(terms)
+
+        def run() -> tuple[Ids, Floats]:
+            totals, sources = self._read(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, 1.5, 0.75)
+            ids: list[Ids] = [np.empty(0, np.int64)]
+            scores: list[Floats] = [np.empty(0)]
+            for source in sources:
+                found, scored = source.matching(factors, saturation)
+                if documents is not None:
+                    seen = within(source.document_ids()[found], documents)
+                    found, scored = found[seen], scored[seen]
+                ids.append(source.item_ids()[found])
+                scores.append(scored)
+            items = np.concatenate(ids)
+            order = np.argsort(items)
+            return items[order], np.concatenate(scores)[order]
 
         return self._settled(run)
 

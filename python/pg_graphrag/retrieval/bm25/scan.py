@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, Segment, State
+from pg_graphrag.retrieval.ids import within
 
 # Items scored at a time: three float64 arrays of this size stay in a core's second-level cache.
 BLOCK = 1 << 15
@@ -66,6 +67,23 @@ class Source:
             self.add_at(ordinals, scores, factors, saturation)
         return scores
 
+    def matching(self, factors: Factors, saturation: Saturation) -> tuple[NDArray[np.integer], Floats]:
+        """Return (ordinals ascending, scores) of all items that have a term and were not deleted."""
+        scores: Floats = np.zeros(self.count)
+        matched = np.zeros(self.count, np.bool_)
+        norms = saturation.norms(self.lengths())
+        for term, factor in factors:
+            if term in self.postings:
+                postings = self.postings[term]
+                here = slice(None) if postings.ordinals is None else postings.ordinals
+                tf = postings.frequencies.astype(np.float64)
+                matched[here] |= tf > 0
+                scores[here] += saturation.shares(tf, norms[here], factor)
+        if self.dead is not None:
+            matched &= ~self.dead
+        found = np.flatnonzero(matched)
+        return found, scores[found]
+
     def add_at(self, ordinals: NDArray[np.integer], scores: Floats, factors: Factors, saturation: Saturation) -> None:
         """Add the shares of `factors` to `scores` of the items at `ordinals`, in place."""
         norms = saturation.norms(self.lengths()[ordinals])
@@ -102,7 +120,7 @@ class Best:
             keep &= ~source.dead[ordinals]
         ordinals, scores = ordinals[keep], scores[keep]
         if self.documents is not None and len(ordinals):
-            visible = self._visible(source.document_ids()[ordinals])
+            visible = within(source.document_ids()[ordinals], self.documents)
             ordinals, scores = ordinals[visible], scores[visible]
         if not len(ordinals):
             return
@@ -116,14 +134,6 @@ class Best:
             self.threshold = float(np.partition(self._scores, last)[last])
             best = self._scores >= self.threshold
             self._scores, self._places, self._sources = self._scores[best], self._places[best], self._sources[best]
-
-    def _visible(self, documents: Ids) -> NDArray[np.bool_]:
-        assert self.documents is not None
-        if not len(self.documents):
-            return np.zeros(len(documents), np.bool_)
-        places = np.minimum(np.searchsorted(self.documents, documents), len(self.documents) - 1)
-        visible: NDArray[np.bool_] = self.documents[places] == documents
-        return visible
 
     def result(self) -> tuple[Ids, Floats]:
         """Return item ids and scores, best first, then by id."""

@@ -1,7 +1,7 @@
 """Runs of a question's words that may be titles, and the keys under which a title may name an entity."""
 
 import pytest
-from pg_graphrag.retrieval.titles import _names, _runs
+from pg_graphrag.text.names import _runs, title_keys
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_runs_have_several_words_and_begin_as_titles_do() -> None:
     ],
 )
 def test_a_title_names_with_and_without_article_full_stop_and_brackets(title: str, names: set[str]) -> None:
-    assert _names(title) == names
+    assert title_keys(title) == names

@@ -38,10 +38,10 @@ def test_the_default_corpus_need_not_exist(module_db: Database) -> None:
     assert value(module_db, "SELECT graphrag.embed('x') = graphrag.embed('x', %s)", name) is True
 
 
-@pytest.mark.parametrize("corpus", ["nowhere", None])
-def test_an_unknown_corpus_is_an_error(module_db: Database, corpus: str | None) -> None:
+@pytest.mark.parametrize(("corpus", "sqlstate"), [("nowhere", "42704"), (None, "22004")])
+def test_an_unknown_corpus_is_an_error(module_db: Database, corpus: str | None, sqlstate: str) -> None:
     diag = refused(module_db, "SELECT graphrag.embed('x', %s)", corpus)
-    assert diag.sqlstate == "42704"
+    assert diag.sqlstate == sqlstate
     assert diag.message_hint
 
 

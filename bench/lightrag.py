@@ -32,7 +32,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psycopg
-from peers import ROOT, database, passages, peer_python, postmaster, server_cpu, session_cpu
+from peers import ROOT, WORK, database, passages, peer_python, postmaster, server_cpu, session_cpu
 from psycopg.types.json import Jsonb
 
 LIGHTRAG = "1.5.7"
@@ -127,7 +127,7 @@ def ours(
                 "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES ('bench', %s, %s, %s)",
                 documents,
             )
-        threads = [threading.Thread(target=work, args=[session]) for session in sessions]
+        threads = [threading.Thread(target=session.execute, args=[WORK]) for session in sessions]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -160,12 +160,8 @@ def begin(url: str, document: tuple[str, str, str]) -> psycopg.Connection[Any]:
         " ON CONFLICT (corpus, source_key) DO UPDATE SET content = EXCLUDED.content || ' '",
         document,
     )
-    work(connection)
+    connection.execute(WORK)
     return connection
-
-
-def work(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("CALL graphrag.process_jobs()")
 
 
 def indexed(url: str) -> tuple[int, float]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from lightrag import CONCURRENCY, HASH_EMBEDDER, ROOT, Endpoint, database, dev_questions, passages, work
+from lightrag import CONCURRENCY, HASH_EMBEDDER, ROOT, Endpoint, database, dev_questions, passages
+from peers import work
 from psycopg.types.json import Jsonb
 
 CORPUS = "bench"

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 ROOT = Path(__file__).resolve().parent.parent
+WORK = "CALL graphrag.process_jobs()"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -76,7 +77,7 @@ def session_cpu(connection: psycopg.Connection[Any]) -> float:
 
 def work(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CALL graphrag.process_jobs()")
+        connection.execute(WORK)
 
 
 def passages(data: Path, count: int | None) -> list[tuple[str, str, str]]:

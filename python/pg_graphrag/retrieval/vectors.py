@@ -21,7 +21,7 @@ MAX_ROWS = 20_000
 # From as many on there is an index: a session searches by it until it has asked so often that reading them all pays. What a
 # query costs more by the index, in rows read. Of fewer the scores would differ in their last digits from query to query.
 INDEXED_ROWS = 5000
-ROWS_PER_QUERY = 500
+ROWS_PER_QUERY = 2000
 # Rows that are read at a time.
 _PART = 256
 

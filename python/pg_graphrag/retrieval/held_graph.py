@@ -110,7 +110,11 @@ def _contents(query: Query) -> Contents | None:
         texts = None if kept is None else kept.texts
         if not repeats or (texts is not None and repeats * ROWS_PER_QUERY < texts.rows):
             return None
-        counts = [row["n"] for row in query.db.query(_COUNTS, ["int4"], [corpus.id])]
+        # A session's second query waits for no count of a large one.
+        most = ROWS_PER_QUERY if repeats == 1 else MAX_LINKS
+        counts = [row["n"] for row in query.db.query(_COUNTS, ["int4", "int8"], [corpus.id, most])]
+        if most < MAX_LINKS and max(counts) == most:
+            return None
         if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
             size, mentions = _measured(query, _TEXTS)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
@@ -140,12 +144,12 @@ def _hold(query: Query, size: int, *, whole: bool) -> Contents | None:
     return made
 
 
-_COUNTS = f"""
-SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT {MAX_LINKS}) x
+_COUNTS = """
+SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT $2) x
 UNION ALL
-SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT {MAX_LINKS}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT $2) x
 UNION ALL
-SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT {MAX_LINKS}) x
+SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT $2) x
 """
 _TEXTS = """
 SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions

@@ -137,7 +137,7 @@ class Extraction:
         """Add an entity; return its key, or None when the name cannot be used."""
         # What is longer is no name, and not kept.
         shown, entity_key = (_named if len(name) <= MAX_NAME else _named.__wrapped__)(name)
-        if not entity_key or not (entity_key[0].isalnum() or any(map(str.isalnum, entity_key))):
+        if not any(map(str.isalnum, entity_key)):
             self._drop(f"a name without letters: {shown[:40]!r}")
             return None
         if len(shown) > MAX_NAME or len(entity_key) > MAX_NAME:
@@ -184,7 +184,7 @@ class Extraction:
             self._drop(f"a relationship of {new.source[:40]!r} with itself")
             return
         pair = (source, target) if source < target else (target, source)
-        new = Relationship(source, target, new.keywords, new.description, new.strength, new.stated)
+        new = replace(new, source=source, target=target)
         old = self.relationships.get(pair)
         self.relationships[pair] = new if old is None else _merged(old, new)
 

@@ -373,8 +373,8 @@ class _Run:
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
                     pass
-            cut = None if gateway._worker or not isinstance(request, ChatRequest) else gateway._ledger.cut_off(key)
-            if cut is not None and isinstance(request, ChatRequest):
+            chats = isinstance(request, ChatRequest) and not gateway._worker
+            if chats and (cut := gateway._ledger.cut_off(key)) is not None:
                 ready.append((number, _parsed(request, wire.Completion(cut, "length", 0, 0), cached=True)))
                 gateway.usage.cache_hits += 1
                 continue

@@ -15,7 +15,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from pg_graphrag.llm import package
+from pg_graphrag.llm import openai_package
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 
@@ -45,7 +45,7 @@ _clients: dict[tuple[Any, ...], Any] = {}
 
 def _client(provider: Provider, api_key: str | None) -> Any:
     """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
-    openai = package.openai()
+    openai = openai_package.openai()
     identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
     if identity not in _clients:
         # What the package would take from the server's environment for OpenAI is not for other endpoints.
@@ -80,7 +80,9 @@ def _http_client(provider: Provider) -> Any:
     hooks = {"request": [_traced], "response": [_bounded]}
     # To read the authorities that certify endpoints takes 20 ms.
     verify = not local or parts.scheme == "https"
-    return package.openai().DefaultAsyncHttpxClient(timeout=None, trust_env=not local, verify=verify, event_hooks=hooks)
+    return openai_package.openai().DefaultAsyncHttpxClient(
+        timeout=None, trust_env=not local, verify=verify, event_hooks=hooks
+    )
 
 
 async def _traced(request: Any) -> None:
@@ -99,7 +101,7 @@ def _was_stale(error: BaseException) -> bool:
     Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
     """
     request: Any = getattr(error, "request", None)
-    if request is None or isinstance(error, package.openai().APITimeoutError):
+    if request is None or isinstance(error, openai_package.openai().APITimeoutError):
         return False
     noted = request.extensions
     steps = noted.get("steps", ())
@@ -156,7 +158,7 @@ def _options(provider: Provider, api_key: str | None) -> Any:
     headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
     if api_key is None or provider.auth == "api-key":
         # The package insists on a key; the header is left out.
-        headers["Authorization"] = package.openai().Omit()
+        headers["Authorization"] = openai_package.openai().Omit()
     # A redirect would take key and texts where nobody told us to.
     return {"headers": headers, "follow_redirects": False}
 
@@ -179,7 +181,7 @@ async def sent(
     time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
     may not be made twice (`once`): that the endpoint has not read it is all but sure.
     """
-    openai = package.openai()
+    openai = openai_package.openai()
     client = _client(provider, api_key)
 
     async def send() -> Any:

@@ -1,14 +1,11 @@
-"""The modes: which retrievers each has, and how they are fused.
-
-What a mode alone needs is imported when it is first asked for: the first search of a session is to wait for no more than its own.
-"""
+"""The modes: which retrievers each has, and how they are fused."""
 
 from collections.abc import Callable
-from importlib import import_module
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import dense, mentions, seeds, ties
+from pg_graphrag.retrieval import dense, drift, evidence_chunks, graph, lazy, mentions, paths, seeds, themes, ties
+from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
@@ -74,8 +71,6 @@ def ppr(query: Query, depth: int) -> Fused:
     Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2.
     """
     if query.options.profile == "paper":
-        from pg_graphrag.retrieval.hipporag import hipporag
-
         return alone([hipporag(query, depth)])
     walked, _ = pagerank(query, _seeds(query, _direct(query, depth)), depth, linked=True)
     return alone([walked])
@@ -90,8 +85,6 @@ def mix(query: Query, depth: int) -> Fused:
 
 def path(query: Query, depth: int) -> Fused:
     """MiniRAG's paths, alone (then direct chunks behind them, but in its own code's way), or fused with BM25."""
-    from pg_graphrag.retrieval import paths
-
     voted = paths.rank(query, depth)
     if query.options.fuse != "none":
         return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
@@ -136,8 +129,6 @@ def _mentions(query: Query, depth: int) -> list[Ranking]:
 
 def _by_evidence(query: Query, depth: int, *levels: str) -> list[Ranking]:
     """Chunks by the evidence of LightRAG's levels, one ranking of each."""
-    from pg_graphrag.retrieval import evidence_chunks, graph
-
     found = {"local": graph.local_evidence, "global": graph.global_evidence}
     return evidence_chunks.rank(query, {level: found[level](query) for level in levels}, depth)
 
@@ -145,16 +136,6 @@ def _by_evidence(query: Query, depth: int, *levels: str) -> list[Ranking]:
 def _logarithmic(walked: Ranking) -> Ranking:
     positive = walked.scores > 0
     return Ranking(walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.why)
-
-
-def _of(module: str, name: str) -> Mode:
-    """Return a mode that another module has."""
-
-    def mode(query: Query, depth: int) -> Fused:
-        found: Mode = getattr(import_module(f"pg_graphrag.retrieval.{module}"), name)
-        return found(query, depth)
-
-    return mode
 
 
 MODES: dict[str, Mode] = {
@@ -166,10 +147,10 @@ MODES: dict[str, Mode] = {
     "mix": mix,
     "path": path,
     "ppr": ppr,
-    "graph_local": _of("themes", "graph_local"),
-    "graph_global": _of("themes", "graph_global"),
-    "drift": _of("drift", "drift"),
-    "lazy": _of("lazy", "lazy"),
+    "graph_local": themes.graph_local,
+    "graph_global": themes.graph_global,
+    "drift": drift.drift,
+    "lazy": lazy.lazy,
 }
 
 

@@ -13,8 +13,8 @@ from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25 import BM25Index
+from pg_graphrag.retrieval.document_languages import any_in
 from pg_graphrag.retrieval.options import SearchOptions
-from pg_graphrag.retrieval.spoken import any_in
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.numeric import np
@@ -11,9 +11,6 @@ from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query, float64s, int64s
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
-
-# Titles whose entities are remembered beside a topology.
-MAX_TITLES = 10_000
 
 
 class Lists:
@@ -75,7 +72,7 @@ class Topology:
     `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
     ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
     relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship. `owners` (chunks,): their
-    documents. `aliases`: entity keys by theirs. `titles`: what is known of `called`.
+    documents. `aliases`: entity keys by theirs.
     """
 
     revision: str | None
@@ -99,21 +96,11 @@ class Topology:
     stated_in: Lists
     incident: Lists
     mentioned: dict[str, Mentioned]
-    titles: dict[str, list[int]] = field(default_factory=dict)
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""
         names = {name: None for key in keys for name in (key, self.aliases.get(key))}
         return [self.place[name] for name in names if name is not None and name in self.place]
-
-    def called(self, title: str) -> list[int]:
-        """Return the ids of the entities that a title names."""
-        if title not in self.titles:
-            if len(self.titles) > MAX_TITLES:
-                self.titles.clear()
-            places = (self.place[key] for key in title_keys(title) if key in self.place)
-            self.titles[title] = [int(self.entities.ids[place]) for place in places]
-        return self.titles[title]
 
 
 class TopologyGraph(TableGraph):
@@ -136,7 +123,8 @@ class TopologyGraph(TableGraph):
         return found
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        return {title: self.topology.called(title) for title in titles}
+        place, ids = self.topology.place, self.topology.entities.ids
+        return {title: [int(ids[place[key]]) for key in title_keys(title) if key in place] for title in titles}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))

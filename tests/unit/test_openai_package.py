@@ -7,7 +7,7 @@ import sys
 
 LOAD = """
 import sys
-from pg_graphrag.llm.package import openai as load
+from pg_graphrag.llm.openai_package import openai as load
 openai = load()
 def types():
     return sum(name.startswith("openai.types.") for name in sys.modules)

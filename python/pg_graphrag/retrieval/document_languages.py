@@ -10,23 +10,19 @@ SAMPLE = 1000
 # By corpus: the revision that was looked at, and what was found.
 _known: dict[int, tuple[str, bool]] = {}
 
-_FOUND = (
-    "EXISTS (SELECT FROM (SELECT c.language FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id {} LIMIT $3) s"
-)
-_FOUND += " WHERE s.language = ANY ($2))"
+_FOUND = """
+SELECT NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
+    OR $2 && ARRAY(SELECT c.language FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id LIMIT $3)
+    OR $2 && ARRAY(SELECT c.language FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id DESC LIMIT $3) AS found
+"""
 
 
 def any_in(db: Database, corpus: Corpus, languages: Iterable[str]) -> bool:
     """Return whether a chunk is in one of `languages`, of the first and the last of a corpus; True where there is none."""
     revision, found = _known.get(corpus.id, (None, True))
     if revision is None or revision != corpus.revision:
-        row = db.query(
-            f"SELECT {_FOUND.format('')} OR {_FOUND.format('DESC')}"
-            " OR NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1) AS found",
-            ["int4", "text[]", "int4"],
-            [corpus.id, sorted(languages), SAMPLE],
-        )[0]
-        found = bool(row["found"])
+        rows = db.query(_FOUND, ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
+        found = bool(rows[0]["found"])
         if corpus.revision is not None:
             _known[corpus.id] = corpus.revision, found
     return found

@@ -13,9 +13,10 @@ from pg_graphrag.answer import streams, tasks
 from pg_graphrag.answer.call import MAX_REQUESTS, MAX_RERANKED
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
 from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
-from pg_graphrag.llm.gateway import INTERACTIVE_SECONDS, Gateway
+from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.server import Database
 

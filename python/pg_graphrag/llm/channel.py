@@ -1,0 +1,188 @@
+"""What all requests of one corpus to models share: endpoints in use, cache, accounts, and cancel that gets through."""
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.collector import Collector
+from pg_graphrag.llm.faults import ProviderFault
+from pg_graphrag.llm.ledger import Ledger
+from pg_graphrag.llm.limits import Breaker, Pace, Slots
+from pg_graphrag.llm.providers import Provider, load
+from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Request, RerankRequest
+from pg_graphrag.llm.transport import back_off
+from pg_graphrag.queue.claim import WORKER_LOCK
+from pg_graphrag.server import Database
+
+# Cancel gets through within this time, and what the database costs for it is not felt.
+POLL_SECONDS = 0.1
+# What is done is written down this often, so that a killed worker's calls are not paid twice.
+SAVE_SECONDS = 1.0
+# Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
+INTERACTIVE_RETRIES = 2
+INTERACTIVE_SECONDS = 20.0
+
+
+@dataclass(eq=False)
+class Sending:
+    """A request on its way, and the tasks that wait for it (the same prompt is sent once)."""
+
+    request: Request
+    model: str
+    key: str
+    waiting: list[tuple[int, Request]]
+    tries: int = 0
+    not_before: float = 0.0
+    started: float = 0.0
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """A provider in use, and what waits for it."""
+
+    provider: Provider
+    slots: Slots
+    pace: Pace
+    breaker: Breaker
+    api_key: str | None = field(default=None, repr=False)
+    queue: deque[Sending] = field(default_factory=deque)
+    in_flight: int = 0
+
+
+class Channel:
+    """What all requests of one corpus share.
+
+    Parameters
+    ----------
+    worker : bool
+        Under a top-level CALL: transactions are committed, and a fault that may pass is left to the queue's back-off.
+        Otherwise someone waits: such a fault is tried again, and nothing is committed.
+    writes : bool
+        Whether calls and answers may be written down.
+    patience : float
+        Where someone waits: the longest wait, in seconds, before a request is tried again.
+    retries : int, optional
+        How many times that may be, over all requests; None: as often as each allows.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        corpus: Corpus,
+        *,
+        worker: bool,
+        writes: bool,
+        patience: float = INTERACTIVE_SECONDS,
+        retries: int | None = None,
+    ) -> None:
+        self.db = db
+        self.corpus = corpus
+        self.worker = worker
+        self.patience = patience
+        self._retries = retries
+        self.ledger = Ledger(db, corpus, writes)
+        self.endpoints: dict[str, Endpoint] = {}
+        self.collector = Collector(db, corpus, self.ledger)
+        self._last_poll = self._last_save = time.monotonic()
+
+    @property
+    def usage(self) -> Any:
+        """What this gateway's requests came to."""
+        return self.ledger.usage
+
+    def endpoint_of(self, request: Request) -> tuple[Endpoint, str]:
+        """Return the endpoint that a request is for, and the model."""
+        if isinstance(request, ChatRequest):
+            name, model = self.corpus.options.llm.of(request.role)
+        else:
+            name, model = request.provider, request.model
+        if name not in self.endpoints:
+            provider = load(self.db, name, "rerank" if isinstance(request, RerankRequest) else "openai")
+            self.endpoints[name] = Endpoint(
+                provider,
+                Slots(self.db, provider),
+                Pace(self.db, provider, max(1, _workers_alive(self.db) + (not self.worker))),
+                Breaker(self.db, provider, self.worker and self.ledger.writes),
+                provider.api_key(),
+            )
+        return self.endpoints[name], model
+
+    def batches(self, request: Request, endpoint: Endpoint) -> bool:
+        """Whether a request goes through the endpoint's batch API: a worker's, which nobody waits for."""
+        return (
+            self.worker
+            and self.ledger.writes
+            and endpoint.provider.batch
+            and isinstance(request, ChatRequest)
+            and request.cacheable
+        )
+
+    def may_retry(self) -> bool:
+        """Take one of the retries that are left."""
+        if self._retries is None:
+            return True
+        self._retries -= 1
+        return self._retries >= 0
+
+    def poll(self, wait: float = 0.0) -> None:
+        """Let cancel through when it is time, and write down what is done."""
+        if wait:
+            time.sleep(wait)
+        now = time.monotonic()
+        if now - self._last_poll < POLL_SECONDS:
+            return
+        self._last_poll = now
+        self.db.literal_query("SELECT 1")
+        if self.worker:
+            if now - self._last_save >= SAVE_SECONDS:
+                self.save()
+                for endpoint in self.endpoints.values():
+                    endpoint.breaker.load()
+            self.db.rollback()
+
+    def save(self) -> None:
+        """Write down what is done; a worker commits it."""
+        self._last_save = time.monotonic()
+        self.ledger.save()
+        self.collector.save()
+        for endpoint in self.endpoints.values():
+            endpoint.breaker.save()
+        if self.worker:
+            self.db.commit()
+
+    def note(
+        self,
+        endpoint: Endpoint,
+        model: str,
+        request: Request,
+        tokens: tuple[int, int],
+        started: float,
+        fault: GraphRAGError | None,
+    ) -> None:
+        """Note what a request cost, or how it failed."""
+        purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
+        if isinstance(request, ChatRequest):
+            purpose = request.role
+        error = None if fault is None else fault.message
+        self.ledger.note_call(endpoint.provider, model, purpose, tokens, time.monotonic() - started, error)
+
+
+def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:
+    """Seconds after which to try again what someone waits for; None: do not."""
+    if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
+        return None
+    wait = back_off(tries, fault.retry_after)
+    return wait if wait <= patience else None
+
+
+def _workers_alive(db: Database) -> int:
+    rows = db.query(
+        "SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::oid"
+        " AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())",
+        ["int4"],
+        [WORKER_LOCK],
+    )
+    return int(rows[0]["n"])

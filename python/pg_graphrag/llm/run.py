@@ -1,0 +1,236 @@
+"""Many tasks side by side: their requests are sent as limits allow, each once, and the replies go to who waits for them."""
+
+import time
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm import wire
+from pg_graphrag.llm.channel import POLL_SECONDS, Channel, Endpoint, Sending, wait_to_retry
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault
+from pg_graphrag.llm.ledger import cache_key
+from pg_graphrag.llm.loop import Requests
+from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, Task, estimated_tokens
+
+
+class Run:
+    """One `Gateway.run`: tasks by number, requests by key."""
+
+    def __init__(self, channel: Channel, tasks: Sequence[Task]) -> None:
+        self._channel = channel
+        self._tasks = list(tasks)
+        self._results: list[Any] = [None] * len(tasks)
+        self._asked: list[tuple[int, Request]] = []
+        self._by_key: dict[str, Sending] = {}
+        self._requests = Requests()
+        self._left = len(tasks)
+
+    def finish(self) -> list[Any]:
+        channel = self._channel
+        try:
+            for number in range(len(self._tasks)):
+                self._step(number, None)
+                channel.poll()
+            while self._left:
+                if self._asked:
+                    self._dispatch()
+                    continue
+                self._send()
+                self._receive()
+                channel.poll()
+            channel.save()
+        except BaseException:
+            if channel.worker:
+                # Cancelled, most likely: what was answered is paid for.
+                channel.db.rollback()
+                channel.save()
+            raise
+        finally:
+            self._requests.cancel()
+            for task in self._tasks:
+                task.close()
+            for endpoint in channel.endpoints.values():
+                endpoint.queue.clear()
+                endpoint.in_flight = 0
+                endpoint.slots.give_back()
+        return self._results
+
+    def _step(self, number: int, reply: Reply | GraphRAGError | None) -> None:
+        """Resume a task with a reply or a fault, up to its next request or its end."""
+        task = self._tasks[number]
+        try:
+            if isinstance(reply, GraphRAGError):
+                self._asked.append((number, task.throw(reply)))
+            else:
+                self._asked.append((number, next(task) if reply is None else task.send(reply)))
+        except StopIteration as end:
+            self._results[number] = end.value
+            self._left -= 1
+        except GraphRAGError as error:
+            self._results[number] = error
+            self._left -= 1
+
+    def _dispatch(self) -> None:
+        """Answer what was asked from the cache; put the rest into the endpoints' queues."""
+        channel, asked = self._channel, self._asked
+        self._asked = []
+        ready: list[tuple[int, Reply | GraphRAGError]] = []
+        new: list[tuple[int, Request, Endpoint, str, str]] = []
+        for number, request in asked:
+            try:
+                endpoint, model = channel.endpoint_of(request)
+            except GraphRAGError as error:
+                ready.append((number, error))
+                continue
+            # What is not a chat is not shared.
+            key = cache_key(model, request.messages) if isinstance(request, ChatRequest) else f"of task {number}"
+            new.append((number, request, endpoint, model, key))
+        known = channel.ledger.cached(
+            [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
+        )
+        by_batch = {
+            key for _, request, endpoint, _, key in new if channel.batches(request, endpoint) and key not in known
+        }
+        if by_batch:
+            channel.collector.look(sorted(by_batch))
+        blocked: GraphRAGError | None = None
+        for number, request, endpoint, model, key in new:
+            if isinstance(request, ChatRequest) and key in known:
+                try:
+                    ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
+                    channel.usage.cache_hits += 1
+                    continue
+                except ItemFault:  # kept by a version that read it otherwise: ask again
+                    pass
+            chats = isinstance(request, ChatRequest) and not channel.worker
+            if chats and (cut := channel.ledger.cut_off(key)) is not None:
+                ready.append((number, _parsed(request, wire.Completion(cut, "length", 0, 0), cached=True)))
+                channel.usage.cache_hits += 1
+                continue
+            if key in self._by_key:
+                self._by_key[key].waiting.append((number, request))
+                continue
+            if blocked is None:
+                blocked = self._over_budget()
+            fault = blocked or endpoint.breaker.fault
+            if key in by_batch and isinstance(request, ChatRequest):
+                ready.append((number, channel.collector.ask(request, endpoint.provider, model, key, fault)))
+                continue
+            if fault is not None:
+                ready.append((number, fault))
+                continue
+            sending = self._by_key[key] = Sending(request, model, key, [(number, request)])
+            endpoint.queue.append(sending)
+        for number, reply in ready:
+            self._step(number, reply)
+
+    def _send(self) -> None:
+        """Start what limits allow."""
+        for endpoint in self._channel.endpoints.values():
+            while endpoint.queue:
+                # Looked at each time: what was answered meanwhile may have been the last that the budget pays.
+                fault = endpoint.breaker.fault or self._over_budget()
+                if fault is not None:
+                    sending = endpoint.queue.popleft()
+                    self._end(sending, [(number, fault) for number, _ in sending.waiting])
+                    continue
+                sending = endpoint.queue[0]
+                if sending.not_before > time.monotonic():
+                    endpoint.queue.rotate(-1)
+                    if all(other.not_before > time.monotonic() for other in endpoint.queue):
+                        break
+                    continue
+                estimate = estimated_tokens(sending.request)
+                if endpoint.pace.wait(estimate) or not self._take_slot(endpoint):
+                    break
+                endpoint.queue.popleft()
+                endpoint.pace.note(estimate)
+                endpoint.in_flight += 1
+                sending.started = time.monotonic()
+                self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
+
+    def _over_budget(self) -> BudgetReached | None:
+        try:
+            self._channel.ledger.check_budget()
+        except BudgetReached as error:
+            return error
+        return None
+
+    def _take_slot(self, endpoint: Endpoint) -> bool:
+        """Take a place for one more request; wait for it in turn where there is nothing else to wait for."""
+        if not endpoint.slots.take(endpoint.in_flight + 1) and not len(self._requests):
+            endpoint.slots.queue()
+        return len(endpoint.slots) > endpoint.in_flight
+
+    def _receive(self) -> None:
+        """Take what has ended; wait for it a moment."""
+        if not self._left:
+            return
+        ended = self._requests.take(POLL_SECONDS)
+        while ended is not None:
+            (endpoint, sending), result, error = ended
+            endpoint.in_flight -= 1
+            # Also when more is to be sent: the place is the next session's that waits for it.
+            endpoint.slots.give_back(endpoint.in_flight)
+            self._ended(endpoint, sending, result, error)
+            ended = self._requests.take(0)
+
+    def _ended(self, endpoint: Endpoint, sending: Sending, result: Any, error: BaseException | None) -> None:
+        channel, request = self._channel, sending.request
+        if error is not None and not isinstance(error, GraphRAGError):
+            raise error
+        replies: list[tuple[int, Reply | GraphRAGError]]
+        tokens = (0, 0)
+        fault: GraphRAGError | None = error
+        if error is not None:
+            replies = [(number, error) for number, _ in sending.waiting]
+        elif isinstance(request, ChatRequest):
+            tokens = (result.tokens_in, result.tokens_out)
+            replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
+            fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
+            # What was cut off may be of use, but the next one who asks deserves the whole.
+            if request.cacheable and fault is None and not result.cut_off:
+                channel.ledger.keep(sending.key, request.role, sending.model, result.text)
+            if fault is None and result.cut_off and not channel.worker:
+                channel.ledger.keep_cut_off(sending.key, result.text)
+        else:
+            tokens = (result[1], 0)
+            replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
+        channel.note(endpoint, sending.model, request, tokens, sending.started, fault)
+        if not isinstance(fault, ProviderFault):
+            endpoint.breaker.succeeded()
+        wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)
+        if wait is not None and channel.may_retry():
+            sending.tries += 1
+            sending.not_before = time.monotonic() + wait
+            endpoint.queue.append(sending)
+            return
+        # What was not tried again for want of retries says little of the provider.
+        if isinstance(fault, ProviderFault) and (wait is None or sending.tries):
+            endpoint.breaker.failed(fault, sending.started)
+        self._end(sending, replies)
+
+    def _end(self, sending: Sending, replies: Iterable[tuple[int, Reply | GraphRAGError]]) -> None:
+        del self._by_key[sending.key]
+        for number, reply in replies:
+            self._step(number, reply)
+
+
+def _parsed(request: Request, result: wire.Completion, cached: bool = False) -> Reply | GraphRAGError:
+    assert isinstance(request, ChatRequest)
+    try:
+        return Reply(request.parse(result.text, result.cut_off), result.text, cached=cached)
+    except ItemFault as fault:
+        fault.raw = fault.raw or result.text
+        return fault
+
+
+def _work(endpoint: Endpoint, sending: Sending) -> Coroutine[Any, Any, Any]:
+    request, provider, key = sending.request, endpoint.provider, endpoint.api_key
+    if isinstance(request, ChatRequest):
+        call = wire.Call(sending.model, request.messages, request.schema, request.temperature)
+        return wire.chat(provider, key, call)
+    if isinstance(request, EmbedRequest):
+        return wire.embed(provider, key, sending.model, request.texts, request.dimensions)
+    return wire.rerank(provider, key, sending.model, request.query, request.texts)

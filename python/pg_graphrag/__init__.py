@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pg_graphrag.client import AsyncGraphRAG, GraphRAG
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["AsyncGraphRAG", "GraphRAG", "__version__"]
 
 

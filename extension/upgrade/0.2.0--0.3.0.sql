@@ -1,0 +1,2 @@
+-- What CREATE OR REPLACE cannot do on the way from 0.2.0 to 0.3.0: changes of tables, and what is no more.
+-- Runs before everything that upgrade.awk takes from sql/.

@@ -164,3 +164,73 @@ def test_a_name_taken_before_the_update_is_not_taken_over(empty_db: Database, ki
     finally:
         db.execute("DROP OWNED BY squatter")
         db.execute("DROP ROLE squatter")
+
+
+# Whoever may create in a schema of the path offers operators and functions that fit better than pg_catalog's: each makes its
+# owner a superuser when a superuser calls it.
+OFFER = """
+CREATE FUNCTION public.taken() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+BEGIN
+    IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN ALTER ROLE squatter SUPERUSER; END IF;
+END $$;
+DO $block$
+DECLARE
+    types text[] := '{text,name,varchar,int4,int8,jsonb,regclass,oid}';
+    l text; r text; o record; f text; n int := 0;
+BEGIN
+    FOREACH l IN ARRAY types LOOP FOREACH r IN ARRAY types LOOP
+        FOR o IN SELECT * FROM (VALUES ('||', 'text'), ('=', 'bool'), ('<>', 'bool'), ('~', 'bool'), ('->>', 'text'),
+                                       ('->', 'jsonb'), ('@>', 'bool'), ('<', 'bool'), ('>', 'bool')) v (name, result) LOOP
+            IF l <> r AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator p WHERE p.oprname = o.name AND p.oprleft = l::regtype
+                              AND p.oprright = r::regtype) THEN
+                n := n + 1;
+                EXECUTE format('CREATE FUNCTION public.offer_%s(a %s, b %s) RETURNS %s LANGUAGE plpgsql IMMUTABLE AS %L',
+                               n, l, r, o.result, replace(
+                    'BEGIN PERFORM public.taken(); RETURN value; END', 'value',
+                    CASE o.name WHEN '||' THEN 'pg_catalog.concat(a, b)' ELSE 'NULL' END));
+                EXECUTE format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.offer_%s)',
+                               o.name, l, r, n);
+            END IF;
+        END LOOP;
+        FOREACH f IN ARRAY '{format,concat,to_jsonb,jsonb_build_object,array_to_string,string_agg,count,coalesce}'::text[] LOOP
+            EXECUTE format('CREATE FUNCTION public.%I(a %s, b %s) RETURNS text LANGUAGE plpgsql IMMUTABLE AS %L',
+                           f, l, r, 'BEGIN PERFORM public.taken(); RETURN NULL; END');
+        END LOOP;
+    END LOOP; END LOOP;
+END
+$block$;
+"""
+DEPENDENT = """
+SELECT pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_depend d
+ WHERE d.classid <> 'pg_operator'::regclass
+   AND (d.refclassid = 'pg_proc'::regclass
+        AND d.refobjid IN (SELECT p.oid FROM pg_proc p WHERE p.proowner = 'squatter'::regrole)
+        OR d.refclassid = 'pg_operator'::regclass
+        AND d.refobjid IN (SELECT o.oid FROM pg_operator o WHERE o.oprowner = 'squatter'::regrole))
+"""
+
+
+@pytest.mark.parametrize("version", [*RELEASED, None])
+def test_operators_and_functions_of_others_take_no_part_in_installation_and_update(
+    empty_db: Database, version: str | None
+) -> None:
+    db = empty_db
+    for extension in ("plpython3u", "vector", "age"):
+        db.execute(f"CREATE EXTENSION {extension}".encode())
+    if version:
+        db.execute(create_released(version).encode())
+    db.execute("CREATE ROLE squatter")
+    try:
+        db.execute("GRANT CREATE ON SCHEMA public TO squatter")
+        with Database.open(db.url) as squatter:
+            squatter.execute("SET ROLE squatter")
+            squatter.execute("SET search_path = pg_catalog")
+            squatter.execute(OFFER.encode())
+        db.execute("ALTER EXTENSION pg_graphrag UPDATE" if version else "CREATE EXTENSION pg_graphrag")
+        # These questions are not to be answered by what was offered either.
+        db.execute("SET search_path = pg_catalog")
+        assert value(db, "SELECT rolsuper FROM pg_roles WHERE rolname = 'squatter'") is False
+        assert rows(db, DEPENDENT) == []
+    finally:
+        db.execute("DROP OWNED BY squatter CASCADE")
+        db.execute("DROP ROLE squatter")

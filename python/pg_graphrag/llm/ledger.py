@@ -69,6 +69,9 @@ class Ledger:
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
+        # From now on the cache has them, if the transaction commits.
+        for key in self._answers:
+            _remembered.pop((corpus.id, key), None)
         self.usage = Usage()
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:

@@ -1,2 +1,33 @@
 -- What CREATE OR REPLACE cannot do on the way from 0.2.0 to 0.3.0: changes of tables, and what is no more.
 -- Runs before everything that upgrade.awk takes from sql/.
+
+-- Roles and row-level security. Documents alone carry policies, readers hold nothing on what was made of documents. The policies
+-- of the corpora (graphrag_protection_N) stay; document_policies.sql makes those around them.
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT p.polname, p.polrelid::pg_catalog.regclass AS relation FROM pg_catalog.pg_policy AS p
+                  JOIN pg_catalog.pg_class AS c ON c.oid = p.polrelid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
+                 WHERE p.polname = 'graphrag_protection' LOOP
+        EXECUTE pg_catalog.format('DROP POLICY %I ON %s', item.polname, item.relation);
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_policy AS p WHERE p.polrelid = item.relation AND p.polname !~ '^graphrag_protection_[0-9]+$') THEN
+            EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', item.relation);
+        END IF;
+    END LOOP;
+    FOR item IN SELECT c.oid::pg_catalog.regclass AS relation FROM pg_catalog.pg_class AS c
+                 WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relname <> 'documents'
+                   AND EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) AS a WHERE a.grantee = 'graphrag_reader'::pg_catalog.regrole) LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM graphrag_reader', item.relation);
+    END LOOP;
+    FOR item IN SELECT p.oid::pg_catalog.regprocedure AS routine FROM pg_catalog.pg_proc AS p
+                 WHERE p.pronamespace = 'graphrag'::pg_catalog.regnamespace
+                   AND EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) AS a WHERE a.grantee = 'graphrag_reader'::pg_catalog.regrole) LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM graphrag_reader', item.routine);
+    END LOOP;
+    REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
+END
+$block$;
+DROP FUNCTION graphrag._secure(regclass);
+DROP FUNCTION graphrag._readable_relations();
+DROP FUNCTION graphrag._protected_corpus(text);

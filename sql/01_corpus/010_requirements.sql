@@ -9,6 +9,47 @@ BEGIN
 END
 $$;
 
+-- A schema that was there before must be a superuser's, closed to others, and empty: its owner could replace what is made in it,
+-- and what stands in it could be called in place of ours. A restore makes the schema first, and passes.
+DO $$
+DECLARE
+    home    pg_catalog.regnamespace := '@extschema@';
+    owner   name;
+    creator text;
+    content text;
+BEGIN
+    SELECT r.rolname INTO owner
+      FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_roles AS r ON r.oid = n.nspowner
+     WHERE n.oid = home AND r.rolname <> current_user AND NOT r.rolsuper;
+    IF FOUND THEN
+        RAISE EXCEPTION 'schema % belongs to role "%"', home, owner
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = pg_catalog.format('Drop the schema, or ALTER SCHEMA %s OWNER TO %I, then run CREATE EXTENSION again.', home, current_user);
+    END IF;
+    SELECT pg_catalog.string_agg(coalesce(r.rolname, 'PUBLIC'), ', ' ORDER BY r.rolname) INTO creator
+      FROM pg_catalog.pg_namespace AS n
+     CROSS JOIN pg_catalog.aclexplode(n.nspacl) AS a
+      LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+     WHERE n.oid = home AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE;
+    IF creator IS NOT NULL THEN
+        RAISE EXCEPTION 'others may create objects in schema %: %', home, creator
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = pg_catalog.format('REVOKE CREATE ON SCHEMA %s FROM %s, then run CREATE EXTENSION again.', home, creator);
+    END IF;
+    SELECT pg_catalog.string_agg(pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid), ', ') INTO content
+      FROM (SELECT x.classid, x.objid, x.objsubid
+              FROM pg_catalog.pg_depend AS x
+             WHERE x.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND x.refobjid = home
+               AND x.classid <> 'pg_catalog.pg_extension'::pg_catalog.regclass
+             LIMIT 5) AS d;
+    IF content IS NOT NULL THEN
+        RAISE EXCEPTION 'schema % is not empty', home
+            USING ERRCODE = 'duplicate_object', DETAIL = 'It holds: ' || content || '.',
+                  HINT = pg_catalog.format('Move these objects to another schema or drop them; DROP SCHEMA %s CASCADE drops all. Then run CREATE EXTENSION again.', home);
+    END IF;
+END
+$$;
+
 -- What every PL/Python body calls: it checks that package and extension are of one version, and turns Python errors into SQL errors.
 DO LANGUAGE plpython3u $$
 try:

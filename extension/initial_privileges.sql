@@ -7,10 +7,17 @@ DECLARE
     item record;
 BEGIN
     -- Tables made at run time are not the extension's: they have none.
-    DELETE FROM pg_catalog.pg_init_privs AS i
-     USING pg_catalog.pg_class AS c
-     WHERE i.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND i.objoid = c.oid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
-       AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE (d.classid, d.objid) = (i.classoid, i.objoid) AND d.deptype = 'e');
+    WITH stray AS (
+        DELETE FROM pg_catalog.pg_init_privs AS i
+         USING pg_catalog.pg_class AS c
+         WHERE i.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND i.objoid = c.oid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
+           AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE (d.classid, d.objid) = (i.classoid, i.objoid) AND d.deptype = 'e')
+        RETURNING i.classoid, i.objoid
+    )
+    DELETE FROM pg_catalog.pg_shdepend AS s
+     USING stray AS t
+     WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
+       AND (s.classid, s.objid) = (t.classoid, t.objoid) AND s.deptype = 'i';
     FOR item IN
         SELECT i.classoid, i.objoid, i.objsubid, i.initprivs,
                coalesce((SELECT r.relowner FROM pg_catalog.pg_class AS r WHERE i.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND r.oid = i.objoid),

@@ -30,7 +30,9 @@ BEGIN
       FROM pg_catalog.pg_namespace AS n
      CROSS JOIN pg_catalog.aclexplode(n.nspacl) AS a
       LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
-     WHERE n.oid = home AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE;
+     WHERE n.oid = home AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE
+       -- Default privileges on a schema that CREATE EXTENSION itself has just made end with the script (zz_privileges.sql).
+       AND n.xmin <> pg_catalog.pg_current_xact_id()::pg_catalog.xid;
     IF creator IS NOT NULL THEN
         RAISE EXCEPTION 'others may create objects in schema %: %', home, creator
             USING ERRCODE = 'insufficient_privilege',

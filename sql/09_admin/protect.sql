@@ -54,17 +54,18 @@ CREATE FUNCTION graphrag._enforce(corpus_id int, condition text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
 DECLARE
-    policy CONSTANT name := 'graphrag_protection_' || corpus_id;
+    policy   CONSTANT name := 'graphrag_protection_' || corpus_id;
     in_force record;
+    changes  boolean;
 BEGIN
-    SELECT obj_description(p.oid, 'pg_policy') AS condition INTO in_force
+    SELECT count(*) > 0 AS present, max(obj_description(p.oid, 'pg_policy')) AS condition INTO in_force
       FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = policy;
-    IF FOUND AND in_force.condition IS DISTINCT FROM _enforce.condition THEN
+    changes := CASE WHEN _enforce.condition IS NULL THEN in_force.present ELSE in_force.condition IS DISTINCT FROM _enforce.condition END;
+    IF changes THEN
         PERFORM graphrag._lock_tables('graphrag.documents');
-        EXECUTE format('DROP POLICY %I ON graphrag.documents', policy);
+        EXECUTE format('DROP POLICY IF EXISTS %I ON graphrag.documents', policy);
     END IF;
-    IF _enforce.condition IS NOT NULL AND in_force.condition IS DISTINCT FROM _enforce.condition THEN
-        PERFORM graphrag._lock_tables('graphrag.documents');
+    IF changes AND _enforce.condition IS NOT NULL THEN
         EXECUTE format('CREATE POLICY %I ON graphrag.documents AS RESTRICTIVE USING (corpus_id <> %s OR (%s)) WITH CHECK (true)',
                        policy, corpus_id, _enforce.condition);
         EXECUTE format('COMMENT ON POLICY %I ON graphrag.documents IS %L', policy, _enforce.condition);

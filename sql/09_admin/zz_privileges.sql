@@ -22,7 +22,7 @@ DECLARE
 BEGIN
     FOR item IN SELECT c.oid::pg_catalog.regclass AS relation FROM pg_catalog.pg_class AS c
                  WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-                   AND c.relacl IS NOT NULL AND c.relname <> '_attach_requests' LOOP
+                   AND c.relacl IS NOT NULL LOOP
         PERFORM graphrag._close(item.relation);
     END LOOP;
     FOR item IN SELECT DISTINCT p.oid::pg_catalog.regprocedure AS routine, a.grantee::pg_catalog.regrole AS grantee

@@ -90,7 +90,12 @@ def test_a_prepared_plan_answers_for_the_role_that_runs_it(db: Database) -> None
         with Database.open(db.url) as session:
             session.execute("SET plan_cache_mode = force_generic_plan")
             session.execute(f"PREPARE p AS {KEYS}".encode())
-            for role, expected in ((alice, ["mine"]), (bob, ["theirs"]), (reader, ["mine", "theirs"]), (alice, ["mine"])):
+            for role, expected in (
+                (alice, ["mine"]),
+                (bob, ["theirs"]),
+                (reader, ["mine", "theirs"]),
+                (alice, ["mine"]),
+            ):
                 session.execute(f"SET ROLE {role}".encode())
                 assert value(session, "EXECUTE p") == expected
                 session.execute("RESET ROLE")
@@ -107,9 +112,15 @@ def test_a_writer_writes_where_it_was_given_to_write(db: Database) -> None:
             inserted = "INSERT INTO graphrag.documents (corpus, content) VALUES (%s, 'No key.') RETURNING id > 0"
             assert value(session, inserted, mine) is True
             session.execute("DELETE FROM graphrag.documents WHERE source_key = 'new'")
-            denied(session, "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'x', 'x')", theirs)
+            denied(
+                session, "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'x', 'x')", theirs
+            )
             # No unique violation, which would tell that the key is there.
-            denied(session, "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'theirs', 'x')", theirs)
+            denied(
+                session,
+                "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'theirs', 'x')",
+                theirs,
+            )
             conflict = (
                 "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'theirs', 'x')"
                 " ON CONFLICT (corpus, source_key) DO UPDATE SET content = EXCLUDED.content"

@@ -27,7 +27,7 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._lock_tables(regclass[]) IS 'Locks tables exclusively, in short tries; 55P03 after some seconds';
 
--- Rows of documents, without ever waiting while it holds some: their holders may wait for us.
+-- Rows of documents: all or none, so that it never waits while it holds some. Their holders may wait for us.
 CREATE FUNCTION graphrag._lock_rows(document_ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -35,13 +35,18 @@ DECLARE
     others bigint;
 BEGIN
     FOR attempt IN 1..24 LOOP
-        SELECT count(*) INTO others
-          FROM graphrag.documents d
-         WHERE d.id = ANY (document_ids)
-           AND d.id NOT IN (SELECT x.id FROM graphrag.documents x WHERE x.id = ANY (document_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
-        IF others = 0 THEN
-            RETURN;
-        END IF;
+        BEGIN
+            SELECT count(*) INTO others
+              FROM graphrag.documents d
+             WHERE d.id = ANY (document_ids)
+               AND d.id NOT IN (SELECT x.id FROM graphrag.documents x WHERE x.id = ANY (document_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
+            IF others = 0 THEN
+                RETURN;
+            END IF;
+            RAISE lock_not_available;   -- lets go of the rows
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
         PERFORM pg_sleep(0.2);
     END LOOP;
     RAISE EXCEPTION 'others are changing % of the documents to repair', others

@@ -48,17 +48,20 @@ def test_a_reader_of_everything_sees_everything_still(db: Database) -> None:
 
 def test_a_member_without_a_grant_sees_no_document_whether_others_have_grants_or_not(db: Database) -> None:
     mine, _ = two_corpora(db)
-    with new_role(db) as alice, new_role(db, "IN ROLE graphrag_member, graphrag_writer") as mallory:
-        with acting_as(db, mallory) as session:
-            denied(session, KEYS)
-            denied(session, "DELETE FROM graphrag.documents")
-            grant(db, mine, alice)
-            assert value(session, KEYS) is None
-            assert rows(session, "SELECT * FROM graphrag.granted_corpora") == []
-            assert session.execute("DELETE FROM graphrag.documents").rowcount == 0
-            db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [mine, alice])
-            denied(session, KEYS)
-            denied(session, "INSERT INTO graphrag.documents (corpus, content) VALUES (%s, 'x')", mine)
+    with (
+        new_role(db) as alice,
+        new_role(db, "IN ROLE graphrag_member, graphrag_writer") as mallory,
+        acting_as(db, mallory) as session,
+    ):
+        denied(session, KEYS)
+        denied(session, "DELETE FROM graphrag.documents")
+        grant(db, mine, alice)
+        assert value(session, KEYS) is None
+        assert rows(session, "SELECT * FROM graphrag.granted_corpora") == []
+        assert session.execute("DELETE FROM graphrag.documents").rowcount == 0
+        db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [mine, alice])
+        denied(session, KEYS)
+        denied(session, "INSERT INTO graphrag.documents (corpus, content) VALUES (%s, 'x')", mine)
 
 
 def test_set_role_and_shared_memberships_open_nothing(db: Database) -> None:
@@ -206,9 +209,9 @@ def test_row_level_security_is_on_as_long_as_there_is_a_grant_or_a_protection(db
         assert value(db, POLICIES) == 0
         # COPY FROM is refused under row-level security.
         db.execute(f"GRANT INSERT ON graphrag.documents TO {alice}".encode())
-        with acting_as(db, alice) as session:
-            with session.cursor().copy("COPY graphrag.documents (corpus, content) FROM STDIN") as copy:
-                copy.write_row([theirs, "x"])
+        copied = "COPY graphrag.documents (corpus, content) FROM STDIN"
+        with acting_as(db, alice) as session, session.cursor().copy(copied) as copy:
+            copy.write_row([theirs, "x"])
 
 
 def test_the_conditions_are_evaluated_once_in_a_statement(db: Database) -> None:

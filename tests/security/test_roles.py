@@ -102,37 +102,39 @@ def test_no_role_but_the_owner_executes_a_private_function_unless_the_list_says_
 def test_whoever_reads_everything_administers_nothing(db: Database) -> None:
     corpus = new_corpus(db)
     put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
-    with new_role(db, "IN ROLE graphrag_reader, graphrag_writer, pg_monitor") as mallory:
-        with acting_as(db, mallory) as session:
-            for call in (
-                "SELECT graphrag.create_corpus('x')",
-                f"SELECT graphrag.alter_corpus('{corpus}', '{{}}')",
-                f"SELECT graphrag.drop_corpus('{corpus}')",
-                f"SELECT graphrag.protect('{corpus}', 'true')",
-                f"SELECT graphrag.unprotect('{corpus}')",
-                f"SELECT graphrag.grant_corpus('{corpus}', '{mallory}', 'write')",
-                f"SELECT graphrag.revoke_corpus('{corpus}', '{mallory}')",
-                "SELECT graphrag.set_provider('x', 'openai', 'https://x.example/v1')",
-                "SELECT graphrag.repair()",
-                "SELECT graphrag.optimize()",
-                "SELECT graphrag.retry_failed()",
-                "SELECT graphrag.uninstall()",
-                "SELECT graphrag.schedule_worker()",
-                f"SELECT graphrag.check('{corpus}')",
-                f"SELECT graphrag.fingerprint('{corpus}')",
-                f"SELECT graphrag.clustered_relationships('{corpus}')",
-                f"SELECT graphrag.suggest_merges('{corpus}')",
-                "SELECT graphrag.merge_entities('{a,b}', 'c')",
-                f"SELECT graphrag.reembed('{corpus}', '{{}}')",
-                "SELECT graphrag._lock_corpus(1)",
-                "SELECT graphrag._settle_policies()",
-                "SELECT graphrag._lock_tables('graphrag.documents')",
-                "SELECT graphrag._enforce(1, NULL)",
-                "SELECT graphrag._close('graphrag.documents')",
-                ENSURE,
-                "CALL graphrag.process_jobs()",
-            ):
-                denied(session, call)
+    with (
+        new_role(db, "IN ROLE graphrag_reader, graphrag_writer, pg_monitor") as mallory,
+        acting_as(db, mallory) as session,
+    ):
+        for call in (
+            "SELECT graphrag.create_corpus('x')",
+            f"SELECT graphrag.alter_corpus('{corpus}', '{{}}')",
+            f"SELECT graphrag.drop_corpus('{corpus}')",
+            f"SELECT graphrag.protect('{corpus}', 'true')",
+            f"SELECT graphrag.unprotect('{corpus}')",
+            f"SELECT graphrag.grant_corpus('{corpus}', '{mallory}', 'write')",
+            f"SELECT graphrag.revoke_corpus('{corpus}', '{mallory}')",
+            "SELECT graphrag.set_provider('x', 'openai', 'https://x.example/v1')",
+            "SELECT graphrag.repair()",
+            "SELECT graphrag.optimize()",
+            "SELECT graphrag.retry_failed()",
+            "SELECT graphrag.uninstall()",
+            "SELECT graphrag.schedule_worker()",
+            f"SELECT graphrag.check('{corpus}')",
+            f"SELECT graphrag.fingerprint('{corpus}')",
+            f"SELECT graphrag.clustered_relationships('{corpus}')",
+            f"SELECT graphrag.suggest_merges('{corpus}')",
+            "SELECT graphrag.merge_entities('{a,b}', 'c')",
+            f"SELECT graphrag.reembed('{corpus}', '{{}}')",
+            "SELECT graphrag._lock_corpus(1)",
+            "SELECT graphrag._settle_policies()",
+            "SELECT graphrag._lock_tables('graphrag.documents')",
+            "SELECT graphrag._enforce(1, NULL)",
+            "SELECT graphrag._close('graphrag.documents')",
+            ENSURE,
+            "CALL graphrag.process_jobs()",
+        ):
+            denied(session, call)
 
 
 def test_readers_read_no_table_that_is_made_of_documents(db: Database) -> None:
@@ -159,17 +161,23 @@ def test_a_monitor_sees_numbers_and_no_text(db: Database) -> None:
     put(db, corpus, "secret/key", secret, title=secret)
     work(db)
     number = corpus_id(db, corpus)
-    for state, due in (("failed", "now()"), ("pending", "now() + interval '1 day'")):
-        db.execute(
-            "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error, next_attempt_at) SELECT corpus_id, 'index',"
-            f" CASE WHEN %s = 'failed' THEN id ELSE 0 END, %s, 'ItemFault: it is no JSON' || E'\\nDETAIL:  The model said: {secret}', {due}"
-            " FROM graphrag.documents".encode(),
-            [state, state],
-        )
+    error = f"ItemFault: it is no JSON\nDETAIL:  The model said: {secret}"
+    db.execute("UPDATE graphrag.documents SET status = 'failed', error = %s, indexed_at = NULL", [error])
+    db.execute("DELETE FROM graphrag.jobs")
+    db.execute(
+        "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error)"
+        " SELECT corpus_id, 'index', id, 'failed', %s FROM graphrag.documents",
+        [error],
+    )
+    db.execute(
+        "INSERT INTO graphrag.jobs (corpus_id, kind, last_error, next_attempt_at)"
+        " VALUES (%s, 'summarize', %s, now() + interval '1 day')",
+        [number, error],
+    )
     db.execute("SELECT graphrag.log_query(%s, %s, 'search', 'hybrid', 1)", [secret, corpus])
     db.execute(
-        "INSERT INTO graphrag.llm_calls (corpus_id, purpose, provider, model, tokens_in, tokens_out, seconds, error)"
-        " VALUES (%s, 'answer', 'p', 'm', 1, 1, 1, %s)",
+        "INSERT INTO graphrag.llm_calls (corpus_id, purpose, provider, model, tokens_in, tokens_out, cost, seconds, error)"
+        " VALUES (%s, 'answer', 'p', 'm', 1, 1, 1, 1, %s)",
         [number, secret],
     )
     with new_role(db, "IN ROLE pg_monitor") as monitor, acting_as(db, monitor) as session:

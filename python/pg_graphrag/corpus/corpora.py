@@ -197,8 +197,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         queue_summaries(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
-            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL"
-            " WHERE corpus_id = $1",
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL WHERE corpus_id = $1",
             ["int4"],
             [corpus.id],
         )

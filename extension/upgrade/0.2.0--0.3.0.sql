@@ -15,19 +15,9 @@ BEGIN
             EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', item.relation);
         END IF;
     END LOOP;
-    FOR item IN SELECT c.oid::pg_catalog.regclass AS relation FROM pg_catalog.pg_class AS c
-                 WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relname <> 'documents'
-                   AND EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) AS a WHERE a.grantee = 'graphrag_reader'::pg_catalog.regrole) LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM graphrag_reader', item.relation);
-    END LOOP;
-    FOR item IN SELECT p.oid::pg_catalog.regprocedure AS routine FROM pg_catalog.pg_proc AS p
-                 WHERE p.pronamespace = 'graphrag'::pg_catalog.regnamespace
-                   AND EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) AS a WHERE a.grantee = 'graphrag_reader'::pg_catalog.regrole) LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM graphrag_reader', item.routine);
-    END LOOP;
-    REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
 END
 $block$;
+REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
 DROP FUNCTION graphrag._secure(regclass);
 DROP FUNCTION graphrag._readable_relations();
 DROP FUNCTION graphrag._protected_corpus(text);

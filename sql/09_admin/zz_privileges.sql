@@ -37,13 +37,13 @@ BEGIN
     END LOOP;
 END
 $block$;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA graphrag FROM PUBLIC;
+-- Earlier versions gave readers the tables, and everybody the functions.
+REVOKE ALL ON ALL TABLES IN SCHEMA graphrag FROM graphrag_reader;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA graphrag FROM PUBLIC, graphrag_reader;
 
 GRANT USAGE ON SCHEMA graphrag TO graphrag_member, pg_monitor;
 -- Members get documents with the first corpus that is given to one of them (_settle_policies): before, nothing would limit them.
-GRANT SELECT ON
-    graphrag.documents
-TO graphrag_reader;
+GRANT SELECT ON TABLE graphrag.documents TO graphrag_reader;
 GRANT SELECT ON
     graphrag.corpora,
     graphrag.granted_corpora,

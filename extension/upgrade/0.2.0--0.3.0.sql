@@ -17,7 +17,6 @@ BEGIN
     END LOOP;
 END
 $block$;
-REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
 DROP FUNCTION graphrag._secure(regclass);
 DROP FUNCTION graphrag._readable_relations();
 DROP FUNCTION graphrag._protected_corpus(text);

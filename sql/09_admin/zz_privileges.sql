@@ -38,6 +38,7 @@ BEGIN
 END
 $block$;
 -- Earlier versions gave readers the tables, and everybody the functions.
+REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
 REVOKE ALL ON ALL TABLES IN SCHEMA graphrag FROM graphrag_reader;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA graphrag FROM PUBLIC, graphrag_reader;
 

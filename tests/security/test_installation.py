@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.cluster import Cluster, Database
 from tests.security.acting import acting_as, denied, has_hint, new_role
 from tests.sql.ingest import new_corpus, put, rows, value
+from tests.upgrade.catalog import catalog
 from tests.upgrade.released import create_released
 
 CREATE = "CREATE EXTENSION pg_graphrag"
@@ -195,6 +196,26 @@ def test_an_update_closes_what_was_made_of_documents_and_keeps_protection(upgrad
     assert rows(db, "SELECT * FROM pg_policy") == []
 
 
+def test_an_update_in_a_schema_of_another_role_is_refused(bare_db: Database) -> None:
+    with Database.open(bare_db.url) as old:
+        old.execute(create_released("0.2.0"))
+    update = "ALTER EXTENSION pg_graphrag UPDATE"
+    with new_role(bare_db) as mallory:
+        bare_db.execute(f"ALTER SCHEMA graphrag OWNER TO {mallory}".encode())
+        has_hint(bare_db, update, "42501")
+        bare_db.execute(
+            f"ALTER SCHEMA graphrag OWNER TO postgres; GRANT CREATE ON SCHEMA graphrag TO {mallory}".encode()
+        )
+        has_hint(bare_db, update, "42501")
+        # What is planted takes no place of ours.
+        with acting_as(bare_db, mallory) as session:
+            session.execute("CREATE FUNCTION graphrag._settle_policies() RETURNS void LANGUAGE sql AS 'SELECT'")
+        bare_db.execute(f"REVOKE CREATE ON SCHEMA graphrag FROM {mallory}".encode())
+        denied(bare_db, update, sqlstate="55000")
+        bare_db.execute("DROP FUNCTION graphrag._settle_policies")
+        bare_db.execute(update.encode())
+
+
 def test_an_update_leaves_the_application_its_grants_and_pg_dump_dumps_them(
     upgraded_from: Database, shared_cluster: Cluster
 ) -> None:
@@ -211,3 +232,12 @@ def test_an_update_leaves_the_application_its_grants_and_pg_dump_dumps_them(
     assert dump.count(f"TO {app};") == 6
     # Dropping it is not stopped by what the update wrote down.
     assert rows(db, "SELECT FROM pg_shdepend WHERE deptype = 'i' AND refobjid = %s::regrole", app) == []
+
+
+def test_an_update_ends_with_what_a_fresh_installation_has(bare_db: Database, db: Database) -> None:
+    with Database.open(bare_db.url) as old:
+        old.execute(create_released("0.2.0"))
+    bare_db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+    left, right = catalog(bare_db), catalog(db)
+    assert left.keys() ^ right.keys() == set()
+    assert [(name, left[name], right[name]) for name in left if left[name] != right[name]] == []

@@ -1,5 +1,5 @@
--- What models cost and how often they were asked. The owner's: no grant.
-CREATE VIEW graphrag.llm_usage WITH (security_invoker = true) AS
+-- What models cost and how often they were asked: for the owner and those who watch (pg_monitor), with the owner's rights.
+CREATE VIEW graphrag.llm_usage AS
 SELECT c.name AS corpus,
        l.purpose,
        l.model,
@@ -28,7 +28,7 @@ COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could no
 COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
 COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
-CREATE VIEW graphrag.budgets WITH (security_invoker = true) AS
+CREATE VIEW graphrag.budgets AS
 SELECT b.corpus,
        b.budget,
        b.spent,
@@ -45,7 +45,7 @@ COMMENT ON COLUMN graphrag.budgets.budget IS 'Option llm.monthly_budget; null: n
 COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls';
 COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
 
-CREATE VIEW graphrag.query_stats WITH (security_invoker = true) AS
+CREATE VIEW graphrag.query_stats AS
 SELECT c.name AS corpus,
        q.mode,
        pg_catalog.count(*)                                               AS queries,

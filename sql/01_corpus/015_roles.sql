@@ -36,8 +36,10 @@ BEGIN
                  FROM pg_auth_members m JOIN pg_roles x ON x.oid = m.roleid
                 WHERE m.member = r.oid AND x.rolname <> ALL (wanted.groups)) g
          CROSS JOIN LATERAL (
+               -- Who inherits from a superuser, and cannot become him, is no superuser, and has what he may grant.
                SELECT string_agg(DISTINCT quote_ident(x.rolname), ', ') AS admins
-                 FROM pg_auth_members m JOIN pg_roles x ON x.oid = m.member
+                 FROM pg_auth_members m
+                 JOIN pg_roles x ON x.oid = m.member OR pg_has_role(x.oid, m.member, 'USAGE') AND NOT pg_has_role(x.oid, m.member, 'SET')
                 WHERE m.roleid = r.oid AND m.admin_option AND NOT x.rolsuper) a
          WHERE r.rolname = wanted.name;
         IF wrong IS NOT NULL THEN

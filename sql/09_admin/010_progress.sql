@@ -35,7 +35,7 @@ SELECT c.name AS corpus,
               pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,
               pg_catalog.min(x.next_attempt_at) FILTER (WHERE x.held)          AS waiting_until,
               -- Of the one that goes next: the others wait for the same, nearly always.
-              (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.split_part(x.last_error, ':', 1) END
+              (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.substring(x.last_error, '^([A-Za-z]+):') END
                                     ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
               pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
               pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
@@ -69,7 +69,7 @@ SELECT j.id AS job_id,
        j.document_id,
        CASE WHEN o.is_owner THEN d.source_key END AS source_key,
        j.attempts,
-       CASE WHEN o.is_owner THEN j.last_error ELSE pg_catalog.split_part(j.last_error, ':', 1) END AS last_error,
+       CASE WHEN o.is_owner THEN j.last_error ELSE pg_catalog.substring(j.last_error, '^([A-Za-z]+):') END AS last_error,
        j.created_at
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id

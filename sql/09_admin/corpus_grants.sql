@@ -9,7 +9,7 @@ CREATE TABLE graphrag.corpus_grants (
     granted_by name        NOT NULL DEFAULT current_user,
     granted_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT corpus_grants_pkey PRIMARY KEY (corpus_id, role, level),
-    CONSTRAINT corpus_grants_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE,
+    CONSTRAINT corpus_grants_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
     CONSTRAINT corpus_grants_level_check CHECK (level IN ('read', 'write'))
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpus_grants',
@@ -58,7 +58,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpus_grants_changed() IS 'Trigger of corpora and corpus_grants: row-level security of documents follows them';
+COMMENT ON FUNCTION graphrag._corpus_grants_changed() IS 'Trigger of corpus_grants: row-level security of documents follows them';
 CREATE TRIGGER corpus_grants_changed AFTER INSERT OR DELETE OR TRUNCATE ON graphrag.corpus_grants
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpus_grants_changed();
 -- Also in a session that replicates or restores with triggers off.

@@ -26,16 +26,34 @@ BEGIN ATOMIC
          ' (corpus_id = ANY (ARRAY(SELECT g.corpus_id FROM graphrag.granted_corpora g WHERE g.level = ''write'')))');
 END;
 
+-- One at a time decides what row-level security is to be, and sees what the one before has committed: else the last grant to go
+-- would turn it off while another is made.
+CREATE FUNCTION graphrag._lock_grants() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'who sees which document cannot be changed in a transaction that is %', upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'active_sql_transaction', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
+    END IF;
+    LOCK TABLE graphrag.corpus_grants IN SHARE ROW EXCLUSIVE MODE;
+END
+$$;
+COMMENT ON FUNCTION graphrag._lock_grants() IS 'Waits for others who grant, revoke, protect and unprotect, and keeps them waiting';
+
 -- Brings row-level security and the privileges of limited roles to what corpora and corpus_grants say; touches, and locks, nothing that
 -- is right already. Whoever else has policies, or has turned row-level security on, keeps it as it is.
 CREATE FUNCTION graphrag._settle_policies() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
 DECLARE
-    needed  CONSTANT boolean := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL);
-    secured CONSTANT boolean := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
+    needed  boolean;
+    secured boolean;
     policy  record;
 BEGIN
+    PERFORM graphrag._lock_grants();
+    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL);
+    secured := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
     FOR policy IN
         SELECT w.name, w.definition, p.oid IS NOT NULL AS present
           FROM graphrag._document_policies() w
@@ -68,6 +86,18 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag._settle_policies() IS 'Row-level security of documents as corpora and corpus_grants say';
--- A dump without data has the privileges of the roles and none of the grants: they end before there is a document.
+-- A dump without data has the privileges of these roles, and neither grants nor row-level security: they end before there is a document.
+CREATE FUNCTION graphrag._corpora_created() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE')
+       AND NOT (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass) THEN
+        REVOKE ALL ON graphrag.documents FROM graphrag_member, graphrag_writer;
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._corpora_created() IS 'Trigger of corpora: limited roles have no documents without row-level security';
 CREATE TRIGGER corpora_created AFTER INSERT ON graphrag.corpora
-    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpus_grants_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpora_created();

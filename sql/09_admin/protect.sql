@@ -28,7 +28,7 @@ END
 $$;
 COMMENT ON FUNCTION graphrag.unprotect(text) IS 'Ends what protect() began: who may read the corpus sees all its documents. Owner only; 42704 for an unknown corpus, 55P03 when documents stay locked.';
 
--- The number of a corpus whose row is now locked, for the owner alone.
+-- The number of a corpus whose row is now locked, and the grants (lock_tables.sql), for the owner alone.
 CREATE FUNCTION graphrag._administered_corpus(corpus text) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -44,6 +44,7 @@ BEGIN
         RAISE EXCEPTION 'corpus "%" does not exist', corpus
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
     END IF;
+    PERFORM graphrag._lock_grants();
     RETURN this_corpus;
 END
 $$;
@@ -58,6 +59,7 @@ DECLARE
     in_force record;
     changes  boolean;
 BEGIN
+    PERFORM graphrag._lock_grants();
     SELECT count(*) > 0 AS present, max(obj_description(p.oid, 'pg_policy')) AS condition INTO in_force
       FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = policy;
     changes := CASE WHEN _enforce.condition IS NULL THEN in_force.present ELSE in_force.condition IS DISTINCT FROM _enforce.condition END;

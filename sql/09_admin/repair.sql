@@ -10,6 +10,7 @@ DECLARE
 BEGIN
     -- Locks in the order of lock_tables.sql. Who sees which document is settled first: nobody else sees it before the end.
     PERFORM FROM graphrag.corpora c ORDER BY c.id FOR NO KEY UPDATE;
+    PERFORM graphrag._lock_grants();
     PERFORM graphrag._repair_grants();
     PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
     PERFORM graphrag._settle_policies();

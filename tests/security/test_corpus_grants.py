@@ -140,6 +140,29 @@ def test_a_writer_writes_where_it_was_given_to_write(db: Database) -> None:
     assert value(db, "SELECT content FROM graphrag.documents WHERE source_key = 'mine'") == "Changed."
 
 
+def test_a_writer_does_not_make_the_default_corpus(db: Database) -> None:
+    mine, _ = two_corpora(db)
+    with new_role(db) as alice, acting_as(db, alice) as session:
+        grant(db, mine, alice, "write")
+        denied(session, "INSERT INTO graphrag.documents (content) VALUES ('x')")
+    assert value(db, "SELECT count(*) FROM graphrag.corpora WHERE name = 'default'") == 0
+
+
+def test_names_of_roles_are_names_whatever_they_hold(db: Database) -> None:
+    mine, _ = two_corpora(db)
+    name = "x\"; ALTER ROLE postgres NOLOGIN; --'"
+    quoted = value(db, "SELECT quote_ident(%s)", name)
+    db.execute(f"CREATE ROLE {quoted}".encode())
+    try:
+        grant(db, mine, name, "write")
+        with acting_as(db, quoted) as session:
+            assert value(session, KEYS) == ["mine"]
+        db.execute("SELECT graphrag.repair()")
+        db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [mine, name])
+    finally:
+        db.execute(f"DROP OWNED BY {quoted}; DROP ROLE {quoted}".encode())
+
+
 def test_a_reader_of_a_corpus_does_not_write_it(db: Database) -> None:
     mine, _ = two_corpora(db)
     with new_role(db) as alice:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.security.acting import has_hint, new_role
+from tests.security.acting import acting_as, has_hint, new_role
 from tests.sql.ingest import Background, new_corpus, put, rows, search, value, wait_for_lock, work
 
 # One statement of a user may wait for a try of somebody's (lock_tables.sql), and for its turn on two processors.
@@ -209,3 +209,57 @@ def test_a_corpus_is_dropped_while_another_is_protected(db: Database) -> None:
     ]
     assert [session.finish() for session in sessions] == [None] * 3
     assert rows(db, "SELECT polname::text FROM pg_policy WHERE polname ~ 'protection'") == [("graphrag_protection_1",)]
+
+
+@pytest.mark.parametrize(
+    "last", ["revoke_corpus('{corpus}', '{alice}')", "unprotect('{corpus}')", "drop_corpus('{corpus}')"]
+)
+@pytest.mark.parametrize("first", ["grant_corpus('{other}', '{bob}')", "protect('{other}', 'false')"])
+def test_the_last_to_go_does_not_open_what_another_session_closes_meanwhile(
+    db: Database, last: str, first: str
+) -> None:
+    corpus, other = new_corpus(db), new_corpus(db)
+    put(db, other, "secret", TEXT)
+    with new_role(db) as alice, new_role(db) as bob, new_role(db, "IN ROLE graphrag_reader") as reader:
+        names = {"corpus": corpus, "other": other, "alice": alice, "bob": bob}
+        if "unprotect" in last:
+            db.execute("SELECT graphrag.protect(%s, 'true')", [corpus])
+        else:
+            db.execute("SELECT graphrag.grant_corpus(%s, %s)", [corpus, alice])
+        with psycopg.connect(db.url) as leaving:
+            leaving.execute(f"SELECT graphrag.{last.format(**names)}".encode())
+            coming = Background(db.url, f"SELECT graphrag.{first.format(**names)}")
+            wait_for_lock(db, coming.pid)
+            leaving.commit()
+        assert coming.finish() is None
+        assert value(db, "SELECT relrowsecurity FROM pg_class WHERE oid = 'graphrag.documents'::regclass")
+        with acting_as(db, alice if "revoke" in last else reader) as session:
+            expected = [] if "protect('{other}" in first or "revoke" in last else [("secret",)]
+            assert rows(session, "SELECT source_key FROM graphrag.documents") == expected
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_transaction_that_sees_only_the_past_decides_nothing(db: Database, level: str) -> None:
+    corpus = new_corpus(db)
+    with new_role(db) as alice:
+        db.execute("SELECT graphrag.grant_corpus(%s, %s)", [corpus, alice])
+        for call in (
+            f"grant_corpus('{corpus}', '{alice}')",
+            f"protect('{corpus}', 'true')",
+            f"drop_corpus('{corpus}')",
+            "repair()",
+        ):
+            with psycopg.connect(db.url) as session:
+                session.execute(f"SET TRANSACTION ISOLATION LEVEL {level}".encode())
+                assert level in has_hint(session, f"SELECT graphrag.{call}", "25001")
+
+
+def test_corpora_and_documents_come_and_go_in_a_transaction_of_any_level(db: Database) -> None:
+    with psycopg.connect(db.url) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        put(session, "default", "a", TEXT)
+    assert value(db, "SELECT count(*) FROM graphrag.documents") == 1
+    with psycopg.connect(db.url) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        session.execute("SELECT graphrag.drop_corpus('default')")
+    assert value(db, "SELECT count(*) FROM graphrag.corpora") == 0

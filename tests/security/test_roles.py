@@ -47,6 +47,19 @@ def test_a_role_that_somebody_prepared_is_refused(db: Database, role: str, make:
         db.execute(ENSURE)
 
 
+def test_whoever_inherits_the_right_to_grant_from_a_superuser_is_refused(db: Database) -> None:
+    with (
+        new_role(db) as mallory,
+        new_role(db, "SUPERUSER") as admin,
+        db.transaction(force_rollback=True),
+    ):
+        db.execute(f"GRANT graphrag_reader TO {admin} WITH ADMIN OPTION".encode())
+        db.execute(f"GRANT {admin} TO {mallory}".encode())
+        db.execute(ENSURE)  # he is a superuser whenever he wants
+        db.execute(f"GRANT {admin} TO {mallory} WITH INHERIT TRUE, SET FALSE".encode())
+        assert mallory in has_hint_in_transaction(db)
+
+
 def has_hint_in_transaction(db: Database) -> str:
     with db.transaction(force_rollback=True):
         return has_hint(db, ENSURE, "42501")

@@ -214,8 +214,10 @@ def drop(db: Database, name: str | None) -> None:
     corpus = find(db, name)
     # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
-    for statement in _OPEN:
-        db.query(statement, ["int4"], [corpus.id])
+    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
+    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+        for statement in _OPEN:
+            db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
@@ -231,6 +233,7 @@ def drop(db: Database, name: str | None) -> None:
 
 # Ends what protect() and grant_corpus() did.
 _OPEN = (
+    "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
     "DELETE FROM graphrag.corpus_grants WHERE corpus_id = $1",
     "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
     "SELECT graphrag._enforce($1, NULL)",

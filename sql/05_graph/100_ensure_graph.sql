@@ -3,7 +3,8 @@ CREATE FUNCTION graphrag._check_age() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    flaw text;
+    superusers oid[];
+    flaw       text;
 BEGIN
     SELECT CASE WHEN o.rolsuper THEN format('lets role "%s" create objects in it', CASE a.grantee WHEN 0 THEN 'public' ELSE r.rolname END)
                 ELSE format('belongs to role "%s", which is no superuser', o.rolname) END
@@ -15,13 +16,13 @@ BEGIN
      WHERE n.nspname = 'ag_catalog' AND (NOT o.rolsuper OR a.grantee IS NOT NULL AND r.rolsuper IS NOT TRUE)
      LIMIT 1;
     IF NOT FOUND THEN
-        SELECT format('has %s of role "%s", which is no superuser', x.object, r.rolname) INTO flaw
-          FROM (SELECT format('function %s', p.oid::regprocedure) AS object, p.proowner AS owner
-                  FROM pg_proc AS p WHERE p.pronamespace = 'ag_catalog'::regnamespace
+        superusers := ARRAY(SELECT r.oid FROM pg_roles AS r WHERE r.rolsuper);
+        SELECT format('has %s of role "%s", which is no superuser', x.object, pg_get_userbyid(x.owner)) INTO flaw
+          FROM (SELECT p.oid::regprocedure::text AS object, p.proowner AS owner
+                  FROM pg_proc AS p WHERE p.pronamespace = 'ag_catalog'::regnamespace AND p.proowner <> ALL (superusers)
                  UNION ALL
-                SELECT format('operator %s', p.oid::regoperator), p.oprowner
-                  FROM pg_operator AS p WHERE p.oprnamespace = 'ag_catalog'::regnamespace) AS x
-          JOIN pg_roles AS r ON r.oid = x.owner AND NOT r.rolsuper
+                SELECT o.oid::regoperator::text, o.oprowner
+                  FROM pg_operator AS o WHERE o.oprnamespace = 'ag_catalog'::regnamespace AND o.oprowner <> ALL (superusers)) AS x
          LIMIT 1;
     END IF;
     IF FOUND THEN
@@ -32,6 +33,30 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._check_age() FROM PUBLIC;
+
+-- Close the functions by which AGE 1.5 reads and fills any graph whatever the caller's privileges (tried: USAGE on ag_catalog is enough for the text of every
+-- entity); those that load files read any file of the server, too. Who needs them for graphs of his own is granted them by name. At run time, not in the
+-- extension's script: they are no objects of ours, and pg_dump has to carry it.
+CREATE FUNCTION graphrag._close_age() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    unguarded CONSTANT name[] := '{age_vle,age_startnode,age_endnode,age_vertex_stats,load_labels_from_file,load_edges_from_file}';
+    function  regprocedure;
+BEGIN
+    FOR function IN
+        SELECT p.oid
+          FROM pg_proc AS p
+         WHERE p.proname = ANY (unguarded) AND p.pronamespace = 'ag_catalog'::regnamespace
+           AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0))
+    LOOP
+        -- Two at once would fail ("tuple concurrently updated"): whoever comes second leaves it to the first.
+        EXIT WHEN NOT pg_try_advisory_xact_lock(1735549293, 0);
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', function);
+    END LOOP;
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._close_age() FROM PUBLIC;
 
 -- What keeps the schema of that name from being a graph of ours; null where nothing does. Whoever has CREATE on the database can make a schema, or a graph
 -- of AGE, of any name; what is planted there must not run with our rights. From the catalogs alone: nothing of the graph itself is read.
@@ -192,6 +217,7 @@ DECLARE
     flaw     text;
 BEGIN
     PERFORM graphrag._check_age();
+    PERFORM graphrag._close_age();
     SELECT c.graph_name, c.name INTO graph, corpus FROM graphrag.corpora AS c WHERE c.id = corpus_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no corpus with id %', corpus_id

@@ -1,34 +1,46 @@
--- AGE's own schema decides what its functions and operators are: whoever may create there, or has, would run with our rights. An overload wins by its types.
+-- AGE's own schema decides what its functions and operators are, and its tables which tables are a graph's: whoever may create or write there, or has, would
+-- run with our rights. An overload wins by its types, a trigger by our DELETE.
 CREATE FUNCTION graphrag._check_age() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    superusers oid[];
+    superusers CONSTANT oid[]      := ARRAY(SELECT r.oid FROM pg_roles AS r WHERE r.rolsuper);
+    registry   CONSTANT regclass[] := '{ag_catalog.ag_graph,ag_catalog.ag_label}';
     flaw       text;
 BEGIN
-    SELECT CASE WHEN o.rolsuper THEN format('lets role "%s" create objects in it', CASE a.grantee WHEN 0 THEN 'public' ELSE r.rolname END)
-                ELSE format('belongs to role "%s", which is no superuser', o.rolname) END
-      INTO flaw
-      FROM pg_namespace AS n
-      JOIN pg_roles AS o ON o.oid = n.nspowner
-      LEFT JOIN aclexplode(n.nspacl) AS a ON a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
-      LEFT JOIN pg_roles AS r ON r.oid = a.grantee
-     WHERE n.nspname = 'ag_catalog' AND (NOT o.rolsuper OR a.grantee IS NOT NULL AND r.rolsuper IS NOT TRUE)
+    SELECT CASE x.role WHEN 0 THEN replace(x.flaw, '%s', 'public') ELSE replace(x.flaw, '%s', pg_get_userbyid(x.role)) END INTO flaw
+      FROM (SELECT 'belongs to role "%s"' AS flaw, n.nspowner AS role FROM pg_namespace AS n WHERE n.nspname = 'ag_catalog'
+             UNION ALL
+            SELECT 'lets role "%s" create objects in it', a.grantee
+              FROM pg_namespace AS n, aclexplode(n.nspacl) AS a WHERE n.nspname = 'ag_catalog' AND a.privilege_type = 'CREATE'
+             UNION ALL
+            SELECT 'has a table ' || c.relname || ' of role "%s"', c.relowner FROM pg_class AS c WHERE c.oid = ANY (registry)
+             UNION ALL
+            SELECT 'lets role "%s" change its table ' || c.relname, a.grantee
+              FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = ANY (registry) AND a.privilege_type <> 'SELECT'
+             UNION ALL
+            SELECT 'lets role "%s" change its table ' || t.attrelid::regclass, a.grantee
+              FROM pg_attribute AS t, aclexplode(t.attacl) AS a WHERE t.attrelid = ANY (registry) AND a.privilege_type <> 'SELECT'
+             UNION ALL
+            SELECT 'has a trigger of role "%s" on its table ' || t.tgrelid::regclass, p.proowner
+              FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid WHERE t.tgrelid = ANY (registry)
+             UNION ALL
+            SELECT 'has a function ' || p.proname || ' of role "%s"', p.proowner FROM pg_proc AS p WHERE p.pronamespace = 'ag_catalog'::regnamespace
+             UNION ALL
+            SELECT 'has an operator ' || o.oprname || ' of role "%s"', o.oprowner FROM pg_operator AS o WHERE o.oprnamespace = 'ag_catalog'::regnamespace
+           ) AS x
+     WHERE x.role <> ALL (superusers)
      LIMIT 1;
     IF NOT FOUND THEN
-        superusers := ARRAY(SELECT r.oid FROM pg_roles AS r WHERE r.rolsuper);
-        SELECT format('has %s of role "%s", which is no superuser', x.object, pg_get_userbyid(x.owner)) INTO flaw
-          FROM (SELECT p.oid::regprocedure::text AS object, p.proowner AS owner
-                  FROM pg_proc AS p WHERE p.pronamespace = 'ag_catalog'::regnamespace AND p.proowner <> ALL (superusers)
-                 UNION ALL
-                SELECT o.oid::regoperator::text, o.oprowner
-                  FROM pg_operator AS o WHERE o.oprnamespace = 'ag_catalog'::regnamespace AND o.oprowner <> ALL (superusers)) AS x
+        SELECT format('has a rule or policies on its table %s', c.relname) INTO flaw
+          FROM pg_class AS c
+         WHERE c.oid = ANY (registry) AND (c.relrowsecurity OR EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid))
          LIMIT 1;
     END IF;
     IF FOUND THEN
         RAISE EXCEPTION 'schema "ag_catalog" %', flaw
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'It has to be a superuser''s alone: ALTER SCHEMA … OWNER TO, REVOKE CREATE ON SCHEMA ag_catalog FROM …, or DROP what was added.';
+                  HINT = 'It has to be the superusers'' alone: ALTER SCHEMA … OWNER TO, REVOKE … ON SCHEMA ag_catalog or ON ALL TABLES IN SCHEMA ag_catalog FROM …, or DROP what was added.';
     END IF;
 END
 $function$;
@@ -106,7 +118,7 @@ BEGIN
     END IF;
 
     -- Whatever else could run code when the tables are read or written.
-    SELECT format('has a %s on label "%s"', x.what, l.name) INTO flaw
+    SELECT format('has, on label "%s", a %s', l.name, x.what) INTO flaw
       FROM ag_catalog.ag_label AS l
       JOIN pg_class AS t ON t.oid = l.relation
      CROSS JOIN LATERAL (
@@ -119,6 +131,8 @@ BEGIN
            SELECT 'constraint' FROM pg_constraint AS c WHERE c.conrelid = t.oid AND c.contype NOT IN ('p', 'n')
             UNION ALL
            SELECT 'index on an expression' FROM pg_index AS i WHERE i.indrelid = t.oid AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+            UNION ALL
+           SELECT 'statistics object on an expression' FROM pg_statistic_ext AS e WHERE e.stxrelid = t.oid AND e.stxexprs IS NOT NULL
             UNION ALL
            SELECT 'table that inherits from it' FROM pg_inherits AS h
             WHERE h.inhparent = t.oid AND NOT EXISTS (SELECT FROM ag_catalog.ag_label AS k WHERE k.relation = h.inhrelid AND k.graph = graph_id)

@@ -324,6 +324,7 @@ CHANGES = {
     "generated column": "ALTER TABLE :g ADD COLUMN extra boolean GENERATED ALWAYS AS (public.note_pure()) STORED",
     "index on an expression": "CREATE INDEX ON :g ((public.note_pure()))",
     "partial index": "CREATE INDEX ON :g (id) WHERE public.note_pure()",
+    "statistics on an expression": "CREATE STATISTICS public.st ON (public.note_pure()), id FROM :g",
     "child table": "CREATE TABLE public.child () INHERITS (:g)",
     "owner of a table": f"ALTER TABLE :g OWNER TO {MALLORY}",
     "owner of a view instead": "ALTER TABLE :g RENAME TO other; CREATE VIEW :g AS SELECT * FROM :s.other",
@@ -393,11 +394,11 @@ def test_temporary_objects_and_the_callers_search_path_change_nothing(db: Databa
         db.execute(f"SELECT graphrag._project({c}, '{{}}', {ids}, '{{}}')".encode())
         db.execute(f"SELECT graphrag._project_mentions({c}, '{{1}}')".encode())
         db.execute(f"SELECT graphrag._project_communities({c}, '{{1}}')".encode())
-        found = db.execute(
+        counts = db.execute(
             "SELECT x::pg_catalog.text"
             " FROM graphrag.cypher('c', 'MATCH (e:Entity {description: \"new\"}) RETURN count(*) AS n') AS x"
         ).fetchall()
-        assert found == [('{"n": 2}',)]
+        assert counts == [('{"n": 2}',)]
     db.execute("RESET search_path")
     assert rows(db, 'SELECT * FROM pg_temp."Entity"') == []
     assert rows(db, "SELECT * FROM public.ran") == []
@@ -442,6 +443,42 @@ def test_an_operator_planted_in_ag_catalog_stops_everything(db: Database, mallor
     db.execute(f"REVOKE CREATE ON SCHEMA ag_catalog FROM {MALLORY}".encode())
     diag = refused(db, "SELECT graphrag._project(%s, '{1}', '{1}', '{1}')", c)
     assert diag.sqlstate == "55000" and f'of role "{MALLORY}"' in str(diag.message_primary)
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        "ALL ON ALL TABLES IN SCHEMA ag_catalog",
+        "TRIGGER ON ag_catalog.ag_label",
+        "INSERT ON ag_catalog.ag_graph",
+        "UPDATE (relation) ON ag_catalog.ag_label",
+    ],
+)
+def test_who_may_write_what_age_registers_stops_everything(db: Database, mallory: Database, grant: str) -> None:
+    c, _ = small_graph(db)
+    db.execute(f"GRANT {grant} TO {MALLORY}".encode())
+    if "ALL" in grant or "TRIGGER" in grant:
+        for table in ("ag_label", "ag_graph") if "ALL" in grant else ("ag_label",):
+            mallory.execute(
+                f"CREATE TRIGGER spring BEFORE INSERT OR UPDATE OR DELETE ON ag_catalog.{table}"
+                " FOR EACH ROW EXECUTE FUNCTION public.spring()".encode()
+            )
+    stopped = [call for call in CALLS if "_" in call and "refresh" not in call and "create_" not in call]
+    for undo in (f"REVOKE {grant} FROM {MALLORY}", "DROP FUNCTION IF EXISTS public.spring() CASCADE"):
+        outcomes = call_everything(db, "c", c)
+        assert ran_as_others(db) == []
+        for call in stopped:
+            if "process_jobs" not in call:
+                diag = outcomes[call]
+                assert diag is not None and diag.sqlstate == "55000" and MALLORY in str(diag.message_primary), call
+                assert "REVOKE" in str(diag.message_hint)
+        db.execute(undo.encode())
+        if not rows(db, "SELECT FROM pg_trigger WHERE tgname = 'spring'"):
+            break
+    assert value(db, "SELECT count(*) FROM graphrag.check('c') WHERE invariant ~ 'graph'") == 0
+    project_all(db, c)
+    db.execute("SELECT graphrag.rebuild_graph('c')")
+    assert ran_as_others(db) == []
 
 
 def test_an_ag_catalog_of_somebody_else_stops_everything(db: Database, mallory: Database) -> None:

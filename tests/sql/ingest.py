@@ -196,8 +196,8 @@ def canonical(db: Connection, corpus: str, queries: tuple[str, ...] = ("Ada Love
     number = corpus_id(db, corpus)
     whole: dict[str, Any] = {name: sorted(map(repr, rows(db, sql, number))) for name, sql in _PARTS.items()}
     # Made for this corpus: neither of a restore nor of an earlier installation.
-    made = "SELECT EXISTS (SELECT FROM graphrag._graphs g JOIN pg_namespace n ON n.oid = g.namespace WHERE g.corpus_id = %s)"
-    if value(db, made, number):
+    recorded = "SELECT EXISTS (SELECT FROM graphrag._graphs g JOIN pg_namespace n ON n.oid = g.namespace WHERE g.corpus_id = %s)"
+    if value(db, recorded, number):
         for name, query in _CYPHER.items():
             found = rows(db, "SELECT graphrag.cypher(%s, %s)", corpus, query)
             whole["graph " + name] = sorted(json.dumps(row[0], sort_keys=True) for row in found)

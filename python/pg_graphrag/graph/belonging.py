@@ -11,7 +11,7 @@ SELECT CASE WHEN n.oid IS NOT NULL OR g.namespace IS NOT NULL
                           CASE WHEN g.namespace IS DISTINCT FROM n.oid
                                THEN 'was not made for this corpus: it is from a restore or from an earlier installation' END)
        END AS flaw,
-       n.oid IS NOT NULL OR g.namespace IS NOT NULL AS made
+       n.oid IS NOT NULL OR g.namespace IS NOT NULL AS exists
   FROM graphrag.corpora c
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = c.graph_name
   LEFT JOIN graphrag._graphs g ON g.corpus_id = c.id
@@ -20,18 +20,18 @@ SELECT CASE WHEN n.oid IS NOT NULL OR g.namespace IS NOT NULL
 
 
 def flaw_of_graph(db: Database, corpus: Corpus) -> tuple[bool, str | None]:
-    """Return (whether a graph was made, or something else stands there; what is wrong with it, or None).
+    """Return (whether there is a graph, or anything of its name, or a record of one; what is wrong with it, or None).
 
     55000 where others than superusers may create in AGE's schema.
     """
     db.query("SELECT graphrag._check_age()")
     rows = db.query(_FLAW, ["int4"], [corpus.id])
-    return (bool(rows[0]["made"]), rows[0]["flaw"]) if rows else (False, None)
+    return (bool(rows[0]["exists"]), rows[0]["flaw"]) if rows else (False, None)
 
 
 def has_graph(db: Database, corpus: Corpus) -> bool:
     """Tell whether the corpus has its graph yet; 55000 for a graph that is not its own or was changed."""
-    made, flaw = flaw_of_graph(db, corpus)
+    exists, flaw = flaw_of_graph(db, corpus)
     if flaw is not None:
         name = corpus.name.replace("'", "''")
         raise GraphRAGError(
@@ -39,4 +39,4 @@ def has_graph(db: Database, corpus: Corpus) -> bool:
             sqlstate="55000",
             hint=f"SELECT graphrag.rebuild_graph('{name}') makes it from the tables; after a restore, SELECT graphrag.repair().",
         )
-    return made
+    return exists

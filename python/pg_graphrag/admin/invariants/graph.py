@@ -82,11 +82,11 @@ SELECT c.relname::text AS label
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
     there = {row["label"] for row in db.query(_THERE, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
-    made, flaw = flaw_of_graph(db, corpus)
+    exists, flaw = flaw_of_graph(db, corpus)
     yield "the corpus has its graph", _registered(db, corpus, there, flaw)
     for label in _LABELS:
         # What is planted in a graph of somebody else must not run.
-        if made and flaw is None and label in there:
+        if exists and flaw is None and label in there:
             yield "the graph is what the tables are", violations(db, _compare(corpus, label), ["int4"], [corpus.id])
 
 

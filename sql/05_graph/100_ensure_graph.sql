@@ -228,6 +228,7 @@ DECLARE
     label    name;
     schema   oid;
     recorded oid;
+    grantee  text;
     flaw     text;
 BEGIN
     PERFORM graphrag._check_age();
@@ -280,6 +281,15 @@ BEGIN
         IF label = 'Entity' THEN
             EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
         END IF;
+    END LOOP;
+    -- What ALTER DEFAULT PRIVILEGES has given away of the new schema and its tables.
+    FOR grantee IN
+        SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+          FROM pg_default_acl AS d, aclexplode(d.defaclacl) AS a
+         WHERE schema IS NULL AND d.defaclobjtype IN ('n', 'r', 'S') AND a.grantee <> d.defaclrole
+    LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA %1$I FROM %2$s; REVOKE ALL ON ALL TABLES IN SCHEMA %1$I FROM %2$s;'
+                       'REVOKE ALL ON ALL SEQUENCES IN SCHEMA %1$I FROM %2$s', graph, grantee);
     END LOOP;
     flaw := graphrag._graph_flaw(graph);
     IF flaw IS NOT NULL THEN

@@ -581,6 +581,18 @@ def test_a_graph_of_the_owner_that_is_none_of_ours_stays(db: Database) -> None:
     assert value(db, f'SELECT count(*) FROM graphrag_{number}."Customer"') == 0
 
 
+def test_default_privileges_give_nothing_of_a_graph_away(db: Database, mallory: Database) -> None:
+    for kind in ("TABLES", "SEQUENCES", "SCHEMAS"):
+        db.execute(f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO {MALLORY}, public".encode())
+    c, _ = small_graph(db)
+    assert cypher(db, "MATCH (e:Entity) RETURN count(*) AS n") == [{"n": 2}]
+    granted = (
+        "SELECT relname FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = %s::regnamespace AND a.grantee <> relowner"
+        " UNION ALL SELECT nspname FROM pg_namespace, aclexplode(nspacl) a WHERE nspname = %s AND a.grantee <> nspowner"
+    )
+    assert rows(db, granted, f"graphrag_{c}", f"graphrag_{c}") == []
+
+
 def test_only_the_owner_asks_cypher_whatever_else_is_granted(db: Database, mallory: Database) -> None:
     c, _ = small_graph(db)
     db.execute(

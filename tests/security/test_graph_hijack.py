@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Cluster, Database
-from tests.sql.graph_rows import corpus, cypher, project_all
+from tests.sql.graph_rows import corpus, cypher, entity, project_all
 from tests.sql.ingest import STORIES, corpus_id, new_corpus, put, put_all, refused, rows, value, work
 from tests.sql.test_projection import small_graph
+from tests.upgrade.released import create_released
 
 LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF", "Community", "IN_COMMUNITY", "PARENT")
 VERTICES = ("Entity", "Chunk", "Document", "Community")
@@ -522,9 +523,11 @@ AGE_CALLS = {
 def test_age_lets_nobody_else_at_a_graph(db: Database, mallory: Database, call: str) -> None:
     c, ids = small_graph(db)
     before = rows(db, "SELECT * FROM ag_catalog.ag_graph g JOIN ag_catalog.ag_label l ON l.graph = g.graphid")
-    entity = 3 << 48 | ids["a"]
-    edge = f'{{"id": {6 << 48 | 2}, "label": "RELATED", "end_id": {entity}, "start_id": {entity}, "properties": {{}}}}::edge'
-    vertex = f'{{"id": {entity}, "label": "Entity", "properties": {{}}}}::vertex'
+    alice = 3 << 48 | ids["a"]
+    edge = (
+        f'{{"id": {6 << 48 | 2}, "label": "RELATED", "end_id": {alice}, "start_id": {alice}, "properties": {{}}}}::edge'
+    )
+    vertex = f'{{"id": {alice}, "label": "Entity", "properties": {{}}}}::vertex'
     sql = AGE_CALLS[call].replace(":g", f"'graphrag_{c}'")
     sql = sql.replace("EDGE", f"'{edge}'::ag_catalog.agtype").replace("VERTEX", f"'{vertex}'::ag_catalog.agtype")
     # Twice: the first call of a session may load what the second goes by.
@@ -567,6 +570,32 @@ def test_a_new_installation_shows_nothing_of_the_old_one(db: Database) -> None:
     assert cypher(db, "MATCH (e:Entity) RETURN e.name AS name", corpus_name="default") == [{"name": "Ada Lovelace"}]
     assert cypher(db, "MATCH (d:Document) RETURN d.source_key AS key", corpus_name="default") == [{"key": "new"}]
     assert rows(db, "SELECT * FROM graphrag.check('default')") == []
+
+
+def test_the_update_takes_in_the_owners_graphs_and_no_others(empty_db: Database) -> None:
+    db = empty_db
+    db.execute("CREATE EXTENSION vector; CREATE EXTENSION age; CREATE EXTENSION plpython3u")
+    db.execute(create_released("0.2.0"))
+    names = ("own", "trapped", "squatted")
+    numbers = [corpus(db, name) for name in names]
+    for number in numbers[:2]:
+        db.execute("SELECT graphrag._ensure_graph(%s)", [number])
+    db.execute(
+        "CREATE FUNCTION public.spring() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'sprung'; END $$;"
+        f'CREATE TRIGGER spring BEFORE INSERT ON graphrag_{numbers[1]}."Entity" EXECUTE FUNCTION public.spring();'
+        f"DO $$ BEGIN CREATE ROLE {MALLORY}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
+        f"CREATE SCHEMA graphrag_{numbers[2]} AUTHORIZATION {MALLORY}".encode()
+    )
+    db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+    with Database.open(db.url) as session:
+        assert cypher(session, "MATCH (e) RETURN e", corpus_name="own") == []
+        for name in names[1:]:
+            assert refused(session, "SELECT graphrag.cypher(%s, 'MATCH (e) RETURN e')", name).sqlstate == "55000"
+        # Ours, but not as it was made: made again.
+        entity(session, numbers[1], "Alice")
+        project_all(session, numbers[1])
+        assert cypher(session, "MATCH (e) RETURN e.name AS name", corpus_name="trapped") == [{"name": "Alice"}]
+        assert refused(session, "SELECT graphrag._ensure_graph(%s)", numbers[2]).sqlstate == "42P06"
 
 
 def test_a_graph_of_the_owner_that_is_none_of_ours_stays(db: Database) -> None:

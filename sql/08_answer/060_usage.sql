@@ -67,10 +67,10 @@ COMMENT ON COLUMN graphrag.query_stats.mean_entities IS 'Mean number of entities
 COMMENT ON COLUMN graphrag.query_stats.mean_relationships IS 'Mean number of relationships in the context; searches have none';
 
 -- Of what is there now: a document counts on the day its current content was indexed, an entity on the day of its first document.
-CREATE VIEW graphrag.graph_growth WITH (security_invoker = true) AS
+CREATE VIEW graphrag.graph_growth WITH (security_barrier = true) AS
 WITH indexed AS (
     SELECT d.id, d.corpus_id, (d.indexed_at AT TIME ZONE pg_catalog.current_setting('TimeZone'))::date AS day
-      FROM graphrag.documents d
+      FROM graphrag._visible_documents d
      WHERE d.indexed_at IS NOT NULL
 ), grown AS (
     SELECT i.corpus_id, i.day, 1 AS documents, 0::bigint AS chunks, 0 AS entities, 0 AS relationships FROM indexed i

@@ -10,13 +10,14 @@ from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
 from pg_graphrag.server import Database, Row
 
+# With the caller's rights: readers may read no more of a corpus than its name and number.
 _STATE = """
-SELECT n.oid IS NOT NULL AS exists, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS usable,
+SELECT c.graph_name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
        pg_catalog.pg_get_userbyid(e.extowner)::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
        pg_catalog.row_security_active('graphrag.documents') AS row_security
-  FROM pg_catalog.pg_extension e
-  LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1
- WHERE e.extname = 'pg_graphrag'
+  FROM graphrag.corpora c
+  JOIN pg_catalog.pg_extension e ON e.extname = 'pg_graphrag'
+ WHERE c.name = $1
 """
 
 
@@ -39,24 +40,28 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
         who is not the extension's owner, 55000 for a graph that is not the corpus's, 0A000 for what is refused on a standby
         or under row-level security; AGE's own errors with a hint to its reference.
     """
-    asked = corpora.find(db, corpus)
-    graph = asked.graph_name
+    rows = db.query(_STATE, ["text"], [corpus])
+    if not rows:
+        raise corpora.unknown_corpus(db, corpus)
+    state = rows[0]
+    graph = state["graph_name"]
     read_query = read(query or "")
     values = _parameters(read_query, params)
-    state = db.query(_STATE, ["text"], [graph])[0]
     _refuse_unsafe(read_query, state)
-    if state["exists"] and not state["usable"]:
+    if not state["is_owner"]:
         raise GraphRAGError(
             f"permission denied for graph {graph}",
             sqlstate="42501",
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    if not state["usable"] or not has_graph(db, asked):
+    if not has_graph(db, corpora.find(db, corpus)):
         return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
-    rows = _run(db, graph, read_query, values)
-    return ("{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in rows)
+    answers = _run(db, graph, read_query, values)
+    return (
+        "{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in answers
+    )
 
 
 def _parameters(query: Query, params: str | None) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.interrupts import watched
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -156,9 +157,10 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     f"an array of several dimensions is not understood: {str(argument)[:200]}",
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
-        result = _function(path)(database(plpy), *arguments)
-        # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
-        return list(result) if isinstance(result, Iterator) else result
+        with watched(plpy):
+            result = _function(path)(database(plpy), *arguments)
+            # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
+            return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
 

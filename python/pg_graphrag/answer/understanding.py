@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.answer.call import ask_model
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.server import Database
@@ -129,7 +130,7 @@ def _language(corpus: Corpus) -> str | None:
 
 def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
     """Serve graphrag.understand(): the understanding of a question as JSON."""
-    made = understand(db, find(db, corpus), (question or "").strip(), record=True, insist=True)
+    made = understand(db, find(db, corpus), bounds.question(question), record=True, insist=True)
     found: dict[str, Any] = {"low_level_keywords": made.low, "high_level_keywords": made.high}
     found |= {"entities": made.entities, "answer_types": made.answer_types}
     return json.dumps(found | made.note(), ensure_ascii=False)

@@ -4,6 +4,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.curation.entities import UNKNOWN
 from pg_graphrag.curation.records import Curation, Item
 from pg_graphrag.curation.relationships import checked_weight, clean_keywords
@@ -96,7 +97,7 @@ def _list(graph: dict[str, Any], name: str) -> list[Any]:
 
 
 def _name(entry: dict[str, Any], field: str, where: str) -> str:
-    name = _text(entry, field, where)
+    name = bounds.name(_text(entry, field, where))
     if not key_of(name):
         raise _bad(where, field, entry.get(field), "the name of an entity")
     return name

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
@@ -63,16 +64,14 @@ def prepare(
     parsed = search_options.parse(options, str(mode_name), of)
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
         raise GraphRAGError(
-            f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
+            f"filter must be a JSON object, not {filter_[:100]}",
+            hint='For example {"lang": "en"}: containment on metadata.',
         )
-    asked = Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    asked = Query(db, found, bounds.question(query), parsed, filter_, low, high)
     if (low is not None or high is not None) and mode_name not in WITHOUT_KEYWORDS:
         asked.notes["understanding"] = {"by": "caller"}
     return asked
-
-
-def _words(keywords: list[str] | None) -> list[str] | None:
-    return None if keywords is None else [word for word in keywords if word and word.strip()]
 
 
 def check_top_k(top_k: int | None) -> int:

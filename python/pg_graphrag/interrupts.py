@@ -21,7 +21,9 @@ T = TypeVar("T")
 # Seconds of processor time between two looks at the flag, and of waiting for a thread.
 STEP_SECONDS = 0.03
 
-_calls = 0
+# The calls under way, and the plpy that they were given.
+_calls: list[Any] = []
+_put_off = 0
 
 
 @cache
@@ -34,7 +36,7 @@ def _server() -> tuple[Any, Any, Callable[[], bool]]:
     return pending, held_off, in_transaction
 
 
-def check(plpy: Any) -> None:
+def check() -> None:
     """Have the server act on a cancel, timeout or terminate that waits. Without one it takes a microsecond, and no snapshot.
 
     Raises
@@ -42,40 +44,52 @@ def check(plpy: Any) -> None:
     plpy.SPIError
         57014 when the statement is cancelled. Terminate ends the process.
     """
+    if not _calls or _put_off:
+        return
     pending, held_off, in_transaction = _server()
     if pending.value and not held_off.value and in_transaction():
-        plpy.execute("SELECT 1")
+        _calls[-1].execute("SELECT 1")
 
 
 @contextmanager
 def watched(plpy: Any) -> Iterator[None]:
     """Let cancel, timeout and terminate end what runs inside, within a step of processor time. May be nested."""
-    global _calls
     if not _calls:
-        signal.signal(signal.SIGVTALRM, lambda _number, _frame: check(plpy) if _calls else None)
+        signal.signal(signal.SIGVTALRM, lambda _number, _frame: check())
         # System calls of the server go on as if nothing had been.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
-    _calls += 1
+    _calls.append(plpy)
     try:
         yield
     finally:
-        _calls -= 1
+        _calls.pop()
         if not _calls:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put off, for a moment, what `watched` does: between taking something of the server and noting that it is taken."""
+    global _put_off
+    _put_off += 1
+    try:
+        yield
+    finally:
+        _put_off -= 1
 
 
 # A library that is deaf to everything cannot be stopped, only left alone: one at a time, however often its caller is cancelled.
 _alone = threading.Lock()
 
 
-def in_thread(plpy: Any, function: Callable[[], T]) -> T:
+def in_thread(function: Callable[[], T]) -> T:
     """Return what `function` returns, called in a thread: for native code that runs long and releases the interpreter.
 
     It must not touch plpy. When the statement is cancelled the thread is left to end by itself, and its result is dropped.
     """
     while not _alone.acquire(timeout=STEP_SECONDS):
-        check(plpy)
+        check()
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -87,12 +101,12 @@ def in_thread(plpy: Any, function: Callable[[], T]) -> T:
         finally:
             _alone.release()
 
-    thread = threading.Thread(target=run, name="pg_graphrag library", daemon=True)
     with signals_blocked():
+        thread = threading.Thread(target=run, name="pg_graphrag library", daemon=True)
         thread.start()
     while thread.is_alive():
         thread.join(STEP_SECONDS)
-        check(plpy)
+        check()
     if errors:
         raise errors[0]
     return results[0]

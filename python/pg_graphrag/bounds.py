@@ -9,6 +9,8 @@ MAX_QUESTION = 8192
 MAX_KEYWORDS = 100
 MAX_KEYWORD_CHARACTERS = 8192
 MAX_NAME = 2048
+# PostgreSQL's text search parser takes the square of a run without blanks, and hears no cancel meanwhile.
+MAX_DESCRIPTION = 32_768
 
 
 def question(text: str | None) -> str:
@@ -45,6 +47,16 @@ def name(text: str | None) -> str:
             hint=f"Give a name of at most {MAX_NAME:,} characters.",
         )
     return text or ""
+
+
+def description(text: str | None) -> str:
+    """Return a description without white space around it; 22023 when it is longer than MAX_DESCRIPTION characters."""
+    if len(text or "") > MAX_DESCRIPTION:
+        raise GraphRAGError(
+            f"the description has {len(text or ''):,} characters: {_begin(text)}",
+            hint=f"Give at most {MAX_DESCRIPTION:,}. A longer text belongs into graphrag.documents.",
+        )
+    return (text or "").strip()
 
 
 def _begin(text: str | None) -> str:

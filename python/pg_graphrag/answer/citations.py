@@ -35,6 +35,8 @@ _CITING = re.compile(
     r"|指出|提到|[显顯]示|[认認][为為]|表明|[说說]明|中(?:[提指的说說]|，)|所[述示说說])"
 )
 _LOOK_AHEAD = 12
+# So many marks in a row are passed over to see what follows them.
+MAX_IN_A_ROW = 50
 # No list of documents is so long: years, and other numbers in 【】.
 _MAX_CITED = 1000
 # (1) cites only at the end of a sentence, after a word that has no number of its own.
@@ -171,7 +173,10 @@ class Citations:
         if not _LINE_START.search(said):
             return True
         end = match.end()
-        while (further := _MARK.match(text, end, end + MAX_MARK)) is not None:
+        for _ in range(MAX_IN_A_ROW):
+            further = _MARK.match(text, end, end + MAX_MARK)
+            if further is None:
+                break
             end = further.end()
         rest = text[end : end + _LOOK_AHEAD]
         if not last and len(rest) < _LOOK_AHEAD and "\n" not in rest:

@@ -97,7 +97,7 @@ def _list(graph: dict[str, Any], name: str) -> list[Any]:
 
 
 def _name(entry: dict[str, Any], field: str, where: str) -> str:
-    name = bounds.name(_text(entry, field, where))
+    name = _text(entry, field, where)
     if not key_of(name):
         raise _bad(where, field, entry.get(field), "the name of an entity")
     return name
@@ -107,8 +107,7 @@ def _text(entry: dict[str, Any], field: str, where: str) -> str:
     value = entry.get(field)
     if value is not None and not isinstance(value, str):
         raise _bad(where, field, value, "a string")
-    text = (value or "").strip()
-    return text if field == "description" else " ".join(text.split())
+    return bounds.description(value) if field == "description" else " ".join(bounds.name(value).split())
 
 
 def _bad(where: str, field: str, value: Any, wanted: str) -> GraphRAGError:

@@ -163,9 +163,10 @@ def _branches(tokens: list[Token]) -> Iterator[list[Token]]:
     clause: list[Token] | None = None
     collecting = False
     previous = ""
-    for token in [*tokens, Token("word", "UNION", 0, 0)]:
+    last = Token("word", "UNION", 0, 0)
+    for token in [*tokens, last]:
         # After a dot a keyword is the name of a property.
-        keyword = token.word if previous != "." else ""
+        keyword = token.word if previous != "." or token is last else ""
         previous = token.text
         if not closing and keyword == "RETURN":
             clause, collecting = [], True
@@ -248,7 +249,7 @@ def _syntax(message: str, hint: str) -> GraphRAGError:
     return GraphRAGError(message, sqlstate="42601", hint=f"{hint} {REFERENCE}")
 
 
-_AGTYPE = re.compile(r'"(?:[^"\\]|\\.)*+"|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
+_AGTYPE = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
 
 
 def json_of(agtype: str | None) -> str:

@@ -19,14 +19,16 @@ _ENTITIES = """
 INSERT INTO graphrag.entities (corpus_id, key, name, type, mention_count, degree)
 SELECT c.id, lower(n.name), n.name, 'NAME', 2, 5
   FROM graphrag.corpora c,
-       (SELECT DISTINCT initcap(translate(md5((i / 2)::text), '0123456789', 'ghijklmnop')) || CASE i %% 2 WHEN 0 THEN ' engine' ELSE ' engin' END AS name
+       (SELECT initcap(translate(md5((i / 2)::text), '0123456789', 'ghijklmnop'))
+               || (ARRAY[' engine', ' engin'])[1 + i %% 2] AS name
           FROM generate_series(1, %s) i) n
  WHERE c.name = %s
 """
 _RELATIONSHIPS = """
 WITH e AS (SELECT e.id, row_number() OVER (ORDER BY e.id) AS n, count(*) OVER () AS total
              FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %(corpus)s)
-INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id, weight, keywords, description, mention_count)
+INSERT INTO graphrag.relationships
+       (corpus_id, low_id, high_id, source_id, target_id, weight, keywords, description, mention_count)
 SELECT DISTINCT ON (a.id, b.id) c.id, a.id, b.id, a.id, b.id, 1, '{}', 'they meet', 1
   FROM graphrag.corpora c, generate_series(1, %(degree)s) g, e a, e b
  WHERE c.name = %(corpus)s AND b.n = 1 + (a.n * 7919 + g * g * 104729) %% a.total AND a.id < b.id

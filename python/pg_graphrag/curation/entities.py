@@ -37,7 +37,7 @@ def edit(db: Database, corpus: str | None, entity: str | None, type_: str | None
         raise GraphRAGError("a type cannot be empty", hint='Give a type such as person, or "UNKNOWN".')
     given = {
         "type": type_ and bounds.name(type_).strip(),
-        "description": description if description is None else bounds.description(description),
+        "description": description and bounds.description(description),
     }
     value: dict[str, Any] = {name: said for name, said in given.items() if said is not None}
     if not value:

@@ -53,7 +53,8 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     """
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
         raise GraphRAGError(
-            f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
+            f"filter must be a JSON object, not {filter_[:100]}",
+            hint='For example {"lang": "en"}: containment on metadata.',
         )
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:

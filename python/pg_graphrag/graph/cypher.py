@@ -68,7 +68,7 @@ def _parameters(query: Query, params: str | None) -> str | None:
     """Return the parameters as agtype's text (JSON is a part of it), or None when the query has none."""
     given = json.loads(params or "{}")
     if not isinstance(given, dict):
-        raise GraphRAGError(f"params cannot be {params}", hint='Give a JSON object: {"name": "value"}.')
+        raise GraphRAGError(f"params cannot be {str(params)[:100]}", hint='Give a JSON object: {"name": "value"}.')
     missing = query.parameters - given.keys()
     if missing:
         raise GraphRAGError(

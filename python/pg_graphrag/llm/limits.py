@@ -3,6 +3,7 @@
 import time
 from collections import deque
 
+from pg_graphrag.interrupts import undisturbed
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.loop import Stream
 from pg_graphrag.llm.providers import Provider
@@ -59,15 +60,16 @@ class Slots:
         """Take free places until `wanted` are held; return whether they are."""
         while len(self._held) < min(wanted, self._count):
             # CASE: the lock must not be tried on a place that is held, which would take it twice.
-            rows = self._db.query(
-                f"SELECT s FROM pg_catalog.generate_series($1, $1 + $2 - 1) AS s WHERE CASE WHEN s = ANY ($3) THEN false"
-                f" ELSE pg_catalog.pg_try_advisory{self._xact}_lock($4, s) END LIMIT 1",
-                ["int4", "int4", "int4[]", "int4"],
-                [self._first, self._count, self._taken(), SLOT_LOCK],
-            )
+            with undisturbed():
+                rows = self._db.query(
+                    f"SELECT s FROM pg_catalog.generate_series($1, $1 + $2 - 1) AS s WHERE CASE WHEN s = ANY ($3) THEN false"
+                    f" ELSE pg_catalog.pg_try_advisory{self._xact}_lock($4, s) END LIMIT 1",
+                    ["int4", "int4", "int4[]", "int4"],
+                    [self._first, self._count, self._taken(), SLOT_LOCK],
+                )
+                self._held += [row["s"] for row in rows]
             if not rows:
                 return False
-            self._held.append(rows[0]["s"])
         return len(self._held) >= wanted
 
     def queue(self) -> None:
@@ -87,24 +89,25 @@ class Slots:
         )[0]
         place = places[int(row["place"])]
         try:
-            self._db.query(
-                "SELECT pg_catalog.set_config('lock_timeout', $3, true),"
-                f" pg_catalog.pg_advisory{self._xact}_lock($1, $2), pg_catalog.set_config('lock_timeout', $4, true)",
-                ["int4", "int4", "text", "text"],
-                [SLOT_LOCK, place, f"{_QUEUE_SECONDS * 1000:.0f}ms", row["timeout"]],
-            )
+            with undisturbed():
+                self._db.query(
+                    "SELECT pg_catalog.set_config('lock_timeout', $3, true),"
+                    f" pg_catalog.pg_advisory{self._xact}_lock($1, $2), pg_catalog.set_config('lock_timeout', $4, true)",
+                    ["int4", "int4", "text", "text"],
+                    [SLOT_LOCK, place, f"{_QUEUE_SECONDS * 1000:.0f}ms", row["timeout"]],
+                )
+                self._held.append(place)
         except Exception as error:
             if getattr(error, "sqlstate", None) != "55P03":
                 raise
-        else:
-            self._held.append(place)
 
     def give_back(self, keep: int = 0) -> None:
         """Free places until `keep` are held."""
         while len(self._held) > keep:
-            place = self._held.pop()
-            if not self._xact:
-                self._db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [SLOT_LOCK, place])
+            with undisturbed():
+                place = self._held.pop()
+                if not self._xact:
+                    self._db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [SLOT_LOCK, place])
 
 
 # Requests of the last minute, per provider: (time, tokens), and the sum of the tokens.

@@ -16,7 +16,7 @@ from pg_graphrag.queue.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, cl
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker, weight
 from pg_graphrag.queue.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
-from pg_graphrag.queue.prepare import draft
+from pg_graphrag.queue.prepare import MAX_TITLE, draft
 from pg_graphrag.queue.reembed import filled_beside, reembed
 from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
 from pg_graphrag.queue.write import write_documents
@@ -213,8 +213,8 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
             db.commit()
 
 
-_READ = """
-SELECT d.id, d.title, d.content, d.content_hash
+_READ = f"""
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash
   FROM graphrag.documents d
  WHERE d.id = ANY ($1)
  ORDER BY d.id

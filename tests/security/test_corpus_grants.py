@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.cluster import Cluster, Database
 from tests.security.acting import acting_as, denied, has_hint, new_role
-from tests.sql.ingest import Connection, corpus_id, new_corpus, put, rows, value
+from tests.sql.ingest import Connection, corpus_id, keys, new_corpus, put, rows, search, value, work
 
 KEYS = "SELECT array_agg(source_key ORDER BY source_key) FROM graphrag.documents"
 TEXT = "Ada Lovelace met Charles Babbage in London."
@@ -35,6 +35,19 @@ def test_a_role_sees_the_corpora_it_was_given(db: Database) -> None:
             with acting_as(db, role) as session:
                 assert value(session, KEYS) == ["mine"]
                 assert rows(session, "SELECT corpus, level FROM graphrag.granted_corpora") == [(mine, "read")]
+
+
+def test_search_and_views_show_the_corpora_that_were_given(db: Database) -> None:
+    mine, theirs = two_corpora(db)
+    work(db)
+    with new_role(db) as alice, acting_as(db, alice) as session:
+        grant(db, mine, alice)
+        for mode in ("bm25", "hybrid", "local"):
+            assert keys(search(session, "Ada Lovelace", mine, mode)) == ["mine"]
+            has_hint(session, "SELECT * FROM graphrag.search('Ada Lovelace', %s, %s)", "42501", theirs, mode)
+        for view in ("graph_nodes", "graph_edges", "document_coverage"):
+            shown = f"SELECT DISTINCT corpus FROM graphrag.{view}"
+            assert rows(session, shown) == [(mine,)], view
 
 
 def test_a_reader_of_everything_sees_everything_still(db: Database) -> None:

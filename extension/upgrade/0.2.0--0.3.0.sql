@@ -1,2 +1,36 @@
 -- What CREATE OR REPLACE cannot do on the way from 0.2.0 to 0.3.0: changes of tables, and what is no more.
 -- Runs before everything that upgrade.awk takes from sql/.
+
+-- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
+UPDATE graphrag.attached_tables a
+   SET relation = c.oid, schema_name = n.nspname, table_name = c.relname
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid = graphrag._attached_relation(a);
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT t.tgname AS trigger, t.tgrelid::pg_catalog.regclass AS relation
+          FROM pg_catalog.pg_trigger t
+         WHERE t.tgfoid = 'graphrag._attached_changed()'::pg_catalog.regprocedure
+         ORDER BY t.tgrelid, t.tgname
+    LOOP
+        EXECUTE pg_catalog.format('DROP TRIGGER %I ON %s', item.trigger, item.relation);
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag._attached_changed();
+DROP FUNCTION graphrag._sweep_attached(int, boolean);
+DROP FUNCTION graphrag._backfill_attached(int, text, int, boolean);
+DROP FUNCTION graphrag._hold_attached(int);
+DROP FUNCTION graphrag._attached_comparison(record, boolean);
+DROP FUNCTION graphrag._attached_upsert(record, text);
+DROP FUNCTION graphrag._queue_attached(int, interval, boolean);
+DROP FUNCTION graphrag._attached_source(int);
+DROP FUNCTION graphrag._attached_key_index(oid, name);
+DROP FUNCTION graphrag._attached_value(oid, name);
+DROP FUNCTION graphrag._attached_type(oid, name);
+DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
+DROP FUNCTION graphrag._refuse_source_key(text, text);

@@ -23,7 +23,7 @@ from tests.sql.attach import (
 def test_thousands_of_rows_are_backfilled_in_batches(db: Database, app: Database) -> None:
     articles(app, rows=5000)
     assert documents(db) == {}
-    assert backfill(db) == 11
+    assert backfill(app) == 11
     assert documents(db) == {str(n): f"Body {n}" for n in range(1, 5001)}
     assert db.execute("SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'").fetchall() == [(5000,)]
 
@@ -32,7 +32,7 @@ def test_backfill_resumes_where_a_worker_ended(db: Database, app: Database) -> N
     articles(app, rows=1200)
     db.execute("CALL graphrag.process_jobs(1)")
     assert len(documents(db)) == 500
-    assert backfill(db) == 2
+    assert backfill(app) == 2
     assert len(documents(db)) == 1200
 
 
@@ -44,10 +44,10 @@ def test_rows_locked_by_the_application_are_done_later_and_as_they_are_then(db: 
         other.execute("DELETE FROM articles WHERE id = 3")
         other.execute("UPDATE articles SET id = 40 WHERE id = 4")
         other.execute("INSERT INTO articles VALUES (7, 't', 'Body 7')")
-        backfill(db)
+        backfill(app)
         assert documents(db) == {"5": "Body 5", "6": "Body 6"}
-    assert backfill(db) == 0, "the rest is to be looked at later"
-    assert backfill_later(db) == 1
+    assert backfill(app) == 0, "the rest is to be looked at later"
+    assert backfill(app) == 1
     assert documents(db) == {"1": "Body 1", "2": "changed", "40": "Body 4", "5": "Body 5", "6": "Body 6", "7": "Body 7"}
     assert db.execute("SELECT 1 FROM graphrag.jobs WHERE kind = 'attach'").fetchall() == []
 
@@ -57,9 +57,9 @@ def test_worker_does_not_wait_for_a_locked_table(db: Database, app: Database) ->
     db.execute("SET lock_timeout = '2s'")
     with app.transaction():
         app.execute("LOCK TABLE articles")
-        assert backfill(db) == 1
+        assert backfill(app) == 1
         assert documents(db) == {}
-    assert backfill_later(db) == 1
+    assert backfill(app) == 1
     assert len(documents(db)) == 3
 
 
@@ -74,9 +74,9 @@ def test_backfill_between_snapshot_and_delete_leaves_no_orphan(
     isolated(app, level)
     with app.transaction():
         app.execute("SELECT count(*) FROM articles")
-        backfill(db)
+        backfill(app)
         app.execute(statement.encode())
-    backfill_later(db)
+    backfill(app)
     rows = app.execute("SELECT id::text, body FROM articles").fetchall()
     assert documents(db) == dict(rows)
 
@@ -102,7 +102,7 @@ def test_attach_waits_for_open_writers_so_no_row_is_lost(db: Database, app: Data
             with pytest.raises(errors.LockNotAvailable):
                 attach(app)
         attach(app)
-    backfill(db)
+    backfill(app)
     assert documents(db) == {"1": "one"}
 
 
@@ -114,7 +114,7 @@ def test_documents_written_by_hand_are_taken_over_by_their_key(db: Database, app
     )
     indexed(db)
     articles(app, rows=2)
-    backfill(db)
+    backfill(app)
     assert documents(db) == {"1": "Body 1", "2": "Body 2"}
     assert queued(db) == [("index", "2")]
     app.execute("DELETE FROM articles")

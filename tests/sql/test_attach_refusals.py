@@ -187,7 +187,7 @@ def test_attaching_twice_is_refused_but_two_corpora_may_take_one_table(db: Datab
         attach(app)
     db.execute("SELECT graphrag.create_corpus('second')")
     attach(app, corpus="second")
-    backfill(db)
+    backfill(app)
     app.execute("UPDATE articles SET body = 'new'")
     assert db.execute("SELECT corpus, content FROM graphrag.documents ORDER BY 1").fetchall() == [
         ("default", "new"),
@@ -215,13 +215,13 @@ def test_two_tables_in_a_corpus_never_take_each_others_documents(db: Database, a
 
 def test_backfill_that_meets_anothers_key_is_a_dead_letter_that_says_so(db: Database, app: Database) -> None:
     articles(app, rows=1)
-    backfill(db)
+    backfill(app)
     app.execute(
         "CREATE TABLE comments (slug text PRIMARY KEY, body text); INSERT INTO comments VALUES ('1', 'x'), ('2', 'y')"
     )
     attach(app, table="comments", key="slug")
     for _ in range(3):
-        backfill_later(db)
+        backfill(app)
     ((kind, error),) = db.execute("SELECT kind, last_error FROM graphrag.failed_jobs").fetchall()
     assert kind == "attach"
     assert "comes from another table, app.articles" in error

@@ -182,7 +182,7 @@ DECLARE
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'an attached table is not read at isolation level %', current_setting('transaction_isolation')
-            USING ERRCODE = 'active_sql_transaction', HINT = 'CALL graphrag.backfill_table() sets the level itself.';
+            USING ERRCODE = 'active_sql_transaction', HINT = 'SET default_transaction_isolation = ''read committed'' first.';
     END IF;
     h := graphrag_attached._hold(attached_id);
     state := CASE h.state WHEN 'held' THEN 'done' ELSE h.state END;

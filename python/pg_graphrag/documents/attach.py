@@ -110,32 +110,30 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     """
     if source is None:
         raise GraphRAGError(
-            "backfill_table() needs a table", sqlstate="22004", hint="For example CALL graphrag.backfill_table('articles');"
+            "backfill_table() needs a table",
+            sqlstate="22004",
+            hint="For example CALL graphrag.backfill_table('articles');",
         )
     check_may_commit(db, "backfill_table()")
     # The number of the table: SQL's regclass comes as its name, which the search_path decides.
     ids = db.query(
-        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2) AS ids", ["text", "text"], [source, corpus]
+        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2) AS ids",
+        ["text", "text"],
+        [source, corpus],
     )[0]["ids"]
     for attached in ids:
-        _commit(db)
+        db.commit()
         _hand_over(db, "begin", attached, source)
         progress = Pass(attached)
         while (state := progress.step(db, "graphrag_attached._step")) == "more":
-            _commit(db)
+            db.commit()
         if state == "locked" or progress.left_over:
             _hand_over(db, "later", attached, source)
-            _commit(db)
+            db.commit()
             db.warning(
                 f"rows of {source} are locked by other sessions, and were left out",
                 hint="Call it again when these have ended.",
             )
-
-
-def _commit(db: Database) -> None:
-    db.commit()
-    # What is looked at again under a lock must be seen as it is then.
-    db.literal_query("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def _hand_over(db: Database, action: str, attached: int, source: str) -> None:

@@ -31,6 +31,7 @@ DROP FUNCTION graphrag._queue_attached(int, interval, boolean);
 DROP FUNCTION graphrag._attached_source(int);
 DROP FUNCTION graphrag._attached_key_index(oid, name);
 DROP FUNCTION graphrag._attached_value(oid, name);
+DROP FUNCTION graphrag._numbers_rows(oid, name);
 DROP FUNCTION graphrag._attached_type(oid, name);
 DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);

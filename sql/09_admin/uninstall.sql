@@ -24,8 +24,18 @@ BEGIN
         PERFORM graphrag._lock_corpus(corpus_id);
         PERFORM graphrag._drop_graph(corpus_id);
     END LOOP;
-    -- Triggers on tables that are not ours, with their functions.
     PERFORM graphrag._detach_all(NULL);
+    -- Triggers with our functions on tables that are not ours.
+    FOR item IN
+        SELECT t.tgname AS trigger, t.tgrelid::regclass AS relation
+          FROM pg_trigger AS t
+          JOIN pg_proc AS p ON p.oid = t.tgfoid AND p.pronamespace = 'graphrag'::regnamespace
+          JOIN pg_class AS c ON c.oid = t.tgrelid AND c.relnamespace <> 'graphrag'::regnamespace
+         WHERE NOT t.tgisinternal AND t.tgparentid = 0
+         ORDER BY c.oid, t.tgname
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', item.trigger, item.relation);
+    END LOOP;
     FOR item IN
         SELECT i.inhrelid::regclass AS relation
           FROM pg_inherits AS i

@@ -121,8 +121,11 @@ PLANTED = {
     "deferred trigger of another table, fired by an index": "CREATE TABLE bomb (n int);"
     "CREATE CONSTRAINT TRIGGER c AFTER INSERT ON bomb DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION spy_trigger();"
     "CREATE FUNCTION light_it() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'INSERT INTO mallory.bomb VALUES (1)';"
-    "CREATE FUNCTION light(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM mallory.light_it(); RETURN 1; END';"
-    "CREATE INDEX ON articles ((light(1)))",
+    # It lights the bomb later: building an index may not.
+    "CREATE FUNCTION light(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 1; END';"
+    "CREATE INDEX ON articles ((light(1)), (light(id)));"
+    "CREATE OR REPLACE FUNCTION light(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
+    " 'BEGIN PERFORM mallory.light_it(); RETURN 1; END'",
     "rule": "CREATE RULE r AS ON INSERT TO articles DO ALSO SELECT mallory.spy(1)",
 }
 
@@ -137,7 +140,8 @@ def test_what_is_planted_in_a_table_runs_as_its_owner_alone(db: Database, mallor
     if planted != "rule":
         attach(mallory, metadata=["id", "body"] if planted.startswith("cast") else ["id"])
     work(db)
-    assert documents(db) == {}, "no worker reads it"
+    if planted != "rule":
+        assert documents(db) == {}, "no worker reads it"
     backfill(mallory)
     mallory.execute("INSERT INTO articles (id) VALUES (3)")
     mallory.execute("UPDATE articles SET id = id + 10")
@@ -278,6 +282,8 @@ def test_a_superusers_table_that_runs_code_of_others_is_read_by_nobody(
     db.execute(SUPERUSERS_TABLE)
     attach(db, table="gift")
     db.execute(code.encode())
+    # Planting it has run it.
+    db.execute("SELECT setval('mallory.alarm', 1, false)")
     with pytest.raises(errors.InsufficientPrivilege, match="mallory") as refused:
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
     assert 'Give it to "postgres"' in str(refused.value.diag.message_hint)
@@ -304,9 +310,9 @@ def test_partition_and_child_of_others_stop_the_reading_of_a_superusers_table(db
         "CREATE TABLE child () INHERITS (plain); ALTER TABLE child OWNER TO mallory; ALTER TABLE low OWNER TO mallory"
     )
     mallory.execute("CREATE INDEX ON public.low ((mallory.spy(1))); CREATE INDEX ON public.child ((mallory.spy(1)))")
-    with pytest.raises(errors.InsufficientPrivilege, match=r"table low"):
+    with pytest.raises(errors.InsufficientPrivilege, match="would run code of others"):
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
-    with pytest.raises(errors.InsufficientPrivilege, match=r"table child"):
+    with pytest.raises(errors.InsufficientPrivilege, match="would run code of others"):
         mallory.execute("INSERT INTO public.plain VALUES (1, 's', 'one')")
     work(db)
     assert not alarmed(db)
@@ -336,12 +342,12 @@ def test_a_member_of_the_extensions_owner_is_as_careful(db: Database, mallory: D
         "CREATE TABLE articles (id int PRIMARY KEY, body text); CREATE INDEX ON articles ((spy(1))); TRUNCATE reports"
     )
     attach(mallory)
-    db.execute("GRANT postgres TO eve")
+    db.execute("GRANT postgres, mallory TO eve")
     try:
         with as_role(db, "eve") as eve, pytest.raises(errors.InsufficientPrivilege, match="not read in this session"):
             eve.execute("CALL graphrag.backfill_table('mallory.articles')")
     finally:
-        db.execute("REVOKE postgres FROM eve")
+        db.execute("REVOKE postgres, mallory FROM eve")
     assert reporters(db) == set()
 
 
@@ -349,6 +355,7 @@ def test_owner_of_a_table_learns_and_reads_nothing_of_another(db: Database, mall
     with as_role(db, "alice") as alice:
         alice.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
         attach(alice)
+        alice.execute("GRANT USAGE ON SCHEMA alice TO mallory")
     assert mallory.execute("SELECT * FROM graphrag_attached._attachments").fetchall() == []
     with pytest.raises(errors.InsufficientPrivilege, match="must be owner"):
         mallory.execute("CALL graphrag.backfill_table('alice.articles')")

@@ -5,13 +5,15 @@
 # - Any other statement is left out when the released script has it word for word; so is a CREATE of a table, index,
 #   sequence or type of a name that the released script makes too. What changed of those is for upgrade/OLD--NEW.sql to say,
 #   and what is no more for it to drop. tests/upgrade compares the outcome with a fresh installation.
-# - Grants are left out likewise, and for a reason: a GRANT or REVOKE in an extension script makes everything the object
-#   is granted at that moment, to the application's roles too, initial privileges, which pg_dump does not dump.
+# - A replaced trigger fires as a new one does: what ALTER TABLE says of when it fires is said again.
+# - Grants are left out likewise. New ones make everything the object is granted at that moment, to the application's roles
+#   too, initial privileges, which pg_dump does not dump: initial_privileges.sql, at the end, sets that right.
 # - DO blocks look at the server before an installation: left out.
 #
 # It reads sql/ as it is written there: a statement begins at the beginning of a line, and no line of a body looks like one.
 
 function begins() { return /^(CREATE|ALTER|DROP|COMMENT|GRANT|REVOKE|SELECT|DO)[ \t]/ }
+function is_of_a_trigger(statement) { return statement ~ /^ALTER TABLE [^ ]+ (ENABLE|DISABLE) .*TRIGGER / }
 function is_replaced() { return /^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) / }
 
 # What tells a statement from others: the name of what it makes, or the whole of it.
@@ -55,6 +57,6 @@ function finish(    lines, last, i) {
 function settle(one) {
     if (released)
         known[identity(one)] = 1
-    else if (!(identity(one) in known))
+    else if (is_of_a_trigger(one) || !(identity(one) in known))
         print one
 }

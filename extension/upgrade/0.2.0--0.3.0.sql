@@ -1,5 +1,32 @@
 -- What CREATE OR REPLACE cannot do on the way from 0.2.0 to 0.3.0: changes of tables, and what is no more.
 -- Runs before everything that upgrade.awk takes from sql/.
+-- Readers reach models through ask() and search() alone.
+DROP FUNCTION graphrag._model(int, text, jsonb, boolean);
+DROP FUNCTION graphrag._models(int, text, jsonb, boolean, int);
+DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
+DROP FUNCTION graphrag._model_next(text);
+DROP FUNCTION graphrag._embed(int, text[]);
+DROP FUNCTION graphrag._rerank(int, text, text[]);
+
+-- Roles and row-level security. Documents alone carry policies, readers hold nothing on what was made of documents. The policies
+-- of the corpora (graphrag_protection_N) stay; document_policies.sql makes those around them.
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT p.polname, p.polrelid::pg_catalog.regclass AS relation FROM pg_catalog.pg_policy AS p
+                  JOIN pg_catalog.pg_class AS c ON c.oid = p.polrelid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
+                 WHERE p.polname = 'graphrag_protection' LOOP
+        EXECUTE pg_catalog.format('DROP POLICY %I ON %s', item.polname, item.relation);
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_policy AS p WHERE p.polrelid = item.relation AND p.polname !~ '^graphrag_protection_[0-9]+$') THEN
+            EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', item.relation);
+        END IF;
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag._secure(regclass);
+DROP FUNCTION graphrag._readable_relations();
+DROP FUNCTION graphrag._protected_corpus(text);
 
 -- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
 UPDATE graphrag.attached_tables a

@@ -1,7 +1,15 @@
--- Views for BI tools: one row per thing, plain column types, names instead of numbers. They show what the caller may see:
--- under row-level security on documents, what was merged from all of them is made anew from those that are visible, and from
--- what people say: that belongs to no document, and is shown with every entity and relationship that is visible.
-CREATE VIEW graphrag.graph_nodes WITH (security_invoker = true) AS
+-- Views for BI tools: one row per thing, plain column types, names instead of numbers. They read with the owner's rights and show
+-- what the caller may see: of a corpus that he sees whole the merged rows; of others what his documents state.
+-- A corpus is seen whole or in part: graphrag._reads_whole(). security_barrier: a condition of the caller's sees no other rows.
+
+-- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
+CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
+SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
+  FROM graphrag.documents d
+ WHERE d.corpus_id IN (SELECT c.id FROM graphrag.corpora c WHERE graphrag._reads_whole(c.id))
+    OR d.id IN (SELECT graphrag.visible_documents());
+
+CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
 SELECT c.name AS corpus,
        e.id   AS entity_id,
        e.key::text COLLATE "default" AS key,
@@ -12,34 +20,10 @@ SELECT c.name AS corpus,
        e.mention_count
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ WHERE graphrag._reads_whole(c.id)
  UNION ALL
-SELECT c.name, e.id, e.key::text COLLATE "default", coalesce(p.value ->> 'name', v.name), coalesce(p.value ->> 'type', v.type),
-       coalesce(p.value ->> 'description', v.description), g.degree, n.mention_count
-  FROM graphrag.entities e
- CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) p
-  JOIN graphrag.corpora c ON c.id = e.corpus_id
- CROSS JOIN LATERAL (
-       SELECT m.name, m.type,
-              coalesce(m.description, pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset)) AS description
-         FROM graphrag.entity_mentions m
-         JOIN graphrag.documents d ON d.id = m.document_id
-         JOIN graphrag.chunks k ON k.id = m.chunk_id
-        WHERE m.entity_id = e.id
-        ORDER BY m.evidence_rank, m.description COLLATE "C", m.name COLLATE "C"
-        LIMIT 1) v
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(*)::int AS mention_count
-         FROM graphrag.entity_mentions m
-         JOIN graphrag.documents d ON d.id = m.document_id
-        WHERE m.entity_id = e.id) n
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(DISTINCT r.id)::int AS degree
-         FROM (SELECT l.id FROM graphrag.relationships l WHERE l.low_id = e.id
-               UNION ALL
-               SELECT h.id FROM graphrag.relationships h WHERE h.high_id = e.id) r
-         JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id
-         JOIN graphrag.documents d ON d.id = m.document_id) g
+SELECT n.corpus, n.entity_id, n.key, n.name, n.type, n.description, n.degree, n.mention_count
+  FROM graphrag._visible_nodes() n
  WHERE pg_catalog.row_security_active('graphrag.documents');
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
@@ -54,7 +38,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- The LEFT JOIN for N costs nothing where pmi is not asked for.
-CREATE VIEW graphrag.graph_edges WITH (security_invoker = true) AS
+CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 SELECT c.name AS corpus,
        r.id   AS relationship_id,
        r.source_id,
@@ -72,56 +56,17 @@ SELECT c.name AS corpus,
             r.mention_count::double precision / n.chunks
             * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
        END AS pmi
-  FROM (SELECT r.id, r.corpus_id, r.source_id, r.target_id, r.keywords, r.description, r.weight, r.mention_count
-          FROM graphrag.relationships r
-         WHERE NOT pg_catalog.row_security_active('graphrag.documents')
-         UNION ALL
-        SELECT r.id, r.corpus_id, r.source_id, r.target_id,
-               CASE WHEN p.value ->> 'keywords' IS NULL THEN w.keywords
-                    ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END,
-               coalesce(p.value ->> 'description', v.description),
-               coalesce((p.value ->> 'weight')::numeric, a.weight), a.mention_count
-          FROM graphrag.relationships r
-          JOIN graphrag.entities l ON l.id = r.low_id
-          JOIN graphrag.entities h ON h.id = r.high_id
-         CROSS JOIN LATERAL (SELECT graphrag._edits(r.corpus_id, l.key, h.key) AS value) p
-         CROSS JOIN LATERAL (
-               SELECT coalesce(m.description, pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset)) AS description
-                 FROM graphrag.relationship_mentions m
-                 JOIN graphrag.documents d ON d.id = m.document_id
-                 JOIN graphrag.chunks k ON k.id = m.chunk_id
-                WHERE m.relationship_id = r.id
-                ORDER BY m.evidence_rank, m.description COLLATE "C"
-                LIMIT 1) v
-         CROSS JOIN LATERAL (
-               SELECT pg_catalog.sum(m.weight)
-                      + (SELECT coalesce(pg_catalog.sum((x.value ->> 'weight')::numeric), 0)
-                           FROM graphrag.curated x
-                          WHERE x.corpus_id = r.corpus_id AND x.effect = 'fragment'
-                            AND x.entity_key = least(l.key, h.key) AND x.other_entity_key = greatest(l.key, h.key)) AS weight,
-                      pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
-                 FROM graphrag.relationship_mentions m
-                 JOIN graphrag.documents d ON d.id = m.document_id
-                WHERE m.relationship_id = r.id
-               HAVING pg_catalog.count(*) > 0) a
-         CROSS JOIN LATERAL (
-               SELECT coalesce(pg_catalog.array_agg(DISTINCT u.keyword COLLATE "C"), '{}') COLLATE "default" AS keywords
-                 FROM (SELECT pg_catalog.unnest(m.keywords)
-                         FROM graphrag.relationship_mentions m
-                         JOIN graphrag.documents d ON d.id = m.document_id
-                        WHERE m.relationship_id = r.id
-                       UNION ALL
-                       SELECT pg_catalog.jsonb_array_elements_text(x.value -> 'keywords')
-                         FROM graphrag.curated x
-                        WHERE x.corpus_id = r.corpus_id AND x.effect = 'fragment'
-                          AND x.entity_key = least(l.key, h.key) AND x.other_entity_key = greatest(l.key, h.key)) AS u (keyword)) w
-         WHERE pg_catalog.row_security_active('graphrag.documents')) r
+  FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  JOIN graphrag.graph_nodes s ON s.entity_id = r.source_id
-  JOIN graphrag.graph_nodes t ON t.entity_id = r.target_id
-  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks
-               FROM graphrag.chunks x JOIN graphrag.documents d ON d.id = x.document_id
-              GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id;
+  JOIN graphrag.entities s ON s.id = r.source_id
+  JOIN graphrag.entities t ON t.id = r.target_id
+  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
+ WHERE graphrag._reads_whole(c.id)
+ UNION ALL
+SELECT e.corpus, e.relationship_id, e.source_id, e.source, e.source_type, e.target_id, e.target, e.target_type,
+       pg_catalog.array_to_string(e.keywords, ', '), e.keywords, e.description, e.weight, e.mention_count, e.pmi
+  FROM graphrag._visible_edges() e
+ WHERE pg_catalog.row_security_active('graphrag.documents');
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
@@ -140,7 +85,7 @@ COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that s
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
-CREATE VIEW graphrag.graph_claims WITH (security_invoker = true) AS
+CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS
 SELECT d.corpus,
        x.id AS claim_id,
        x.document_id,
@@ -156,7 +101,7 @@ SELECT d.corpus,
        x.description,
        x.source_text
   FROM graphrag.claims x
-  JOIN graphrag.documents d ON d.id = x.document_id
+  JOIN graphrag._visible_documents d ON d.id = x.document_id
   LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
   LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
   LEFT JOIN graphrag.entities s ON s.corpus_id = x.corpus_id AND s.key = coalesce(a.entity_key, x.subject_key)
@@ -179,7 +124,7 @@ COMMENT ON COLUMN graphrag.graph_claims.description IS 'The claim';
 COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that make it';
 
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it.
-CREATE VIEW graphrag.document_coverage WITH (security_invoker = true) AS
+CREATE VIEW graphrag.document_coverage WITH (security_barrier = true) AS
 SELECT d.corpus,
        d.id AS document_id,
        d.source_key,
@@ -187,21 +132,24 @@ SELECT d.corpus,
        d.status,
        d.error,
        pg_catalog.char_length(d.content) AS characters,
-       (SELECT pg_catalog.count(*) FROM graphrag.chunks c WHERE c.document_id = d.id) AS chunks,
+       (SELECT pg_catalog.count(*) FROM graphrag.chunks c WHERE c.document_id = d.shown_id) AS chunks,
        (SELECT pg_catalog.count(*)
           FROM graphrag.chunks c JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
-         WHERE c.document_id = d.id) AS windows,
-       (SELECT coalesce(pg_catalog.sum(c.token_count), 0) FROM graphrag.chunks c WHERE c.document_id = d.id) AS tokens,
+         WHERE c.document_id = d.shown_id) AS windows,
+       (SELECT coalesce(pg_catalog.sum(c.token_count), 0) FROM graphrag.chunks c WHERE c.document_id = d.shown_id) AS tokens,
        (SELECT pg_catalog.count(DISTINCT m.entity_id)
           FROM graphrag.chunks c JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
-         WHERE c.document_id = d.id) AS entities,
+         WHERE c.document_id = d.shown_id) AS entities,
        (SELECT pg_catalog.count(DISTINCT m.relationship_id)
           FROM graphrag.chunks c JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
-         WHERE c.document_id = d.id) AS relationships,
+         WHERE c.document_id = d.shown_id) AS relationships,
        d.created_at,
        d.updated_at,
        d.indexed_at
-  FROM graphrag.documents d;
+  FROM (SELECT x.*, CASE WHEN x.is_whole OR x.indexed_hash = x.content_hash THEN x.id END AS shown_id
+          FROM (SELECT y.*, y.corpus_id IN (SELECT c.id FROM graphrag.corpora c WHERE graphrag._reads_whole(c.id)) AS is_whole
+                  FROM graphrag.documents y) x
+         WHERE x.is_whole OR x.id IN (SELECT graphrag.visible_documents(false))) d;
 
 COMMENT ON VIEW graphrag.document_coverage IS 'What has been made of each document';
 COMMENT ON COLUMN graphrag.document_coverage.corpus IS 'Corpus';

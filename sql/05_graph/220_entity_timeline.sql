@@ -1,5 +1,5 @@
 -- When documents speak of entities, for BI tools: by the day a document begins to hold, else the day it came.
-CREATE VIEW graphrag.entity_timeline WITH (security_invoker = true) AS
+CREATE VIEW graphrag.entity_timeline WITH (security_barrier = true) AS
 SELECT n.corpus,
        n.entity_id,
        n.name,
@@ -14,7 +14,7 @@ SELECT n.corpus,
                pg_catalog.count(DISTINCT m.document_id) AS documents,
                pg_catalog.count(*) AS mentions
           FROM graphrag.entity_mentions m
-          JOIN graphrag.documents d ON d.id = m.document_id
+          JOIN graphrag._visible_documents d ON d.id = m.document_id
          GROUP BY 1, 2) t ON t.entity_id = n.entity_id;
 
 COMMENT ON VIEW graphrag.entity_timeline IS 'How often documents of a day mention an entity; a document is of the day of its valid_from, else of its created_at (UTC)';

@@ -1,5 +1,5 @@
--- For BI tools. What several documents say together is shown to who may see them all.
-CREATE VIEW graphrag.community_overview WITH (security_invoker = true) AS
+-- For BI tools. Communities tell of all documents of a corpus together: they are shown to who sees it whole.
+CREATE VIEW graphrag.community_overview WITH (security_barrier = true) AS
 SELECT c.name AS corpus,
        o.id   AS community_id,
        o.level,
@@ -22,14 +22,9 @@ SELECT c.name AS corpus,
   FROM graphrag.communities o
   JOIN graphrag.corpora c ON c.id = o.corpus_id
   LEFT JOIN graphrag.community_reports r ON r.community_id = o.id
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
-    OR NOT EXISTS (SELECT
-                     FROM graphrag.community_members l
-                     JOIN graphrag.entity_mentions x ON x.entity_id = l.entity_id
-                     LEFT JOIN graphrag.documents d ON d.id = x.document_id
-                    WHERE l.community_id = o.id AND d.id IS NULL);
+ WHERE graphrag._reads_whole(c.id);
 
-COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; under row-level security on documents those whose documents are all visible';
+COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; of corpora that the caller sees whole: they tell of all documents together';
 COMMENT ON COLUMN graphrag.community_overview.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_overview.community_id IS 'Number of the community';
 COMMENT ON COLUMN graphrag.community_overview.level IS '0 is the coarsest';

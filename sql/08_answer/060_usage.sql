@@ -1,5 +1,5 @@
--- What models cost and how often they were asked. The owner's: no grant.
-CREATE VIEW graphrag.llm_usage WITH (security_invoker = true) AS
+-- What models cost and how often they were asked: for the owner and those who watch (pg_monitor), with the owner's rights.
+CREATE VIEW graphrag.llm_usage AS
 SELECT c.name AS corpus,
        l.purpose,
        l.model,
@@ -28,7 +28,7 @@ COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could no
 COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
 COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
-CREATE VIEW graphrag.budgets WITH (security_invoker = true) AS
+CREATE VIEW graphrag.budgets AS
 SELECT b.corpus,
        b.budget,
        b.spent,
@@ -45,7 +45,7 @@ COMMENT ON COLUMN graphrag.budgets.budget IS 'Option llm.monthly_budget; null: n
 COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls';
 COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
 
-CREATE VIEW graphrag.query_stats WITH (security_invoker = true) AS
+CREATE VIEW graphrag.query_stats AS
 SELECT c.name AS corpus,
        q.mode,
        pg_catalog.count(*)                                               AS queries,
@@ -67,10 +67,10 @@ COMMENT ON COLUMN graphrag.query_stats.mean_entities IS 'Mean number of entities
 COMMENT ON COLUMN graphrag.query_stats.mean_relationships IS 'Mean number of relationships in the context; searches have none';
 
 -- Of what is there now: a document counts on the day its current content was indexed, an entity on the day of its first document.
-CREATE VIEW graphrag.graph_growth WITH (security_invoker = true) AS
+CREATE VIEW graphrag.graph_growth WITH (security_barrier = true) AS
 WITH indexed AS (
     SELECT d.id, d.corpus_id, (d.indexed_at AT TIME ZONE pg_catalog.current_setting('TimeZone'))::date AS day
-      FROM graphrag.documents d
+      FROM graphrag._visible_documents d
      WHERE d.indexed_at IS NOT NULL
 ), grown AS (
     SELECT i.corpus_id, i.day, 1 AS documents, 0::bigint AS chunks, 0 AS entities, 0 AS relationships FROM indexed i

@@ -19,11 +19,16 @@ def corpus(db: Connection, name: str = "c") -> int:
 
 
 def document(db: Connection, corpus_name: str, source_key: str, title: str | None = None) -> int:
-    return _id(
+    number = _id(
         db,
         "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES (%s, %s, %s, 'text') RETURNING id",
         corpus_name, source_key, title,
     )  # fmt: skip
+    db.execute(
+        "UPDATE graphrag.documents SET indexed_hash = content_hash, indexed_at = pg_catalog.now() WHERE id = %s",
+        [number],
+    )
+    return number
 
 
 def chunk(db: Connection, corpus_id: int, document_id: int, ordinal: int = 0) -> int:

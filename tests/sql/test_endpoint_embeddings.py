@@ -360,7 +360,7 @@ def test_others_than_readers_may_not_embed(module_db: Database, filled: str) -> 
     module_db.execute("CREATE ROLE stranger; GRANT USAGE ON SCHEMA graphrag TO stranger")
     with psycopg.connect(module_db.url, autocommit=True) as session:
         session.execute("SET ROLE stranger")
-        diag = refused(session, "SELECT graphrag._embed(%s, '{x}')", 1)
+        diag = refused(session, "SELECT graphrag.embed('x', %s)", filled)
         assert diag.sqlstate == "42501"
     module_db.execute("DROP OWNED BY stranger; DROP ROLE stranger")
 

@@ -38,7 +38,7 @@ def test_upgrade_head_makes_a_working_extension_and_downgrade_base_leaves_nothin
     assert "pg_graphrag" in extensions(empty_db)
     empty_db.execute("INSERT INTO graphrag.documents (content) VALUES ('Ada Lovelace wrote to Charles Babbage.')")
     empty_db.execute("CALL graphrag.process_jobs()")
-    assert alembic(empty_db, "current").strip() == "0002 (head)"
+    assert alembic(empty_db, "current").strip() == "0003 (head)"
 
     alembic(empty_db, "downgrade", "base")
     assert extensions(empty_db) == {"plpgsql", "vector", "age", "plpython3u"}
@@ -57,13 +57,16 @@ def test_upgrade_head_takes_over_an_extension_that_is_there(db: Database) -> Non
     assert db.execute("SELECT content FROM graphrag.documents").fetchall() == [("kept",)]
 
 
-def test_upgrade_head_updates_an_extension_of_a_released_version(empty_db: Database) -> None:
+@pytest.mark.parametrize(("version", "revision"), [(version, f"{n:04}") for n, version in enumerate(RELEASED, 1)])
+def test_upgrade_head_updates_an_extension_of_a_released_version(
+    empty_db: Database, version: str, revision: str
+) -> None:
     empty_db.execute("CREATE EXTENSION plpython3u")
-    empty_db.execute(create_released(RELEASED[0]).encode())
-    alembic(empty_db, "stamp", "0001")
+    empty_db.execute(create_released(version).encode())
+    alembic(empty_db, "stamp", revision)
     alembic(empty_db, "upgrade", "head")
-    version = empty_db.execute("SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'")
-    assert version.fetchone() == (__version__,)
+    updated = empty_db.execute("SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'")
+    assert updated.fetchone() == (__version__,)
 
 
 def test_upgrade_as_sql_prints_the_statements(empty_db: Database) -> None:

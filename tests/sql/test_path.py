@@ -179,9 +179,7 @@ def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db:
     finally:
         module_db.execute("DROP POLICY open ON graphrag.documents")
         module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
-    # Like the reader's, of the mentions that match, the best from the tables: the session's memory has them all.
     with psycopg.connect(module_db.url, autocommit=True) as owner:
-        owner.execute("SET graphrag.session_memory = 0")
         filtered = search(owner, MOVIE, corpus, "path", filter={"open": True}, options=given)
     assert [row["chunk_id"] for row in found] == [row["chunk_id"] for row in filtered]
     assert found

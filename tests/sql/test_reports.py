@@ -183,6 +183,9 @@ def test_an_endpoint_that_is_down_keeps_the_reports_due_and_blames_nobody(db: Da
     work(db)
     assert reports(db, "rings") == []
     assert [(kind, state) for _, kind, state, _ in jobs(db, "rings")] == [("reports", "pending")]
+    # An outage is no error of the job: no number of them makes it a dead letter.
+    ((errors, message),) = rows(db, "SELECT errors, last_error FROM graphrag.jobs WHERE kind = 'reports'")
+    assert errors == 0 and "answered 503" in message
     endpoint.behave()
     db.execute("SELECT graphrag.retry_failed()")
     work(db)

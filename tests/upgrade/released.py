@@ -1,8 +1,9 @@
 """Released versions: how to create one in a test, and the corpus that each left as a dump.
 
 ``corpus-VERSION.sql.gz`` is what pg_dump of that version made of a database with all there can be: packed and unpacked
-BM25, a deleted document, one that waits, one that failed, a corpus extracted by a model, an attached table, accounts.
-``found-VERSION.json`` is what that version found in it: {corpus: {mode: [[source_key, score]]}}.
+BM25, a deleted document, one that waits, one that failed, a corpus extracted by a model, an attached table, accounts;
+from 0.2.0 on what freeze.py fills in. ``found-VERSION.json`` is what that version found in it:
+{corpus: {mode: [[source_key, score]]}}.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from pathlib import Path
 from tests.runtime.cluster import PROJECT, Cluster
 
 HERE = Path(__file__).parent
+# The questions of found-VERSION.json. 0.1.0 has the first three corpora.
+QUESTIONS = {
+    "default": "Which process writes dirty pages when a checkpoint starts?",
+    "stories": "Who admired Ada Lovelace?",
+    "shop": "autovacuum worker",
+    "guarded": "Who fought the Kraken?",
+    "imported": "Who wrote a compiler at Harvard?",
+}
 # Of the install scripts; an upgrade script has two versions in its name.
 RELEASED = sorted(
-    path.stem.split("--")[1] for path in (PROJECT / "extension/released").glob("*.sql") if path.stem.count("--") == 1
+    (path.stem.split("--")[1] for path in (PROJECT / "extension/released").glob("*.sql") if path.stem.count("--") == 1),
+    key=lambda version: [int(part) for part in version.split(".")],
 )
 
 

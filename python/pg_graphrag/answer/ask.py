@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.entry import as_owner, at_one_snapshot
 from pg_graphrag.answer import drift_answers, global_answers, lazy_answers, tasks
-from pg_graphrag.answer.call import ask_model, stream_model
 from pg_graphrag.answer.citations import Citations, listed
+from pg_graphrag.answer.limits import MAX_UNDERSTOOD
+from pg_graphrag.answer.models import ask_model, save_accounts, stream_model
 from pg_graphrag.answer.query_log import log_query
-from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, understand
+from pg_graphrag.answer.understanding import Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.gateway import CUT_OFF
@@ -33,9 +36,10 @@ _UNDERSTOOD = ("local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
 
 @dataclass
 class _Asked:
-    """A question with its context, ready for the model; `usage` is what understanding it came to."""
+    """A question with its context, ready for the model; `usage` is what understanding and context came to."""
 
     corpus: Corpus
+    caller: Caller
     question: str
     mode: str
     context: dict[str, Any]
@@ -63,27 +67,34 @@ def ask(
     response_type: str | None,
 ) -> list[tuple[str, str, str, str]]:
     """Return one row: answer, citations, usage, context."""
-    asked = _prepare(db, question, corpus, mode_name, max_tokens, filter_, low, high, options, history, response_type)
-    citations = Citations(reference["number"] for reference in asked.context["references"])
-    usage = asked.usage
-    if asked.context["prompt"]:
-        outcome = ask_model(db, asked.corpus, asked.task, asked.arguments, record=True)
-        usage = _sum(usage, outcome["usage"])
-        if "fault" in outcome:
-            fault = outcome["fault"]
-            raise GraphRAGError(
-                fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"]
-            )
-        if outcome["value"]["cut_off"]:
-            db.warning(CUT_OFF)
-        answer = citations.feed(outcome["value"]["text"]) + citations.finish()
-    else:
-        answer = tasks.not_found(asked.question)
+    given = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+
+    def run() -> tuple[_Asked, str, Citations, dict[str, Any]]:
+        caller = caller_of(db, corpus, filter_)
+        return as_owner(db, lambda: _answered(db, _prepare(db, caller, *given)))
+
+    # Accounts and cache are written at the end: a fault would take back what is written before it.
+    asked, answer, citations, usage = at_one_snapshot(db, run)
     usage["invalid_citations"] = citations.invalid
-    _log(db, asked, "ask", usage)
+    as_owner(db, lambda: _write_down(db, asked, "ask", usage), writes=True)
     made = (listed(citations.found, asked.context), usage, asked.context)
     cited, used, context = map(to_json, made)
     return [(answer, cited, used, context)]
+
+
+def _answered(db: Database, asked: _Asked) -> tuple[_Asked, str, Citations, dict[str, Any]]:
+    """Return (what was asked, the answer, what it cites, what everything came to)."""
+    citations = Citations(reference["number"] for reference in asked.context["references"])
+    if not asked.context["prompt"]:
+        return asked, tasks.not_found(asked.question), citations, asked.usage
+    outcome = ask_model(db, asked.corpus, asked.caller, asked.task, asked.arguments)
+    if "fault" in outcome:
+        fault = outcome["fault"]
+        raise GraphRAGError(fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"])
+    if outcome["value"]["cut_off"]:
+        db.warning(CUT_OFF)
+    answer = citations.feed(outcome["value"]["text"]) + citations.finish()
+    return asked, answer, citations, _sum(asked.usage, outcome["usage"])
 
 
 def ask_stream(
@@ -100,30 +111,39 @@ def ask_stream(
     response_type: str | None,
 ) -> Rows:
     """Return the answer of `ask` in pieces, as they come."""
-    asked = _prepare(db, question, corpus, mode_name, max_tokens, filter_, low, high, options, history, response_type)
-    pieces = _pieces(db, asked)
+    given = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+
+    def run() -> _Asked:
+        caller = caller_of(db, corpus, filter_)
+        return as_owner(db, lambda: _prepare(db, caller, *given))
+
+    pieces = _pieces(db, at_one_snapshot(db, run))
     first = next(pieces, None)
     return Rows(db, [] if first is None else [first], pieces)
 
 
 def _pieces(db: Database, asked: _Asked) -> Iterator[str]:
-    """Yield the pieces, none empty; invalid citations are left out on the way."""
+    """Yield the pieces, none empty; invalid citations are left out on the way. Between two the caller does as he likes."""
     if asked.context["prompt"]:
         citations = Citations(reference["number"] for reference in asked.context["references"])
-        for piece in stream_model(db, asked.corpus, asked.task, asked.arguments, record=True):
-            if shown := citations.feed(piece):
-                yield shown
+        stream = stream_model(db, asked.corpus, asked.caller, asked.task, asked.arguments)
+        try:
+            while (piece := as_owner(db, lambda: next(stream, None))) is not None:
+                if shown := citations.feed(piece):
+                    yield shown
+        finally:
+            stream.close()
         if shown := citations.finish():
             yield shown
     else:
         yield tasks.not_found(asked.question)
-    _log(db, asked, "ask_stream", None)
+    as_owner(db, lambda: _write_down(db, asked, "ask_stream", None), writes=True)
 
 
 def _prepare(
     db: Database,
+    caller: Caller,
     question: str | None,
-    corpus: str | None,
     mode_name: str | None,
     max_tokens: int | None,
     filter_: str | None,
@@ -134,7 +154,7 @@ def _prepare(
     response_type: str | None,
 ) -> _Asked:
     started = time.monotonic()
-    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, of="ask")
+    asked = prepare(db, caller, question, mode_name, filter_, low, high, options, of="ask")
     turns = list(tasks.history(json.loads(history) if history is not None else None))
     form = response_form(response_type)
     if not asked.text:
@@ -146,12 +166,11 @@ def _prepare(
     understood: Understanding | None = None
     given = low is not None or high is not None
     if mode_name in _UNDERSTOOD:
-        understood = understand(db, asked.corpus, whole, given=given, history=turns, record=True)
+        understood = understand(db, asked.corpus, caller, whole, given=given, history=turns)
         asked.understanding = understood
     if turns:
         # As the model restated it, else with the question before.
         asked.text = (understood and understood.question) or in_light_of(turns, whole)
-    asked.record = True
     used: list[dict[str, Any]] = []
     if mode_name in _MADE:
         context, used = _MADE[mode_name](asked, asked.text, budget(asked, max_tokens))
@@ -163,7 +182,7 @@ def _prepare(
     usage = _sum(understood.usage if understood else {}, {})
     for part in (*used, *asked.usage):
         usage = _sum(usage, part)
-    return _Asked(asked.corpus, whole, str(mode_name), context, arguments, usage, started)
+    return _Asked(asked.corpus, caller, whole, str(mode_name), context, arguments, usage, started)
 
 
 def understands(asked: Query, mode_name: str, given: bool) -> bool:
@@ -193,7 +212,9 @@ def _sum(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return whole | {"cost": round(float(whole["cost"]), 8)}
 
 
-def _log(db: Database, asked: _Asked, kind: str, usage: dict[str, Any] | None) -> None:
+def _write_down(db: Database, asked: _Asked, kind: str, usage: dict[str, Any] | None) -> None:
+    """Write accounts, cache and query log, where the transaction may write."""
+    save_accounts(db, asked.corpus)
     if asked.corpus.options.query_log:
         counts = [len(asked.context[part]) for part in ("entities", "relationships", "chunks")]
         log_query(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.call import ask_model, ask_models
+from pg_graphrag.answer.models import ask_model, ask_models
 from pg_graphrag.answer.points import (
     Sources,
     batches,
@@ -110,7 +110,7 @@ def _reports(search: _Search) -> list[Row]:
         # The nearest report shows what the expansion has to look like; only a vector makes use of it.
         example = report_rows(asked.db, [matched[0].community_id])[matched[0].community_id]
         arguments = {"question": search.question, "report": example["content"]}
-        outcome = ask_model(asked.db, asked.corpus, "expand", arguments, record=True)
+        outcome = ask_model(asked.db, asked.corpus, asked.caller, "expand", arguments)
         search.usage.append(outcome["usage"])
         if "fault" in outcome:
             asked.db.warning(
@@ -136,7 +136,7 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     # What does not fit one request is left out, the last first.
     folds = [batches(passages, count)[0] for passages in dealt]
     wanted = [{"question": search.question, "reports": fold.text} for fold in folds]
-    outcomes, used = ask_models(asked.db, asked.corpus, "primer", wanted, record=True)
+    outcomes, used = ask_models(asked.db, asked.corpus, asked.caller, "primer", wanted)
     search.usage.append(used)
     failed = tolerated(asked, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
@@ -164,7 +164,7 @@ def _follow(search: _Search, chosen: Sequence[_Open], number: int) -> dict[str, 
     wanted = [
         {"question": question, "whole": search.question, "context": context["prompt"]} for question, context in contexts
     ]
-    outcomes, used = ask_models(asked.db, asked.corpus, "follow_up", wanted, record=True)
+    outcomes, used = ask_models(asked.db, asked.corpus, asked.caller, "follow_up", wanted)
     search.usage.append(used)
     try:
         failed = tolerated(

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer import global_answers, lazy_answers, replies, tasks
 from pg_graphrag.answer.ask import in_light_of, response_form, understands
-from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.answer.estimate import BYTES_PER_TOKEN
+from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.answer.points import BATCH_TOKENS, Passage, batches, counter
-from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import estimated_tokens
@@ -143,12 +144,27 @@ def estimate(
     response_type: str | None,
 ) -> list[tuple[Any, ...]]:
     """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as of ask(); no model is asked."""
-    asked = prepare(db, question, corpus, mode_name, filter_, low, high, options, of="ask")
+    caller = caller_of(db, corpus, filter_)
+
+    def run() -> list[tuple[Any, ...]]:
+        asked = prepare(db, caller, question, mode_name, filter_, low, high, options, of="ask")
+        return _estimated(asked, mode_name, max_tokens, low is not None or high is not None, history, response_type)
+
+    return as_owner(db, run)
+
+
+def _estimated(
+    asked: Query,
+    mode_name: str | None,
+    max_tokens: int | None,
+    given: bool,
+    history: str | None,
+    response_type: str | None,
+) -> list[tuple[Any, ...]]:
     turns = list(tasks.history(json.loads(history) if history is not None else None))
     made = _Estimate(asked, asked.text, budget(asked, max_tokens), turns, response_form(response_type))
     asked.corpus.options.llm.of("answer")
     if asked.text:
-        given = low is not None or high is not None
         if understood := understands(asked, str(mode_name), given):
             made.send("keywords", question=asked.text[:MAX_UNDERSTOOD], history=turns)
         asked.text = in_light_of(turns, asked.text)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from pg_graphrag.answer.call import ask_models
+from pg_graphrag.answer.models import ask_models
 from pg_graphrag.answer.points import Passage, Sources, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
@@ -72,7 +72,7 @@ def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple
         if not frontier:
             break
         wanted = [{"question": question, "report": row["content"]} for row in frontier]
-        outcomes, used = ask_models(asked.db, asked.corpus, "rate", wanted, record=True)
+        outcomes, used = ask_models(asked.db, asked.corpus, asked.caller, "rate", wanted)
         usage.append(used)
         counts["rated"] += len(frontier)
         counts["failed"] += tolerated(

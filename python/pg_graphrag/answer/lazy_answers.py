@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.call import ask_model, ask_models
+from pg_graphrag.answer.models import ask_model, ask_models
 from pg_graphrag.answer.points import Passage, Sources, cited, points_of, tolerated
 from pg_graphrag.retrieval import claims
 from pg_graphrag.retrieval.lazy import NOWHERE, Tester, match, near_enough
@@ -67,7 +67,7 @@ def has_chunks(asked: Query) -> bool:
 
 def _refined(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[str], str]:
     """Return (sub-queries, the question expanded); the question itself where the model fails, with a WARNING."""
-    outcome = ask_model(asked.db, asked.corpus, "refine", {"question": question}, record=True)
+    outcome = ask_model(asked.db, asked.corpus, asked.caller, "refine", {"question": question})
     usage.append(outcome["usage"])
     if "fault" in outcome:
         asked.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
@@ -88,7 +88,7 @@ class _ByModel:
         read.add(query, chunks)
         rows = read.chunks
         texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
-        outcomes, used = ask_models(query.db, query.corpus, "relevant", texts, record=True, retries=spare)
+        outcomes, used = ask_models(query.db, query.corpus, query.caller, "relevant", texts, retries=spare)
         self.usage.append(used)
         self.tests += len(chunks)
         self.faults += [outcome["fault"] for outcome in outcomes if "fault" in outcome]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.call import ask_models
 from pg_graphrag.answer.citations import Citations
+from pg_graphrag.answer.models import ask_models
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
@@ -17,7 +17,7 @@ BATCH_TOKENS = 12_000
 _CHUNKS = """
 SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title
   FROM graphrag.chunks c
-  JOIN graphrag.documents d ON d.id = c.document_id
+  JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
  WHERE c.id = ANY ($1) AND ($2 IS NULL OR c.document_id = ANY ($2))
  ORDER BY d.source_key COLLATE "C", c.ordinal
 """
@@ -102,7 +102,7 @@ def points_of(
     count = counter(asked)
     read = batches(passages, count)
     wanted = [{"question": question, "reports": batch.text} for batch in read]
-    outcomes, usage = ask_models(asked.db, asked.corpus, "map", wanted, record=True)
+    outcomes, usage = ask_models(asked.db, asked.corpus, asked.caller, "map", wanted)
     failed = tolerated(asked, faults_of(outcomes), len(outcomes), "batches were not read")
     points = sorted(
         (

@@ -1,6 +1,6 @@
 """What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
 
-Callers of the door (`pg_graphrag.answer.door`) choose a task and give its arguments; they never write a prompt.
+Who asks (`pg_graphrag.answer.models`) chooses a task and gives its arguments, never a prompt.
 """
 
 import hashlib
@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.answer import replies
-from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS
-from pg_graphrag.answer.understanding import MAX_UNDERSTOOD
+from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import prompts

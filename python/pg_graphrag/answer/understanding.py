@@ -5,13 +5,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.call import ask_model
+from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.answer.limits import MAX_UNDERSTOOD
+from pg_graphrag.answer.models import ask_model, save_accounts
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
 
-# Understanding looks at this much of a question, in characters, and takes phrases from it; BM25 takes all.
-MAX_UNDERSTOOD = 4000
 # A session that lost this much time, in seconds, on failures in a row does without the model for a while.
 MAX_LOST_SECONDS = 5.0
 PAUSE_SECONDS = 30.0
@@ -53,11 +54,11 @@ _patience: dict[int, _Patience] = {}
 def understand(
     db: Database,
     corpus: Corpus,
+    caller: Caller,
     question: str,
     *,
     given: bool = False,
     history: Any = None,
-    record: bool = False,
     insist: bool = False,
 ) -> Understanding:
     """Return what `question` asks for; never fails because of a model.
@@ -66,8 +67,6 @@ def understand(
     ----------
     given : bool
         The caller gave keywords: no model is asked; what the caller left out is read off the question.
-    record : bool
-        Whether the answer and its cost may be written down.
     insist : bool
         Ask the model even if it failed the session lately.
     """
@@ -78,7 +77,7 @@ def understand(
         return noun_phrases(corpus, question, reason=patience.reason)
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
     started = time.monotonic()
-    outcome = ask_model(db, corpus, "keywords", arguments, record)
+    outcome = ask_model(db, corpus, caller, "keywords", arguments)
     if "fault" in outcome:
         return _failed(db, corpus, question, patience, time.monotonic() - started, outcome)
     del _patience[corpus.id]
@@ -129,7 +128,15 @@ def _language(corpus: Corpus) -> str | None:
 
 def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
     """Serve graphrag.understand(): the understanding of a question as JSON."""
-    made = understand(db, find(db, corpus), (question or "").strip(), record=True, insist=True)
+    caller = caller_of(db, corpus)
+
+    def run() -> Understanding:
+        found = find(db, corpus)
+        understood = understand(db, found, caller, (question or "").strip(), insist=True)
+        save_accounts(db, found)
+        return understood
+
+    made = as_owner(db, run, writes=True)
     found: dict[str, Any] = {"low_level_keywords": made.low, "high_level_keywords": made.high}
     found |= {"entities": made.entities, "answer_types": made.answer_types}
     return json.dumps(found | made.note(), ensure_ascii=False)

@@ -54,7 +54,8 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
         made, faults = _written(db, corpus, sources, known)
     else:
         made = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
-    _store(db, corpus, made, known)
+    if made:
+        _store(db, corpus, made, known)
     if faults:
         raise gravest(faults)
     return False

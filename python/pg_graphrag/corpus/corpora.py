@@ -18,8 +18,8 @@ class Corpus:
     """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
 
     `revision` names the state of what its documents were made into, as the statement's snapshot has it. None: nothing yet,
-    the transaction itself has changed it, the caller may not read all of it, or nothing is to be held. `secured`: row-level
-    security decides which documents the caller may see. `memory`: bytes that the session may hold (retrieval/held.py).
+    the transaction itself has changed it, or nothing is to be held. `memory`: bytes that the session may hold
+    (retrieval/held.py).
     """
 
     id: int
@@ -30,48 +30,22 @@ class Corpus:
     tokenizer_fingerprint: str
     space: int | None
     revision: str | None
-    secured: bool
     memory: int
 
 
 # What graphrag.session_memory is where nobody set it.
 SESSION_MEMORY = "64MB"
-# What two snapshots see alike that see one revision.
-_REVISED = (
-    "chunks",
-    "chunk_windows",
-    "entities",
-    "entity_mentions",
-    "relationships",
-    "relationship_mentions",
-    "window_vectors",
-    "entity_vectors",
-    "entity_mention_vectors",
-    "relationship_mention_vectors",
-    "bm25_segments",
-    "bm25_postings",
-    "bm25_deletions",
-    "bm25_tail",
-    "bm25_tombstones",
-    "aliases",
-    "curated",
-)
-_REVISED_TABLES = "{{" + ",".join(f"graphrag.{table}" for table in _REVISED) + "}}"
 # The transaction that changed a corpus may change it again under the same number, or undo a part.
-REVISION = f"""(
+REVISION = """(
        SELECT r.tableoid::text || '/' || r.revision::text
          FROM graphrag.corpus_revisions r
-        WHERE r.corpus_id = {{corpus}}
-          AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
-          AND (SELECT pg_catalog.bool_and(pg_catalog.has_table_privilege(t.id, 'SELECT')
-                                          AND NOT pg_catalog.row_security_active(t.id))
-                 FROM pg_catalog.unnest('{_REVISED_TABLES}'::regclass[]) AS t (id)))"""
+        WHERE r.corpus_id = {corpus}
+          AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned())"""
 
 _SELECT = f"""
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space,
        {REVISION.format(corpus="c.id")} AS revision,
-       pg_catalog.row_security_active('graphrag.documents') AS secured,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory
   FROM graphrag.corpora c
@@ -80,21 +54,26 @@ SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerpri
 
 def find(db: Database, name: str | None) -> Corpus:
     """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
+    rows = _read(db, "WHERE c.name = $1", "text", name) if name is not None else []
+    if not rows:
+        raise unknown_corpus(db, name)
+    return _corpus(rows[0])
+
+
+def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
+    """Return the error that there is no corpus called `name`."""
     if name is None:
-        raise GraphRAGError(
+        return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
-    rows = _read(db, "WHERE c.name = $1", "text", name)
-    if not rows:
-        known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
-        raise GraphRAGError(
-            f'corpus "{name}" does not exist',
-            sqlstate="42704",
-            hint=f"Corpora: {', '.join(known)}."
-            if known
-            else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
-        )
-    return _corpus(rows[0])
+    known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
+    return GraphRAGError(
+        f'corpus "{name}" does not exist',
+        sqlstate="42704",
+        hint=f"Corpora: {', '.join(known)}."
+        if known
+        else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
+    )
 
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:
@@ -197,8 +176,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         queue_summaries(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
-            "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
-            " WHERE corpus_id = $1",
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL WHERE corpus_id = $1",
             ["int4"],
             [corpus.id],
         )
@@ -234,7 +212,12 @@ def _check_providers(db: Database, options: Options) -> None:
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
-    # Rows before locks, as the worker's write step has it; the other order would deadlock with it.
+    # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
+    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+        for statement in _OPEN:
+            db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
@@ -248,9 +231,15 @@ def drop(db: Database, name: str | None) -> None:
         db.query(statement, ["int4"], [corpus.id])
 
 
+# Ends what protect() and grant_corpus() did.
+_OPEN = (
+    "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag.corpus_grants WHERE corpus_id = $1",
+    "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
+    "SELECT graphrag._enforce($1, NULL)",
+)
 _DROP = (
     "SELECT graphrag._detach_all($1)",
-    "SELECT graphrag._enforce(c.id, NULL) FROM graphrag.corpora c WHERE c.id = $1 AND c.protection IS NOT NULL",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.answer.call import embed_texts
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.answer.models import embed_texts
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding import local_embedder
-from pg_graphrag.numeric import np
 from pg_graphrag.queue.write import ensure_storage
 from pg_graphrag.server import Database, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
@@ -51,8 +51,7 @@ class Storage:
                 vectors = local_embedder().embed(part)
                 self._db.literal_query("SELECT 1")
             else:
-                packed, _ = embed_texts(self._db, self.corpus, part)
-                vectors = np.frombuffer(packed, "<f4").reshape(len(part), -1)
+                vectors, _ = embed_texts(self._db, self.corpus, caller_of(self._db, self.corpus.name), part)
             self._vectors.update(zip(part, vectors, strict=True))
         return self._vectors
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import options as search_options
@@ -85,7 +86,7 @@ def _repeated(names: Iterable[str]) -> Iterator[str]:
         seen.add(name)
 
 
-def check_evidence(db: Database, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
+def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
     """Check that all evidence can be found; a WARNING counts what is not indexed yet.
 
     Raises
@@ -97,9 +98,9 @@ def check_evidence(db: Database, corpus: Corpus, questions: Iterable[JudgedQuest
     wanted = sorted({key for question in questions for key in question.evidence})
     rows = db.query(
         "SELECT d.source_key, d.indexed_at IS NULL AS pending FROM graphrag.documents d"
-        " WHERE d.corpus_id = $1 AND d.source_key = ANY ($2)",
-        ["int4", "text[]"],
-        [corpus.id, wanted],
+        " WHERE d.corpus_id = $1 AND d.source_key = ANY ($2) AND ($3 IS NULL OR d.id = ANY ($3))",
+        ["int4", "text[]", "int8[]"],
+        [corpus.id, wanted, None if caller.documents is None else caller.documents.tolist()],
     )
     missing = set(wanted).difference(row["source_key"] for row in rows)
     for question in questions:

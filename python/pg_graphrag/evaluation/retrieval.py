@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.understanding import understand
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
@@ -21,7 +23,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval.modes import mode as known_mode
 from pg_graphrag.retrieval.query import forget_vectors
-from pg_graphrag.retrieval.search import MAX_TOP_K, WITHOUT_KEYWORDS, search
+from pg_graphrag.retrieval.search import MAX_TOP_K, WITHOUT_KEYWORDS, prepare, run
 from pg_graphrag.server import Database
 
 METRICS = ("recall", "ndcg", "mrr", "any_hit", "all_hit")
@@ -62,22 +64,39 @@ def evaluate(
     k: list[int | None] | None,
     baseline: str | None,
     options: str | None,
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of graphrag.evaluate, for each mode and k; columns as in the SQL."""
+) -> list[tuple[Any, ...]]:
+    """Return the rows of graphrag.evaluate, for each mode and k; columns as in the SQL."""
     given = _options(options)
     systems = _systems(modes, given["variants"])
     depths = _depths(k)
     base = _baseline(baseline, systems)
-    found_corpus = find(db, corpus)
     asked = parse(questions)
+    caller = caller_of(db, corpus)
+
+    def run_all() -> list[tuple[Any, ...]]:
+        return list(_evaluated(db, caller, asked, given, systems, depths, base))
+
+    return as_owner(db, run_all)
+
+
+def _evaluated(
+    db: Database,
+    caller: Caller,
+    asked: Sequence[JudgedQuestion],
+    given: dict[str, Any],
+    systems: Sequence[System],
+    depths: Sequence[int],
+    base: str,
+) -> Iterator[tuple[Any, ...]]:
+    found_corpus = find(db, caller.corpus)
     judged = [question for question in asked if question.evidence]
     if not judged:
         raise GraphRAGError(
             f"none of the {len(asked)} questions has evidence",
             hint='Give the source keys of the documents that answer them: {"question": …, "evidence": ["a", "b"]}.',
         )
-    check_evidence(db, found_corpus, judged)
-    found = _ask_all(db, found_corpus, judged, systems, max(depths))
+    check_evidence(db, caller, found_corpus, judged)
+    found = _ask_all(db, caller, found_corpus, judged, systems, max(depths))
     scores = {
         system.name: [
             [value for depth in depths for value in _scores(one, question, depth)]
@@ -115,43 +134,48 @@ def evaluate(
 
 
 def _ask_all(
-    db: Database, corpus: Corpus, questions: Sequence[JudgedQuestion], systems: Sequence[System], depth: int
+    db: Database,
+    caller: Caller,
+    corpus: Corpus,
+    questions: Sequence[JudgedQuestion],
+    systems: Sequence[System],
+    depth: int,
 ) -> dict[str, list[Found]]:
     """Ask every system every question, in turns, so that what the session remembers favours none."""
     for system in systems:
-        _search(db, corpus.name, questions[0], system, depth)  # loads models and postings
+        _search(db, caller, questions[0], system, depth)  # loads models and postings
     understood = any(system.mode not in WITHOUT_KEYWORDS for system in systems)
     found: dict[str, list[Found]] = {system.name: [] for system in systems}
     for place, question in enumerate(questions):
         if understood:
             # A model that understands questions would be timed with the first system: asked before, it is remembered.
             given = question.low is not None or question.high is not None
-            understand(db, corpus, question.question.strip(), given=given)
+            understand(db, corpus, caller, question.question.strip(), given=given)
         for turn in range(len(systems)):
             system = systems[(place + turn) % len(systems)]
-            found[system.name].append(_find(db, corpus.name, question, system, depth))
+            found[system.name].append(_find(db, caller, question, system, depth))
     return found
 
 
-def _find(db: Database, corpus: str, question: JudgedQuestion, system: System, depth: int) -> Found:
+def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System, depth: int) -> Found:
     forget_vectors()
     start = time.perf_counter()
-    chunks = _search(db, corpus, question, system, depth)
+    chunks = _search(db, caller, question, system, depth)
     found = Found(chunks, (time.perf_counter() - start) * 1e3)
     # Several chunks of a document count as one: look deeper until there are enough documents, or no more chunks.
     wanted = depth
     while len(found.documents) < depth and len(chunks) == wanted < MAX_TOP_K:
         wanted = min(2 * wanted, MAX_TOP_K)
-        chunks = _search(db, corpus, question, system, wanted)
+        chunks = _search(db, caller, question, system, wanted)
         found = Found(chunks, found.milliseconds)
     return found
 
 
-def _search(db: Database, corpus: str, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
+def _search(db: Database, caller: Caller, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
-    rows = search(db, question.question, corpus, system.mode, top_k, None, low, high, system.options_for(question))
-    return [row[3] for row in rows]
+    asked = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
+    return [row["source_key"] for row in run(asked, system.mode, top_k)]
 
 
 def _scores(found: Found, question: JudgedQuestion, depth: int) -> list[float]:

@@ -6,14 +6,17 @@ from typing import Any
 
 from pg_graphrag.corpus import corpora
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
 from pg_graphrag.server import Database, Row
 
 _STATE = """
-SELECT s.exists, s.exists AND pg_catalog.has_schema_privilege($1, 'USAGE') AS usable, s.owner,
-       pg_catalog.pg_is_in_recovery() AS standby, pg_catalog.row_security_active('graphrag.documents') AS row_security
-  FROM (SELECT pg_catalog.count(*) > 0 AS exists, pg_catalog.min(pg_catalog.pg_get_userbyid(n.nspowner)::text) AS owner
-          FROM pg_catalog.pg_namespace n WHERE n.nspname = $1) s
+SELECT n.oid IS NOT NULL AS exists, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS usable,
+       pg_catalog.pg_get_userbyid(e.extowner)::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
+       pg_catalog.row_security_active('graphrag.documents') AS row_security
+  FROM pg_catalog.pg_extension e
+  LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1
+ WHERE e.extname = 'pg_graphrag'
 """
 
 
@@ -33,23 +36,24 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     ------
     GraphRAGError
         See `cypher_text.read`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
-        who may not use the graph, 0A000 for what is refused on a standby or under row-level security; AGE's own
-        errors with a hint to its reference.
+        who is not the extension's owner, 55000 for a graph that is not the corpus's, 0A000 for what is refused on a standby
+        or under row-level security; AGE's own errors with a hint to its reference.
     """
-    graph = corpora.find(db, corpus).graph_name
+    asked = corpora.find(db, corpus)
+    graph = asked.graph_name
     read_query = read(query or "")
     values = _parameters(read_query, params)
     state = db.query(_STATE, ["text"], [graph])[0]
     _refuse_unsafe(read_query, state)
-    if not state["exists"]:
-        return iter(())
-    if not state["usable"]:
+    if state["exists"] and not state["usable"]:
         raise GraphRAGError(
             f"permission denied for graph {graph}",
             sqlstate="42501",
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
+    if not state["usable"] or not has_graph(db, asked):
+        return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
     rows = _run(db, graph, read_query, values)
     return ("{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in rows)

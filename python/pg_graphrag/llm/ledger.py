@@ -53,6 +53,8 @@ _spent: dict[int, tuple[float, float]] = {}
 MAX_REMEMBERED = 2000
 _remembered: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
+# The answers among them, by corpus: {key: (purpose, model, answer)}.
+_unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
 # Answers that were cut off, which only the transaction that paid for them has again: {(corpus, key): (its begin, answer)}.
 MAX_CUT_OFF = 100
 _cut_off: dict[tuple[int, str], tuple[str, str]] = {}
@@ -66,7 +68,10 @@ class Ledger:
         self._corpus = corpus
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
-        self._answers: dict[str, tuple[str, str, str]] = {}
+        self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
+        # From now on the cache has them, if the transaction commits.
+        for key in self._answers:
+            _remembered.pop((corpus.id, key), None)
         self.usage = Usage()
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
@@ -147,6 +152,10 @@ class Ledger:
             _remembered[self._corpus.id, key] = reply
         while len(_remembered) > MAX_REMEMBERED:
             del _remembered[next(iter(_remembered))]
+        unsaved = _unsaved.setdefault(self._corpus.id, {})
+        unsaved |= self._answers
+        for key in list(unsaved)[:-MAX_REMEMBERED]:
+            del unsaved[key]
         unwritten = _unwritten.setdefault(self._corpus.id, [])
         unwritten += self._calls
         del unwritten[:-MAX_REMEMBERED]

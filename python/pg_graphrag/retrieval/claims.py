@@ -23,7 +23,7 @@ SELECT {_FIELDS}
          GROUP BY s.id) f
   JOIN graphrag.claims x ON x.id = f.id
   JOIN graphrag.chunks c ON c.id = x.chunk_id
-  JOIN graphrag.documents d ON d.id = x.document_id
+  JOIN graphrag.documents d ON d.id = x.document_id AND d.indexed_hash IS NOT NULL
  WHERE $3 IS NULL OR x.document_id = ANY ($3)
  ORDER BY f.place, d.source_key COLLATE "C", c.ordinal, x.id
  LIMIT $4
@@ -40,7 +40,7 @@ _OF_CHUNKS = f"""
 SELECT {_FIELDS}
   FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (id, place)
   JOIN graphrag.claims x ON x.chunk_id = u.id
-  JOIN graphrag.documents d ON d.id = x.document_id
+  JOIN graphrag.documents d ON d.id = x.document_id AND d.indexed_hash IS NOT NULL
  WHERE x.corpus_id = $1 AND ($3 IS NULL OR x.document_id = ANY ($3))
  ORDER BY u.place, x.id
  LIMIT $4

@@ -6,6 +6,8 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 from collections.abc import Iterable
 from typing import Any
 
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import drift, graph, themes
@@ -56,8 +58,13 @@ def context(
     options: str | None,
 ) -> str:
     """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
-    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options, of="context")
-    return to_json(assemble(asked, mode_name, max_tokens))
+    caller = caller_of(db, corpus, filter_)
+
+    def run_context() -> str:
+        asked = prepare(db, caller, query, mode_name, filter_, low, high, options, of="context")
+        return to_json(assemble(asked, mode_name, max_tokens))
+
+    return as_owner(db, run_context)
 
 
 def assemble(

@@ -5,18 +5,17 @@ import json
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import vectors
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 
 # From this many vectors on, an HNSW index answers faster than a scan.
 HNSW_ROWS = 5000
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
-# Below this share of visible documents a scan of just their vectors is faster than an index scan that skips the others.
-INDEX_SHARE = 0.2
 
 
 def windows(query: Query, limit: int) -> Ranking:
@@ -56,9 +55,9 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
-    held = vectors.small(query, "entity") if query.visible is None else None
-    if held is not None:
-        return [held.nearest(vector, limit) for vector in nearby]
+    if (held := vectors.small(query, "entity")) is not None:
+        visible = None if query.visible is None else graph_of(query).entity_ids()
+        return [held.nearest(vector, limit, visible) for vector in nearby]
     seen = (
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
     )
@@ -161,8 +160,11 @@ def distance(query: Query, vector: str) -> str:
 
 
 def _indexed(query: Query, table: str, column: str, vector: str, limit: int, seen: str) -> list[dict[str, Any]]:
-    """Return the nearest rows by HNSW; none where there is no index, or where a scan is right or faster."""
-    if limit > EF_SEARCH or not _is_indexed(query, table) or not _mostly_visible(query):
+    """Return the nearest rows by HNSW; none where there is no index, or where a scan is right.
+
+    What an index finds depends on all its rows, also on those that are not to be searched.
+    """
+    if limit > EF_SEARCH or query.visible is not None or not _is_indexed(query, table):
         return []
     select = _select(query, table, column, vector, seen)
     return query.db.literal_query(f"{select} ORDER BY distance LIMIT {limit}")
@@ -193,17 +195,6 @@ def _has_index(query: Query, table: str) -> bool:
         "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{table}_hnsw_idx"]
     )
     return bool(rows[0]["yes"])
-
-
-def _mostly_visible(query: Query) -> bool:
-    if query.visible_ids is None:
-        return True
-    rows = query.db.query(
-        "SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 LIMIT $2) d",
-        ["int4", "int8"],
-        [query.corpus.id, int(len(query.visible_ids) / INDEX_SHARE) + 1],
-    )
-    return bool(len(query.visible_ids) >= INDEX_SHARE * rows[0]["n"])
 
 
 def score_chunks(query: Query, chunk_ids: Any) -> Any:

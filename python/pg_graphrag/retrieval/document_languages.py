@@ -15,10 +15,19 @@ SELECT NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
     OR $2 && ARRAY(SELECT c.language FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id LIMIT $3)
     OR $2 && ARRAY(SELECT c.language FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id DESC LIMIT $3) AS found
 """
+_FOUND_AMONG = """
+SELECT pg_catalog.cardinality($1) = 0 OR EXISTS (
+       SELECT FROM graphrag.chunks c WHERE c.document_id = ANY ($1) AND c.language = ANY ($2)) AS found
+"""
 
 
-def any_in(db: Database, corpus: Corpus, languages: Iterable[str]) -> bool:
-    """Return whether a chunk is in one of `languages`, of the first and the last of a corpus; True where there is none."""
+def any_in(db: Database, corpus: Corpus, languages: Iterable[str], documents: list[int] | None) -> bool:
+    """Return whether a chunk is in one of `languages`: of some documents; None: of the first and the last of a corpus.
+
+    True where there is no chunk.
+    """
+    if documents is not None:
+        return bool(db.query(_FOUND_AMONG, ["int8[]", "text[]"], [documents, sorted(languages)])[0]["found"])
     revision, found = _known.get(corpus.id, (None, True))
     if revision is None or revision != corpus.revision:
         rows = db.query(_FOUND, ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.retrieval import evidence_chunks, graph, themes
-from pg_graphrag.retrieval.graph_tables import stated_visibly
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, alone
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
@@ -78,15 +78,6 @@ SELECT s.community_id, s.entity_id
  ORDER BY s.community_id, s.place
 """
 _VISIBLY = "AND EXISTS (SELECT FROM graphrag.entity_mentions x WHERE x.entity_id = e.id AND x.document_id = ANY ($4))"
-_AMONG = """
-SELECT r.id, r.low_id, r.high_id
-  FROM graphrag.relationships r
-  JOIN graphrag.entities l ON l.id = r.low_id
-  JOIN graphrag.entities h ON h.id = r.high_id
- WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1) {visible}
- ORDER BY r.weight DESC, least(l.key, h.key), greatest(l.key, h.key)
- LIMIT $2
-"""
 
 
 def _read(query: Query) -> _Primer:
@@ -118,15 +109,16 @@ def _read(query: Query) -> _Primer:
 
 def _relate(query: Query, found: graph.Evidence, limit: int) -> None:
     """Add the relationships among the entities of `found`, the strongest first."""
-    rows = query.db.query(
-        _AMONG.format(visible=stated_visibly(query, "AND", "$3")),
-        ["int8[]", "int4", "int8[]"],
-        [list(found.entities), limit, query.visible_ids],
+    among = graph_of(query).among(list(found.entities))
+    keys = graph_of(query).keys(found.entities)
+    rows = sorted(
+        zip(among.ids.tolist(), among.low.tolist(), among.high.tolist(), among.weights.tolist(), strict=True),
+        key=lambda row: (-row[3], *sorted((keys[row[1]].encode(), keys[row[2]].encode()))),
     )
-    for row in rows:
-        end = min((row["low_id"], row["high_id"]), key=found.entities.__getitem__)
-        found.relationships[row["id"]] = found.entities[end]
-        found.why["relationship", row["id"]] = found.why["entity", end]
+    for relationship, low, high, _ in rows[:limit]:
+        end = min((low, high), key=found.entities.__getitem__)
+        found.relationships[relationship] = found.entities[end]
+        found.why["relationship", relationship] = found.why["entity", end]
 
 
 def _of(report: dict[str, Any]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
-from pg_graphrag.retrieval.graph_tables import stated_visibly
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.query import Query
 
 # Of a hub so many relationships are walked, those with most weight.
 MAX_FANOUT = 300
@@ -34,37 +34,14 @@ class Edges:
         return np.isin(self.low, entities) | np.isin(self.high, entities)
 
 
-_INCIDENT = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.int8send(f.low_id), ''::bytea) AS low,
-       pg_catalog.string_agg(pg_catalog.int8send(f.high_id), ''::bytea) AS high,
-       pg_catalog.string_agg(pg_catalog.int8send(f.source_id), ''::bytea) AS source
-  FROM (SELECT DISTINCT s.id, s.low_id, s.high_id, s.source_id
-          FROM pg_catalog.unnest($1) AS u (entity_id)
-         CROSS JOIN LATERAL (
-               SELECT r.id, r.low_id, r.high_id, r.source_id
-                 FROM (SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.high_id AS other
-                         FROM graphrag.relationships x WHERE x.low_id = u.entity_id
-                       UNION ALL
-                       SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.low_id
-                         FROM graphrag.relationships x WHERE x.high_id = u.entity_id) r
-                 JOIN graphrag.entities o ON o.id = r.other
-                {visible}
-                ORDER BY r.weight DESC, o.key
-                LIMIT $2) s) f
-"""
-
-
 def around(query: Query, entities: Any, hops: int) -> Edges:
     """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
-    sql = _INCIDENT.format(visible=stated_visibly(query, "WHERE", "$3"))
     frontier, reached = entities, entities
     columns = [np.empty(0, np.int64)] * 4
     for _ in range(hops):
         if not len(frontier):
             break
-        row = query.db.query(sql, ["int8[]", "int4", "int8[]"], [frontier.tolist(), MAX_FANOUT, query.visible_ids])[0]
-        new = [int64s(row[name]) for name in ("ids", "low", "high", "source")]
+        new = graph_of(query).strongest(frontier, MAX_FANOUT)
         columns = [np.concatenate(pair) for pair in zip(columns, new, strict=True)]
         frontier = np.setdiff1d(np.union1d(new[1], new[2]), reached)
         reached = np.union1d(reached, frontier)

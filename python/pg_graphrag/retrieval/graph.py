@@ -6,11 +6,11 @@ Source: LightRAG (arXiv 2410.05779), dual-level retrieval; SYSTEMS.md "local, gl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, float64s, int64s
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -101,7 +101,9 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
         return _with_ends(query, _better(score, said), limit)
     themed = query
     if text != query.text:
-        themed = Query(query.db, query.corpus, text, query.options, query.filter, query.low_level, query.high_level)
+        themed = Query(
+            query.db, query.corpus, query.caller, text, query.options, query.filter, query.low_level, query.high_level
+        )
         themed.existing_only = query.existing_only
         themed.beside, themed.usage = query.text, query.usage
         themed.visible = query.visible
@@ -119,6 +121,10 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
             cut = int(np.searchsorted(-nearness, -nearness[cut - 1], side="right"))
         row = query.db.query(sql, ["int8[]", "float8[]"], [places[:cut], nearness[:cut].tolist()])[0]
         ids, scores, weights = int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
+        if query.visible is not None:
+            # The merged weights count the other documents too.
+            seen = {one["id"]: one["weight"] for one in graph_of(query).ends(ids.tolist())}
+            weights = np.array([seen[item] for item in ids.tolist()])
         if len(ids) >= limit:
             break
     order = np.lexsort((-weights, -scores))

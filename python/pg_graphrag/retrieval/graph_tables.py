@@ -1,23 +1,22 @@
-"""What retrieval reads of a corpus' graph, from the tables: nothing but what the query's visible documents say.
+"""What retrieval reads of a corpus' graph, from the tables.
 
-`topology.TopologyGraph` and `held_graph.HeldGraph` answer the same from the session's memory.
+`topology.TopologyGraph` and `held_graph.HeldGraph` answer the same from the session's memory, `visible_graph.VisibleGraph` from
+what some documents state.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import LED, Query, int64s
+from pg_graphrag.retrieval.query import LED, Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
 _NAMED = (
     "SELECT e.id, e.key, e.name, e.mention_count FROM graphrag.entities e"
     f" WHERE e.corpus_id = $1 AND e.key = ANY ({LED.format(keys='$2')})"
-)
-_NAMED_VISIBLY = (
-    " AND EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND m.document_id = ANY ($3))"
 )
 # Each entity brings its strongest relationships, so that one hub does not crowd out the others.
 _INCIDENT = """
@@ -31,7 +30,6 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
                UNION ALL
                SELECT x.id, x.low_id, x.high_id, x.weight, x.low_id FROM graphrag.relationships x WHERE x.high_id = e.id) r
          JOIN graphrag.entities o ON o.id = r.other
-        {visible}
         ORDER BY degrees DESC, r.weight DESC, low_key, high_key
         LIMIT $2) s
  ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key
@@ -44,51 +42,11 @@ SELECT r.id, r.weight::float8 AS weight, r.source_id, r.target_id, s.key AS sour
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
-# What was merged from all documents is shown to who may see them all; others get it from what they may see ($2).
 _ENTITIES = """
 SELECT e.id, e.key, e.name, e.type, e.description, e.degree
   FROM graphrag.entities e
  WHERE e.id = ANY ($1)
 """
-# What visible mentions and people say, as the merge would put it together (graph/descriptions.py), up to so many fragments.
-_FRAGMENTS = """
-       (SELECT pg_catalog.string_agg(f.description, E'\\n' ORDER BY f.n DESC, f.description)
-          FROM (SELECT a.description COLLATE "C" AS description, pg_catalog.count(*) AS n
-                  FROM (SELECT m.description
-                          FROM graphrag.{what}_mentions m
-                         WHERE m.{what}_id = {id} AND m.document_id = ANY ($2)
-                        UNION ALL
-                        SELECT c.value ->> 'description' FROM graphrag.curated c WHERE {curated}) a
-                 WHERE a.description <> ''
-                 GROUP BY a.description COLLATE "C"
-                 ORDER BY n DESC, description
-                 LIMIT 20) f)"""
-_CURATED = "c.corpus_id = e.corpus_id AND c.entity_key = e.key AND c.other_entity_key IS NULL AND c.effect = 'fragment'"
-_CURATED_PAIR = (
-    "c.corpus_id = r.corpus_id AND c.entity_key = least(s.key, t.key) AND c.other_entity_key = greatest(s.key, t.key)"
-    " AND c.effect = 'fragment'"
-)
-_VISIBLE_ENTITIES = """
-SELECT e.id, e.key, coalesce(p.value ->> 'name', v.name) AS name, coalesce(p.value ->> 'type', v.type) AS type,
-       coalesce(p.value ->> 'description', v.description) AS description,
-       (SELECT pg_catalog.count(DISTINCT m.relationship_id)::int
-          FROM (SELECT r.id FROM graphrag.relationships r WHERE r.low_id = e.id
-                UNION ALL SELECT r.id FROM graphrag.relationships r WHERE r.high_id = e.id) r
-          JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id AND m.document_id = ANY ($2)) AS degree
-  FROM graphrag.entities e
- CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) p
- CROSS JOIN LATERAL (
-       SELECT m.name, m.type,
-              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
-                                                      m.end_offset - m.start_offset), '') AS description
-         FROM graphrag.entity_mentions m
-         JOIN graphrag.chunks c ON c.id = m.chunk_id
-        WHERE m.entity_id = e.id AND m.document_id = ANY ($2)
-        ORDER BY m.evidence_rank, m.type = 'UNKNOWN', m.type COLLATE "C", m.name COLLATE "C"
-        LIMIT 1) v
- WHERE e.id = ANY ($1)
-""".replace("{fragments}", _FRAGMENTS.format(what="entity", id="e.id", curated=_CURATED))
-
 _RELATIONSHIPS = """
 SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.weight::float8 AS weight,
        s.key AS source_key, t.key AS target_key
@@ -97,41 +55,6 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
-_VISIBLE_RELATIONSHIPS = """
-SELECT r.id, coalesce(graphrag._edits(s.corpus_id, s.key) ->> 'name', s.key) AS source,
-       coalesce(graphrag._edits(t.corpus_id, t.key) ->> 'name', t.key) AS target,
-       CASE WHEN p.value ->> 'keywords' IS NULL THEN v.keywords
-            ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END AS keywords,
-       coalesce(p.value ->> 'description', v.description) AS description,
-       coalesce((p.value ->> 'weight')::float8, w.weight) AS weight, s.key AS source_key, t.key AS target_key
-  FROM graphrag.relationships r
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
- CROSS JOIN LATERAL (SELECT graphrag._edits(r.corpus_id, s.key, t.key) AS value) p
- CROSS JOIN LATERAL (
-       SELECT ARRAY(SELECT DISTINCT k.keyword COLLATE "C"
-                      FROM (SELECT pg_catalog.unnest(x.keywords) FROM graphrag.relationship_mentions x
-                             WHERE x.relationship_id = r.id AND x.document_id = ANY ($2)
-                            UNION ALL
-                            SELECT pg_catalog.jsonb_array_elements_text(c.value -> 'keywords')
-                              FROM graphrag.curated c WHERE {curated}) AS k (keyword)
-                     ORDER BY 1) AS keywords,
-              coalesce({fragments}, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,
-                                                      m.end_offset - m.start_offset), '') AS description
-         FROM graphrag.relationship_mentions m
-         JOIN graphrag.chunks c ON c.id = m.chunk_id
-        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)
-        ORDER BY m.evidence_rank
-        LIMIT 1) v
- CROSS JOIN LATERAL (
-       SELECT (pg_catalog.sum(m.weight) + (SELECT coalesce(pg_catalog.sum((c.value ->> 'weight')::numeric), 0)
-                                             FROM graphrag.curated c WHERE {curated}))::float8 AS weight
-         FROM graphrag.relationship_mentions m
-        WHERE m.relationship_id = r.id AND m.document_id = ANY ($2)) w
- WHERE r.id = ANY ($1)
-""".replace("{fragments}", _FRAGMENTS.format(what="relationship", id="r.id", curated="{curated}")).replace(
-    "{curated}", _CURATED_PAIR
-)
 # Only where an item has more mentions than are followed do the best of them have to be found out.
 _MENTIONS = """
 (SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
@@ -139,7 +62,7 @@ _MENTIONS = """
    FROM (SELECT m.chunk_id, i.id
            FROM pg_catalog.unnest({items}) AS u (id)
            JOIN graphrag.{table} i ON i.id = u.id AND i.mention_count <= {most}
-           JOIN graphrag.{kind}_mentions m ON m.{kind}_id = i.id {visible}
+           JOIN graphrag.{kind}_mentions m ON m.{kind}_id = i.id
           UNION ALL
          SELECT b.chunk_id, i.id
            FROM pg_catalog.unnest({items}) AS u (id)
@@ -149,7 +72,7 @@ _MENTIONS = """
                   FROM graphrag.{kind}_mentions m
                   JOIN graphrag.chunks c ON c.id = m.chunk_id
                   JOIN graphrag.documents d ON d.id = c.document_id
-                 WHERE m.{kind}_id = i.id {visible}
+                 WHERE m.{kind}_id = i.id
                  ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
                  LIMIT {most}) b) f) AS {kind}
 """
@@ -166,7 +89,7 @@ _EDGES = """
 WITH mentions AS MATERIALIZED (
      SELECT m.entity_id, m.chunk_id, least(m.tf, 3) AS tf
        FROM graphrag.entity_mentions m
-      WHERE m.{column} = ANY ($1) AND m.entity_id IS NOT NULL AND ($3 IS NULL OR m.document_id = ANY ($3)))
+      WHERE m.{column} = ANY ($1) AND m.entity_id IS NOT NULL)
 SELECT *
   FROM (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
                pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
@@ -183,7 +106,7 @@ _TITLES = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg_catalog.array_agg(d.title) AS titles
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
- WHERE c.id = ANY ($1) AND d.title <> ''
+ WHERE c.id = ANY ($1) AND d.title <> '' AND d.indexed_hash IS NOT NULL
 """
 # What a key names: the entity of this very key, the one that an alias leads to, and the first whose names begin with it.
 _NAMESAKES = """
@@ -205,28 +128,65 @@ SELECT u.key AS asked, e.id, e.key, e.mention_count
          ORDER BY x.key
          LIMIT $3)) e
 """
+_STRONGEST = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.int8send(f.low_id), ''::bytea) AS low,
+       pg_catalog.string_agg(pg_catalog.int8send(f.high_id), ''::bytea) AS high,
+       pg_catalog.string_agg(pg_catalog.int8send(f.source_id), ''::bytea) AS source
+  FROM (SELECT DISTINCT s.id, s.low_id, s.high_id, s.source_id
+          FROM pg_catalog.unnest($1) AS u (entity_id)
+         CROSS JOIN LATERAL (
+               SELECT r.id, r.low_id, r.high_id, r.source_id
+                 FROM (SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.high_id AS other
+                         FROM graphrag.relationships x WHERE x.low_id = u.entity_id
+                       UNION ALL
+                       SELECT x.id, x.low_id, x.high_id, x.source_id, x.weight, x.low_id
+                         FROM graphrag.relationships x WHERE x.high_id = u.entity_id) r
+                 JOIN graphrag.entities o ON o.id = r.other
+                ORDER BY r.weight DESC, o.key
+                LIMIT $2) s) f
+"""
 _KEYED = 'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
 _KEYS = "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)"
 _CHUNKS = """
 SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, d.source_key, d.title
   FROM graphrag.chunks c
-  JOIN graphrag.documents d ON d.id = c.document_id
+  JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
  WHERE c.id = ANY ($1)
 """
 
 
-def stated_visibly(query: Query, keyword: str, documents: str) -> str:
-    """Return the condition, behind WHERE or AND, that documents that may be searched, a parameter, state a relationship ``r``."""
-    if query.visible is None:
-        return ""
-    return (
-        f"{keyword} EXISTS (SELECT FROM graphrag.relationship_mentions m"
-        f" WHERE m.relationship_id = r.id AND m.document_id = ANY ({documents}))"
-    )
+_AMONG = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.int8send(r.low_id), ''::bytea) AS low,
+       pg_catalog.string_agg(pg_catalog.int8send(r.high_id), ''::bytea) AS high,
+       pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights,
+       pg_catalog.string_agg(pg_catalog.float8send(r.mention_count), ''::bytea) AS counts
+  FROM graphrag.relationships r
+ WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)
+"""
+_COUNTS = "SELECT e.id, e.mention_count AS n FROM graphrag.entities e WHERE e.id = ANY ($1)"
+_NODES = """
+SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER BY e.key
+"""
+
+
+@dataclass(frozen=True)
+class Among:
+    """Relationships among some entities: `ids`, ends `low` and `high`: int64; `weights`, `counts` of chunks: float64; (n,)."""
+
+    ids: Any
+    low: Any
+    high: Any
+    weights: Any
+    counts: Any
 
 
 class TableGraph:
-    """The graph as a query sees it. Ids are int64 arrays or lists; rows come in no order where none is named."""
+    """The graph of a whole corpus, as a query sees it. Ids are int64 arrays or lists; rows come in no order where none is named.
+
+    Where some documents only may be searched, `visible_graph.VisibleGraph` answers the same from what these state.
+    """
 
     is_curated = True
 
@@ -235,8 +195,7 @@ class TableGraph:
 
     def named(self, keys: list[str]) -> list[Row]:
         """Return the entities (id, key, name, mention_count) that have one of `keys`, or an alias among them."""
-        sql = _NAMED + ("" if self.query.visible is None else _NAMED_VISIBLY)
-        return self._query(sql, ["int4", "text[]", "int8[]"], self.query.corpus.id, keys)
+        return self.query.db.query(_NAMED, ["int4", "text[]"], [self.query.corpus.id, keys])
 
     def namesakes(self, keys: list[str], limit: int) -> list[Row]:
         """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
@@ -256,30 +215,55 @@ class TableGraph:
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         """Return relationships (id, low_id, high_id) of entities, at most `limit`, by degrees, weight and keys."""
-        sql = _INCIDENT.format(visible=stated_visibly(self.query, "WHERE", "$3"))
-        return self._query(sql, ["int8[]", "int4", "int8[]"], entities, limit)
+        return self.query.db.query(_INCIDENT, ["int8[]", "int4"], [entities, limit])
+
+    def strongest(self, entities: Any, limit: int) -> list[Any]:
+        """Return [ids, low ids, high ids, source ids] of relationships of entities, of each the `limit` with most weight."""
+        row = self.query.db.query(_STRONGEST, ["int8[]", "int4"], [entities.tolist(), limit])[0]
+        return [int64s(row[name]) for name in ("ids", "low", "high", "source")]
+
+    def among(self, entities: Any) -> Among:
+        """Return the relationships with both ends among `entities`."""
+        row = self.query.db.query(_AMONG, ["int8[]"], [np.asarray(entities, np.int64).tolist()])[0]
+        ids, low, high = (int64s(row[name]) for name in ("ids", "low", "high"))
+        return Among(ids, low, high, float64s(row["weights"]), float64s(row["counts"]))
+
+    def mention_counts(self, entities: list[int]) -> dict[int, int]:
+        """Return {entity id: in how many chunks it is mentioned}."""
+        return {row["id"]: row["n"] for row in self.query.db.query(_COUNTS, ["int8[]"], [entities])}
+
+    def entity_ids(self) -> Any:
+        """Return the ids of all entities, (n,) int64 ascending; only of a graph of some documents."""
+        raise NotImplementedError
+
+    def chunk_count(self) -> int:
+        """Return how many chunks there are."""
+        return self.query.bm25_index("chunk").statistics()[0]
+
+    def nodes(self, entities: Any) -> list[Row]:
+        """Return entities (id, name, type) in the order of their keys."""
+        return self.query.db.query(_NODES, ["int8[]"], [entities.tolist()])
 
     def ends(self, ids: list[int]) -> list[Row]:
         """Return relationships (id, weight, source_id, target_id, source_key, target_key)."""
         return self.query.db.query(_ENDS, ["int8[]"], [ids])
 
     def entities(self, ids: list[int]) -> list[Row]:
-        """Return entities (id, key, name, type, description, degree) that the caller may see."""
-        return self._told(_ENTITIES, _VISIBLE_ENTITIES, ids)
+        """Return entities (id, key, name, type, description, degree)."""
+        return in_one_line(self.query.db.query(_ENTITIES, ["int8[]"], [ids])) if ids else []
 
     def relationships(self, ids: list[int]) -> list[Row]:
-        """Return relationships (id, source, target, keywords, description, weight, source_key, target_key), as `entities`."""
-        return self._told(_RELATIONSHIPS, _VISIBLE_RELATIONSHIPS, ids)
+        """Return relationships (id, source, target, keywords, description, weight, source_key, target_key)."""
+        return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
         """Return per kind, entity and relationship, (chunk ids, item ids) of mentions, of an item the `most` weightiest."""
-        common = {"most": most, "visible": "" if self.query.visible is None else "AND m.document_id = ANY ($3)"}
-        of_entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", **common)
+        of_entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", most=most)
         of_relationships = _MENTIONS.format(
-            kind="relationship", table="relationships", items="$2", order="weight", **common
+            kind="relationship", table="relationships", items="$2", order="weight", most=most
         )
         sql = f"SELECT * FROM {of_entities} CROSS JOIN {of_relationships}"
-        row = self._query(sql, ["int8[]", "int8[]", "int8[]"], entities, relationships)[0]
+        row = self.query.db.query(sql, ["int8[]", "int8[]"], [entities, relationships])[0]
         kinds = ("entity", "relationship")
         return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in kinds}
 
@@ -307,12 +291,15 @@ class TableGraph:
         return found
 
     def chunks(self, ids: list[int]) -> list[Row]:
-        """Return chunks whose documents exist and may be seen, with what these are called."""
+        """Return chunks whose documents exist and may be seen, with what these are called.
+
+        A document that was inserted anew under the number of a deleted one has no chunks before it is indexed.
+        """
         return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
 
     def _edges(self, column: str, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         sql = _EDGES.format(column=column)
-        row = self._query(sql, ["int8[]", "float8", "int8[]"], np.asarray(ids).tolist(), hub)[0]
+        row = self.query.db.query(sql, ["int8[]", "float8"], [np.asarray(ids).tolist(), hub])[0]
         entities, chunks, tf, small, counts = (
             int64s(row[name]) for name in ("entities", "chunks", "tf", "ids", "counts")
         )
@@ -322,12 +309,9 @@ class TableGraph:
         entities, chunks, tf = entities[kept], chunks[kept], tf[kept]
         return entities, chunks, tf, counts[np.searchsorted(small, entities)]
 
-    def _told(self, sql: str, visible_sql: str, ids: list[int]) -> list[Row]:
-        rows = self._query(sql if self.query.visible is None else visible_sql, ["int8[]", "int8[]"], ids) if ids else []
-        for row in rows:
-            row["description"] = " ".join(row["description"].split())
-        return rows
 
-    def _query(self, sql: str, types: list[str], *values: Any) -> list[Row]:
-        """Run a statement whose last parameter is the documents that may be searched."""
-        return self.query.db.query(sql, types, [*values, self.query.visible_ids])
+def in_one_line(rows: list[Row]) -> list[Row]:
+    """Return rows, their descriptions without line ends and other repeated white space."""
+    for row in rows:
+        row["description"] = " ".join(row["description"].split())
+    return rows

@@ -9,6 +9,7 @@ from pg_graphrag.retrieval import held, topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
+from pg_graphrag.retrieval.visible_graph import visible_graph
 from pg_graphrag.server import Row
 
 # Of larger graphs no texts are held: entities, relationships and chunks of each so many, and mentions of both kinds.
@@ -29,8 +30,10 @@ _MENTION_BYTES = 70
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from memory where that holds it, the same for the whole query."""
     if "graph" not in query.memo:
-        contents = _contents(query)
-        if contents is None:
+        contents = _contents(query) if query.visible is None else None
+        if query.visible is not None:
+            query.memo["graph"] = visible_graph(query)
+        elif contents is None:
             query.memo["graph"] = TableGraph(query)
         elif contents.texts is None:
             query.memo["graph"] = TopologyGraph(query, contents.topology)
@@ -96,10 +99,10 @@ _large: dict[tuple[str, int, int], int | None] = {}
 
 
 def _contents(query: Query) -> Contents | None:
-    """Return the graph as this snapshot sees it; None where it is large, not known yet, or not all to be seen."""
+    """Return the graph as this snapshot sees it; None where it is large, or not known yet."""
     corpus = query.corpus
     repeats = held.repeats(corpus)
-    if corpus.revision is None or query.visible is not None:
+    if corpus.revision is None:
         return None
     kept: Contents | None = held.recall(("graph", corpus.id))
     if kept is not None and kept.topology.revision == corpus.revision:

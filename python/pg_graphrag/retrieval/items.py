@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
@@ -14,10 +16,18 @@ from pg_graphrag.server import Database, Row
 
 def entities(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, low: list[str] | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (rank, entity_id, name, type, description, degree, score, explain) best first."""
-    asked = prepare(db, query, corpus, "local", filter_, low, None, None)
+) -> list[tuple[Any, ...]]:
+    """Return (rank, entity_id, name, type, description, degree, score, explain) best first."""
     wanted = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run() -> list[tuple[Any, ...]]:
+        return list(_entities(prepare(db, caller, query, "local", filter_, low, None, None), wanted, low))
+
+    return as_owner(db, run)
+
+
+def _entities(asked: Query, wanted: int, low: list[str] | None) -> Iterator[tuple[Any, ...]]:
     if not wanted or not (asked.text or low):
         return
     matched = graph.match_entities(asked, 2 * wanted)
@@ -29,10 +39,18 @@ def entities(
 
 def relationships(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, high: list[str] | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (rank, relationship_id, source, target, keywords, description, weight, score, explain) best first."""
-    asked = prepare(db, query, corpus, "global", filter_, None, high, None)
+) -> list[tuple[Any, ...]]:
+    """Return (rank, relationship_id, source, target, keywords, description, weight, score, explain) best first."""
     wanted = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run() -> list[tuple[Any, ...]]:
+        return list(_relationships(prepare(db, caller, query, "global", filter_, None, high, None), wanted, high))
+
+    return as_owner(db, run)
+
+
+def _relationships(asked: Query, wanted: int, high: list[str] | None) -> Iterator[tuple[Any, ...]]:
     if not wanted or not (asked.text or high):
         return
     matched = graph.match_relationships(asked, 2 * wanted)
@@ -45,14 +63,22 @@ def relationships(
 
 def reports(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, level: int | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (rank, community_id, level, title, summary, rating, score, explain) best first; ties by title."""
-    asked = prepare(db, query, corpus, "naive", filter_, None, None, None)
+) -> list[tuple[Any, ...]]:
+    """Return (rank, community_id, level, title, summary, rating, score, explain) best first; ties by title."""
     wanted = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run() -> list[tuple[Any, ...]]:
+        return list(_reports(prepare(db, caller, query, "naive", filter_, None, None, None), wanted, level))
+
+    return as_owner(db, run)
+
+
+def _reports(asked: Query, wanted: int, level: int | None) -> Iterator[tuple[Any, ...]]:
     if not asked.text or not wanted:
         return
     matched = match_reports(asked, wanted, level)
-    rows = report_rows(db, [one.community_id for one in matched])
+    rows = report_rows(asked.db, [one.community_id for one in matched])
     for rank, one in enumerate(matched, 1):
         row = rows[one.community_id]
         explain: dict[str, Any] = {"lexical": round(one.lexical, 6)}

@@ -114,8 +114,11 @@ def _near(query: Query) -> dict[int, float]:
 def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:
     """Return ({community: its chunks}, {community: its parts; None: those of level 0}).
 
-    At each level a chunk belongs to the community that most of its mentions are in.
+    At each level a chunk belongs to the community that most of its mentions are in. Where communities are closed to the caller
+    all chunks are a group of their own.
     """
+    if query.is_closed:
+        return {NOWHERE: chunks}, {None: [NOWHERE]}
     rows = query.db.query(
         "SELECT x.chunk_id, c.id, c.level, c.parent_id, pg_catalog.sum(x.tf)::int AS n"
         "  FROM graphrag.entity_mentions x"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense, vectors
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
 
 # Where not all mentions of a corpus are scored: so many of the best by each, cosine and BM25.

@@ -124,7 +124,7 @@ def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -
 
 
 def _chunk_count(query: Query) -> int:
-    return query.bm25_index("chunk").statistics()[0]
+    return graph_of(query).chunk_count()
 
 
 def _weighted(edges: tuple[Any, Any, Any, Any], count: int) -> tuple[Any, Any, Any]:

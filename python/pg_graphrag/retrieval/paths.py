@@ -20,7 +20,7 @@ from pg_graphrag.retrieval import dense, edges, mentions, ties
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
 from pg_graphrag.retrieval.held_graph import graph_of
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking, ranking
 from pg_graphrag.text.concepts import key
 
@@ -308,25 +308,10 @@ def _candidates(query: Query) -> list[dict[int, float]]:
     return ordered
 
 
-_NODES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS ids,
-       pg_catalog.array_agg(e.name ORDER BY e.key) AS names,
-       pg_catalog.array_agg({answers} ORDER BY e.key) AS answers
-  FROM graphrag.entities e
- WHERE e.id = ANY ($1)
-"""
-_OF_TYPE = "pg_catalog.{fold}(e.type) = ANY ($2)"
-_VISIBLY_OF_TYPE = (
-    "EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = e.id AND pg_catalog.{fold}(m.type) = ANY ($2)"
-    " AND m.document_id = ANY ($3))"
-)
-
-
 def _in_order(query: Query, entities: Any, quirks: bool) -> tuple[Any, list[str], Any]:
     """Return (ids, names, whether their type may be the answer's) of entities, in the order of their keys."""
-    answers = (_OF_TYPE if query.visible is None else _VISIBLY_OF_TYPE).format(fold="upper" if quirks else "lower")
-    types = [kind if quirks else kind.lower() for kind in query.answer_types]
-    row = query.db.query(
-        _NODES.format(answers=answers), ["int8[]", "text[]", "int8[]"], [entities.tolist(), types, query.visible_ids]
-    )[0]
-    return int64s(row["ids"]), row["names"] or [], np.array(row["answers"] or [], np.bool_)
+    wanted = {kind if quirks else kind.lower() for kind in query.answer_types}
+    rows = graph_of(query).nodes(entities)
+    kinds = (row["type"].upper() if quirks else row["type"].lower() for row in rows)
+    ids = np.array([row["id"] for row in rows], np.int64)
+    return ids, [row["name"] for row in rows], np.array([kind in wanted for kind in kinds], np.bool_)

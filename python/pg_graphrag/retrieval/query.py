@@ -5,15 +5,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.answer.call import embed_texts
-from pg_graphrag.answer.understanding import MAX_UNDERSTOOD, Understanding, noun_phrases, understand
+from pg_graphrag.access.caller import Caller
+from pg_graphrag.answer.limits import MAX_UNDERSTOOD
+from pg_graphrag.answer.models import embed_texts
+from pg_graphrag.answer.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
+from pg_graphrag.retrieval.indexed_documents import covers
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
@@ -52,12 +55,13 @@ def forget_vectors() -> None:
 class Query:
     """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus.
 
-    `beside`: a text that the search embeds besides; `usage`: what models at endpoints came to; `record`: whether what they
-    said and cost may be written down; `said`: what a model made of the query; `passage`: one that could answer it (HyDE).
+    `beside`: a text that the search embeds besides; `usage`: what models at endpoints came to; `said`: what a model made of the
+    query; `passage`: one that could answer it (HyDE).
     """
 
     db: Database
     corpus: Corpus
+    caller: Caller
     text: str
     options: SearchOptions
     filter: str | None = None
@@ -71,11 +75,10 @@ class Query:
     usage: list[dict[str, Any]] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
     passage: str | None = None
-    record: bool = False
 
     def about(self, text: str) -> "Query":
         """Return the same search with another text, which noun phrases are read off: no further model is asked."""
-        other = Query(self.db, self.corpus, text, replace(self.options, query_entities=None), self.filter)
+        other = Query(self.db, self.corpus, self.caller, text, replace(self.options, query_entities=None), self.filter)
         other.understanding = noun_phrases(self.corpus, text)
         other.existing_only, other.visible, other.usage = self.existing_only, self.visible, self.usage
         return other
@@ -145,9 +148,8 @@ class Query:
                 _embedded[model, text] = local_embedder().embed([text])[0]
         elif wanted:
             wanted = [text for text in dict.fromkeys(texts + self._soon()) if text and (model, text) not in _embedded]
-            packed, usage = embed_texts(self.db, self.corpus, wanted)
+            made, usage = embed_texts(self.db, self.corpus, self.caller, wanted)
             self.usage.append(usage)
-            made = np.frombuffer(packed, "<f4").reshape(len(wanted), -1)
             _embedded.update({(model, text): vector for text, vector in zip(wanted, made, strict=True)})
         vectors = [_embedded[model, text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
@@ -175,7 +177,7 @@ class Query:
         made_for = local_embedder().languages
         if not made_for.intersection(self.languages):
             return ", ".join(self.languages)
-        return None if any_in(self.db, self.corpus, made_for) else "the documents' language"
+        return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"
 
     def bm25_index(self, kind: str) -> BM25Index:
         """Return the corpus' BM25 index of one kind of item, the same for the whole query."""
@@ -220,7 +222,7 @@ class Query:
     def _understood(self) -> tuple[list[str], list[str]]:
         if self.understanding is None:
             self.understanding = understand(
-                self.db, self.corpus, self.text, given=self.low is not None or self.high is not None
+                self.db, self.corpus, self.caller, self.text, given=self.low is not None or self.high is not None
             )
         self.notes["understanding"] = self.understanding.note()
         return self.understanding.low, self.understanding.high
@@ -251,38 +253,33 @@ class Query:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
         return self.corpus.options.describes
 
-    @property
-    def secured(self) -> bool:
-        """Whether row-level security decides which documents the caller may see."""
-        return self.corpus.secured
-
     @cached_property
     def visible(self) -> Any:
         """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus.
 
-        Computed once, from the documents the caller may see: HNSW and GIN under row-level security lose rows (DESIGN.md 6).
+        Computed once. What a caller may see was asked with his rights; what a filter leaves of a whole corpus is asked here.
         """
-        if self.filter is None and not self.secured and not self.existing_only:
+        if self.caller.documents is not None:
+            ids = self.caller.documents if self.filter is None else self.caller.matching
+        elif self.filter is not None or self.existing_only:
+            rows = self.db.query(
+                "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids FROM graphrag.documents d"
+                " WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.metadata @> $2)",
+                ["int4", "jsonb"],
+                [self.corpus.id, self.filter],
+            )
+            ids = np.sort(int64s(rows[0]["ids"]))
+        else:
             return None
-        rows = self.db.query(
-            "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea ORDER BY d.id) AS ids FROM graphrag.documents d"
-            " WHERE d.corpus_id = $1 AND ($2 IS NULL OR d.metadata @> $2)",
-            ["int4", "jsonb"],
-            [self.corpus.id, self.filter],
-        )
-        return int64s(rows[0]["ids"])
+        return ids if self.existing_only or not covers(self.db, self.corpus, ids) else None
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether there are documents that the caller may not see: what tells of all together, communities, is closed to him."""
+        documents = self.caller.documents
+        return documents is not None and not covers(self.db, self.corpus, documents)
 
     @cached_property
     def visible_ids(self) -> list[int] | None:
         """`visible` as a SQL parameter."""
         return None if self.visible is None else self.visible.tolist()
-
-
-def int64s(packed: bytes | None) -> Any:
-    """Return the int64 array that ``string_agg(int8send(…))`` packed."""
-    return np.frombuffer(packed or b"", ">i8").astype(np.int64)
-
-
-def float64s(packed: bytes | None) -> Any:
-    """Return the float64 array that ``string_agg(float8send(…))`` packed."""
-    return np.frombuffer(packed or b"", ">f8").astype(np.float64)

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense
-from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
@@ -32,6 +32,8 @@ def match_reports(
 
     `level`: of that level only; `within`: of these communities only.
     """
+    if query.is_closed:
+        return []
     ids, cosines, words = _scored(query, level)
     if within is not None:
         kept = np.isin(ids, within)
@@ -87,34 +89,20 @@ def _scored(query: Query, level: int | None) -> tuple[Any, Any, Any]:
 
 
 def visible_communities(query: Query, ids: list[int]) -> set[int]:
-    """Return those communities that the caller may read of.
-
-    Under row-level security: all documents that mention a member must be visible, for a report tells of them together. With
-    a filter alone: some of the documents it leaves.
-    """
+    """Return those communities that the caller may read of: none where documents are hidden from him, for a report tells of all
+    together; with a filter those that some of the documents it leaves tell of."""
+    if query.is_closed:
+        return set()
     if query.visible is None:
         return set(ids)
-    mentioned = (
-        "EXISTS (SELECT FROM graphrag.community_members m JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id"
-        "         WHERE m.community_id = u.id AND {which})"
-    )
-    shown = mentioned.format(which="x.document_id = ANY ($2)")
-    if query.secured:
-        shown += " AND NOT " + mentioned.format(which="x.document_id <> ALL ($3)")
     rows = query.db.query(
-        f"SELECT u.id FROM pg_catalog.unnest($1) AS u (id) WHERE {shown}",
-        ["int8[]", "int8[]", "int8[]"],
-        [ids, query.visible_ids, _readable(query) if query.secured else []],
+        "SELECT u.id FROM pg_catalog.unnest($1) AS u (id)"
+        " WHERE EXISTS (SELECT FROM graphrag.community_members m JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id"
+        "                WHERE m.community_id = u.id AND x.document_id = ANY ($2))",
+        ["int8[]", "int8[]"],
+        [ids, query.visible_ids],
     )
     return {row["id"] for row in rows}
-
-
-def _readable(query: Query) -> list[int]:
-    """The documents that row-level security lets the caller see, whatever the filter."""
-    if query.filter is None:
-        return query.visible_ids or []
-    rows = query.db.query("SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = $1", ["int4"], [query.corpus.id])
-    return [row["id"] for row in rows]
 
 
 def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
@@ -34,13 +36,23 @@ def search(
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
+) -> list[tuple[Any, ...]]:
+    """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
     Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows.
     """
-    asked = prepare(db, query, corpus, mode_name, filter_, low, high, options)
-    for rank, row in enumerate(run(asked, mode_name, check_top_k(top_k)), 1):
+    limit = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run_search() -> list[tuple[Any, ...]]:
+        asked = prepare(db, caller, query, mode_name, filter_, low, high, options)
+        return list(_shown(asked, mode_name, limit))
+
+    return as_owner(db, run_search)
+
+
+def _shown(asked: Query, mode_name: str | None, top_k: int) -> Iterator[tuple[Any, ...]]:
+    for rank, row in enumerate(run(asked, mode_name, top_k), 1):
         explain = json.dumps({"mode": mode_name, **asked.notes, **row["explain"]}, ensure_ascii=False)
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)
@@ -48,8 +60,8 @@ def search(
 
 def prepare(
     db: Database,
+    caller: Caller,
     query: str | None,
-    corpus: str | None,
     mode_name: str | None,
     filter_: str | None,
     low: list[str] | None,
@@ -57,15 +69,12 @@ def prepare(
     options: str | None,
     of: str = "search",
 ) -> Query:
-    """Check the arguments of a search (`of`: of which function) and return its query."""
+    """Check the arguments of a search (`of`: of which function) and return its query. With the owner's rights, as all that
+    follows."""
     mode(mode_name)
-    found = find(db, corpus)
     parsed = search_options.parse(options, str(mode_name), of)
-    if filter_ is not None and not isinstance(json.loads(filter_), dict):
-        raise GraphRAGError(
-            f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
-        )
-    asked = Query(db, found, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+    corpus = find(db, caller.corpus)
+    asked = Query(db, corpus, caller, (query or "").strip(), parsed, filter_, _words(low), _words(high))
     if (low is not None or high is not None) and mode_name not in WITHOUT_KEYWORDS:
         asked.notes["understanding"] = {"by": "caller"}
     return asked

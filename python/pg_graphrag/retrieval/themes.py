@@ -5,6 +5,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks, graph
+from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.lazy import NEAR_ENOUGH
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
@@ -33,12 +34,8 @@ def local_evidence(query: Query) -> graph.Evidence:
 
 def _local_evidence(query: Query) -> graph.Evidence:
     base = graph.local_evidence(query)
-    ends = query.db.query(
-        "SELECT r.id, r.low_id, r.high_id FROM graphrag.relationships r WHERE r.id = ANY ($1)",
-        ["int8[]"],
-        [list(base.relationships)],
-    )
-    pair = {row["id"]: (row["low_id"], row["high_id"]) for row in ends}
+    ends = graph_of(query).ends(list(base.relationships))
+    pair = {row["id"]: (row["source_id"], row["target_id"]) for row in ends}
     inside = {one for one, (low, high) in pair.items() if low in base.entities and high in base.entities}
     outer = Counter(end for one, both in pair.items() if one not in inside for end in both if end not in base.entities)
     # The order that they come in (degrees, weight) decides among equals.
@@ -80,7 +77,13 @@ def graph_global(query: Query, depth: int) -> Fused:
 
 
 def without_reports(query: Query) -> None:
-    """Say that there are no reports, and what makes some."""
+    """Say that there are no reports for the caller, and why."""
+    if query.is_closed:
+        query.db.warning(
+            f'reports on communities of corpus "{query.corpus.name}" are closed to role "{query.caller.role}"',
+            hint="They tell of all documents together; the role does not see all of them. Other modes answer from those it sees.",
+        )
+        return
     query.db.warning(
         f'corpus "{query.corpus.name}" has no reports on communities yet',
         hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",
@@ -116,6 +119,8 @@ def _cut(query: Query) -> list[int]:
 
 def level_cut(query: Query) -> list[int]:
     """Return the communities that cover everything at the option's level: those of it, and what is not divided that far."""
+    if query.is_closed:
+        return []
     rows = query.db.query(
         "SELECT c.id FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
         " WHERE c.corpus_id = $1 AND (c.level = $2 OR c.level < $2"
@@ -128,6 +133,8 @@ def level_cut(query: Query) -> list[int]:
 
 def child_communities(query: Query, parents: list[int] | None) -> dict[int, int]:
     """Return {community: its parent} of those with a report that are parts of `parents`; None: the coarsest, in nothing (0)."""
+    if query.is_closed:
+        return {}
     rows = query.db.query(
         "SELECT c.id, coalesce(c.parent_id, 0) AS parent"
         "  FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
@@ -179,7 +186,7 @@ SELECT s.community_id, s.chunk_id, s.telling
           FROM graphrag.community_members m
           JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id
           JOIN graphrag.chunks c ON c.id = x.chunk_id
-          JOIN graphrag.documents d ON d.id = c.document_id
+          JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
           LEFT JOIN (SELECT DISTINCT r.community_id, t.id::bigint AS chunk_id
                        FROM graphrag.community_reports r,
                             pg_catalog.jsonb_array_elements(r.findings) AS g (finding),

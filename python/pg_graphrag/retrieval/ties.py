@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.numeric import int64s, np
+from pg_graphrag.retrieval.query import Query
 
 # Scores that differ by less, as a share of the largest, are equal: sums of the same numbers in another order.
 DIGITS = 12

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.graph_tables import TableGraph
-from pg_graphrag.retrieval.query import Query, float64s, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
@@ -96,6 +96,12 @@ class Topology:
     stated_in: Lists
     incident: Lists
     mentioned: dict[str, Mentioned]
+
+    @property
+    def size(self) -> int:
+        """How many entities, relationships, chunks and mentions there are."""
+        mentions = sum(len(kind.ids) for kind in self.mentioned.values())
+        return len(self.keys) + len(self.relationships.ids) + len(self.chunks.ids) + mentions
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""
@@ -228,7 +234,7 @@ def _packed(**columns: str) -> str:
 _DOCUMENTS = f"""
 SELECT {_packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles
   FROM graphrag.documents d
- WHERE d.id = ANY ($1)
+ WHERE d.id = ANY ($1) AND d.indexed_hash IS NOT NULL
 """
 _ENTITIES = f"""
 SELECT pg_catalog.array_agg(e.key) AS keys,
@@ -280,7 +286,103 @@ def read(query: Query) -> Topology | None:
     parts = [held.read(query.db, query.corpus, sql) for sql in statements]
     if any(part is None for part in parts):
         return None
-    entity, relationship, chunk, mentioned, stated, curated = (part[0] for part in parts if part)
+    return _built(query.corpus.revision, *(part[0] for part in parts if part))
+
+
+# $2: documents. Degrees and order follow from these rows.
+_VISIBLE_ENTITIES = f"""
+SELECT pg_catalog.array_agg(e.key) AS keys, {_packed(ids="e.id")}
+  FROM (SELECT x.id, x.key FROM graphrag.entities x WHERE x.id = ANY ($1) ORDER BY x.key) e
+"""
+_VISIBLE_RELATIONSHIPS = f"""
+SELECT {
+    _packed(
+        ids="r.id",
+        low="r.low_id",
+        high="r.high_id",
+        sources="CASE WHEN r.forward THEN r.low_id ELSE r.high_id END",
+        weights="r.weight::float8",
+        counts="r.mention_count",
+    )
+}
+  FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count,
+               coalesce((p.value ->> 'weight')::numeric, m.weight + coalesce(f.weight, 0)) AS weight,
+               CASE m.direction + coalesce(f.direction, 0) WHEN 0 THEN l.key < h.key
+                    ELSE m.direction + coalesce(f.direction, 0) > 0 END AS forward
+          FROM (SELECT m.relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS mention_count,
+                       pg_catalog.sum(m.weight) AS weight, pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
+                  FROM graphrag.chunks k
+                  JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
+                 WHERE k.document_id = ANY ($1) AND m.relationship_id IS NOT NULL
+                 GROUP BY m.relationship_id) m
+          JOIN graphrag.relationships x ON x.id = m.relationship_id
+          JOIN graphrag.entities l ON l.id = x.low_id
+          JOIN graphrag.entities h ON h.id = x.high_id
+          {{people}}) r
+"""
+# What people say of relationships that are visible holds, as in _relationships_as_visible().
+_PEOPLE = """
+         CROSS JOIN LATERAL (SELECT graphrag._edits(x.corpus_id, l.key, h.key) AS value) p
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
+                      pg_catalog.sum(CASE WHEN c.forward = (l.key < h.key) THEN 1 ELSE -1 END) AS direction
+                 FROM graphrag.curated c
+                WHERE c.corpus_id = x.corpus_id AND c.entity_key = least(l.key, h.key)
+                  AND c.other_entity_key = greatest(l.key, h.key) AND c.effect = 'fragment') f"""
+_NO_PEOPLE = """
+         CROSS JOIN (SELECT NULL::jsonb AS value) p
+         CROSS JOIN (SELECT NULL::numeric AS weight, NULL::int AS direction) f"""
+_VISIBLE_CHUNKS = f"""
+SELECT {_packed(ids="c.id", owners="c.document_id")}
+  FROM graphrag.chunks c
+ WHERE c.document_id = ANY ($1)
+"""
+_VISIBLY_MENTIONED = f"""
+SELECT {_packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)")}
+  FROM graphrag.chunks c
+  JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
+ WHERE c.document_id = ANY ($1) AND m.entity_id IS NOT NULL
+"""
+_VISIBLY_STATED = f"""
+SELECT {_packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id")}
+  FROM graphrag.chunks c
+  JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
+ WHERE c.document_id = ANY ($1) AND m.relationship_id IS NOT NULL
+"""
+
+
+def read_visible(query: Query) -> Topology:
+    """Read the topology of what the query's visible documents state."""
+    db, documents = query.db, query.visible_ids
+    (curated,) = db.query(_CURATED, ["int4"], [query.corpus.id])
+    people = _PEOPLE if curated["is_curated"] else _NO_PEOPLE
+    relationship, chunk, mentioned, stated = (
+        db.query(sql, ["int8[]"], [documents])[0]
+        for sql in (
+            _VISIBLE_RELATIONSHIPS.replace("{people}", people),
+            _VISIBLE_CHUNKS,
+            _VISIBLY_MENTIONED,
+            _VISIBLY_STATED,
+        )
+    )
+    items = [int64s(mentioned["items"]), int64s(relationship["low"]), int64s(relationship["high"])]
+    ids = np.unique(np.concatenate(items))
+    (entity,) = db.query(_VISIBLE_ENTITIES, ["int8[]"], [ids.tolist()])
+    here = int64s(entity["ids"])
+    by_id = np.argsort(here)
+    ends = np.append(items[1], items[2])
+    degrees = np.bincount(by_id[np.searchsorted(here, ends, sorter=by_id)], minlength=len(here))
+    # Aliases may mention an entity several times in a chunk, which counts as one.
+    pairs = np.unique(np.column_stack([items[0], int64s(mentioned["chunks"])]), axis=0)
+    counts = np.bincount(by_id[np.searchsorted(here, pairs[:, 0], sorter=by_id)], minlength=len(here))
+    entity |= {"degrees": degrees.astype(">i8").tobytes(), "counts": counts.astype(">i8").tobytes()}
+    return _built(query.corpus.revision, entity, relationship, chunk, mentioned, stated, curated)
+
+
+def _built(
+    revision: str | None, entity: Row, relationship: Row, chunk: Row, mentioned: Row, stated: Row, curated: Row
+) -> Topology:
+    """Return the topology of packed rows."""
     keys: list[str] = entity["keys"] or []
     entities, degrees = Ids(int64s(entity["ids"])), int64s(entity["degrees"])
     ids, counts, weights = (
@@ -298,7 +400,7 @@ def read(query: Query) -> Topology | None:
     owners = entities.places(int64s(mentioned["items"]))
     every = np.arange(len(ids))
     return Topology(
-        revision=query.corpus.revision,
+        revision=revision,
         entities=entities,
         keys=keys,
         place={key: place for place, key in enumerate(keys)},

@@ -7,7 +7,8 @@ query is used as it is, and `explain` says so.
 from collections.abc import Callable
 from typing import Any
 
-from pg_graphrag.answer.call import MAX_GRADED, MAX_GRADED_CHARACTERS, ask_model
+from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.answer.models import ask_model
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.query import Query
@@ -110,7 +111,7 @@ def _texts(query: Query, chunks: Any) -> list[str]:
     """Return title and beginning of chunks, in their order; "" of one that is gone."""
     rows = query.db.query(
         "SELECT c.id, pg_catalog.left(pg_catalog.concat_ws(E'\\n', d.title, c.content), $2) AS text FROM graphrag.chunks c"
-        " JOIN graphrag.documents d ON d.id = c.document_id WHERE c.id = ANY ($1)",
+        " JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL WHERE c.id = ANY ($1)",
         ["int8[]", "int4"],
         [chunks.tolist(), MAX_GRADED_CHARACTERS],
     )
@@ -121,7 +122,7 @@ def _texts(query: Query, chunks: Any) -> list[str]:
 def _said(query: Query, task: str, arguments: dict[str, Any]) -> Any:
     """Return what a model makes of the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
     if task not in query.said:
-        outcome = ask_model(query.db, query.corpus, task, arguments, query.record)
+        outcome = ask_model(query.db, query.corpus, query.caller, task, arguments)
         query.usage.append(outcome["usage"])
         if "fault" in outcome:
             _failed(query, task, outcome["fault"])

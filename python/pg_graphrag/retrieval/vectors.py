@@ -10,10 +10,10 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, int64s
+from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE
 
 # Larger tables are searched where they are.
@@ -61,10 +61,15 @@ class Vectors:
         cosines = (vector @ self.matrix).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
 
-    def nearest(self, vector: Any, limit: int) -> dict[int, float]:
-        """Return {id: cosine > 0} of the `limit` rows nearest to a vector, and of all that tie with the last."""
+    def nearest(self, vector: Any, limit: int, among: Any = None) -> dict[int, float]:
+        """Return {id: cosine > 0} of the `limit` rows nearest to a vector, and of all that tie with the last.
+
+        `among`: of the rows with these ids, (m,) int64 ascending; None: of all.
+        """
         cosines = vector @ self.matrix
         near = np.flatnonzero(cosines > 0)
+        if among is not None:
+            near = near[within(self.ids[near], among)]
         cosines = np.minimum(cosines[near].astype(np.float64), 1.0)
         if limit < len(near):
             best = cosines >= np.partition(cosines, -limit)[-limit] - NOISE
@@ -80,14 +85,12 @@ class Vectors:
 def small(query: Query, kind: str) -> Vectors | None:
     """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay yet.
 
-    None under row-level security too: what one role may read is not kept for another.
-
     Parameters
     ----------
     kind : window, entity, entity_mention or relationship_mention.
     """
     corpus = query.corpus
-    if corpus.space is None or corpus.revision is None or query.secured:
+    if corpus.space is None or corpus.revision is None:
         return None
     key = "vectors", corpus.space, kind
     kept: Vectors | None = held.recall(key)

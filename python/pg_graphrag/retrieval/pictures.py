@@ -4,8 +4,13 @@ import math
 import re
 from dataclasses import dataclass
 
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.server import Database
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.neighbors import around, check_hops, graph_query
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.server import Database, Row
 from pg_graphrag.text.concepts import key
 
 MAX_NODES = 1000
@@ -70,27 +75,39 @@ def community(db: Database, community_id: int | None, max_nodes: int | None) -> 
         42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes` out of range.
     """
     wanted = _check(max_nodes)
-    shown = "SELECT FROM graphrag.community_overview o WHERE o.community_id = $1"
-    if not db.query(shown, ["int8"], [community_id]):
+    # As the caller: the view shows communities of corpora that he sees whole.
+    shown = db.query(
+        "SELECT o.corpus FROM graphrag.community_overview o WHERE o.community_id = $1", ["int8"], [community_id]
+    )
+    if not shown:
         raise GraphRAGError(
             f"there is no community {'null' if community_id is None else community_id}",
             sqlstate="42704",
             hint="SELECT community_id, level, title FROM graphrag.community_overview lists the communities.",
         )
-    members = db.query(
-        "SELECT m.entity_id FROM graphrag.community_members m"
-        "  JOIN graphrag.entities e ON e.id = m.entity_id"
-        "  LEFT JOIN (SELECT u.id, pg_catalog.sum(r.weight) AS strength"
-        "               FROM graphrag.community_members l"
-        "               JOIN graphrag.relationships r ON r.low_id = l.entity_id"
-        "               JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id"
-        "              CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)"
-        "              WHERE l.community_id = $1 GROUP BY u.id) w ON w.id = m.entity_id"
-        " WHERE m.community_id = $1 ORDER BY w.strength DESC NULLS LAST, e.key LIMIT $2",
-        ["int8", "int4"],
-        [community_id, wanted],
-    )
-    return _among(db, [row["entity_id"] for row in members])
+    caller = caller_of(db, shown[0]["corpus"])
+
+    def run() -> Picture:
+        members = db.query(_MEMBERS, ["int8", "int4"], [community_id, wanted])
+        return _among(graph_query(db, caller), [row["entity_id"] for row in members])
+
+    return as_owner(db, run)
+
+
+_MEMBERS = """
+SELECT m.entity_id
+  FROM graphrag.community_members m
+  JOIN graphrag.entities e ON e.id = m.entity_id
+  LEFT JOIN (SELECT u.id, pg_catalog.sum(r.weight) AS strength
+               FROM graphrag.community_members l
+               JOIN graphrag.relationships r ON r.low_id = l.entity_id
+               JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+              CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
+              WHERE l.community_id = $1 GROUP BY u.id) w ON w.id = m.entity_id
+ WHERE m.community_id = $1
+ ORDER BY w.strength DESC NULLS LAST, e.key
+ LIMIT $2
+"""
 
 
 def neighborhood(
@@ -98,34 +115,30 @@ def neighborhood(
 ) -> Picture:
     """Return an entity, its nearest and strongest neighbours, and all that relates these to each other.
 
-    Only what the caller may see: neighbors() and the views decide.
+    Only what the documents that the caller may see state.
 
     Raises
     ------
     GraphRAGError
-        42704 for an unknown entity, 22023 for `max_nodes` out of range; neighbors() refuses corpus and hops.
+        42704 for an unknown entity or corpus, 22023 for `max_nodes` or `hops` out of range.
     """
     wanted = _check(max_nodes)
-    around = db.query(
-        "SELECT n.entity_id FROM graphrag.neighbors($1, $2, $3) WITH ORDINALITY AS n ORDER BY n.ordinality LIMIT $4",
-        ["text", "text", "int4", "int4"],
-        [entity, corpus, hops, wanted - 1],
-    )
-    start = db.query(
-        "SELECT n.entity_id FROM graphrag.graph_nodes n WHERE n.corpus = $1 AND n.entity_id ="
-        " (SELECT e.id FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id"
-        '   WHERE c.name = $1 AND e.key = $2 COLLATE "C")',
-        ["text", "text"],
-        [corpus, key(entity or "")],
-    )
-    if not start:
-        raise GraphRAGError(
-            f'corpus "{corpus}" has no entity "{entity}"',
-            sqlstate="42704",
-            hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
-        )
-    first = start[0]["entity_id"]
-    return _among(db, [first, *(row["entity_id"] for row in around)], first)
+    depth = check_hops(hops)
+    caller = caller_of(db, corpus)
+
+    def run() -> Picture:
+        query = graph_query(db, caller)
+        start = graph_of(query).named([key(entity or "")])
+        if not start:
+            raise GraphRAGError(
+                f'corpus "{corpus}" has no entity "{entity}"',
+                sqlstate="42704",
+                hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
+            )
+        near = around(query, start[-1]["key"], depth)[: wanted - 1]
+        return _among(query, [start[-1]["id"], *(row[1] for row in near)], start[-1]["id"])
+
+    return as_owner(db, run)
 
 
 def _check(max_nodes: int | None) -> int:
@@ -137,26 +150,21 @@ def _check(max_nodes: int | None) -> int:
     return max_nodes
 
 
-def _among(db: Database, entity_ids: list[int], marked: int | None = None) -> Picture:
+def _among(query: Query, entity_ids: list[int], marked: int | None = None) -> Picture:
     """Return entities in the given order, and the relationships among them, strongest first."""
-    nodes = db.query(
-        "SELECT n.entity_id, n.name, n.type, n.description FROM graphrag.graph_nodes n WHERE n.entity_id = ANY ($1)"
-        " ORDER BY pg_catalog.array_position($1, n.entity_id)",
-        ["int8[]"],
-        [entity_ids],
-    )
-    edges = db.query(
-        "SELECT e.source_id, e.target_id, e.keywords, e.description, e.weight FROM graphrag.graph_edges e"
-        " WHERE e.relationship_id = ANY (ARRAY(SELECT r.id FROM graphrag.relationships r"
-        "                                       WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)))"
-        " ORDER BY e.weight DESC, pg_catalog.array_position($1, e.source_id), pg_catalog.array_position($1, e.target_id)",
-        ["int8[]"],
-        [entity_ids],
-    )
-    return [
-        Node(row["entity_id"], row["name"], row["type"], row["description"], row["entity_id"] == marked)
-        for row in nodes
-    ], [Edge(*row.values()) for row in edges]
+    graph = graph_of(query)
+    place = {entity: number for number, entity in enumerate(entity_ids)}
+    nodes = sorted(graph.entities(entity_ids), key=lambda row: place[row["id"]])
+    rows = {row["id"]: row for row in graph.relationships(graph.among(entity_ids).ids.tolist())}
+    ends = {row["id"]: (row["source_id"], row["target_id"]) for row in graph.ends(list(rows))}
+    order = sorted(rows, key=lambda number: (-rows[number]["weight"], *(place[end] for end in ends[number])))
+    return [Node(row["id"], row["name"], row["type"], row["description"], row["id"] == marked) for row in nodes], [
+        _edge(rows[number], *ends[number]) for number in order
+    ]
+
+
+def _edge(row: Row, source: int, target: int) -> Edge:
+    return Edge(source, target, ", ".join(row["keywords"]), row["description"], row["weight"])
 
 
 def dot(nodes: list[Node], edges: list[Edge]) -> str:

@@ -1,0 +1,87 @@
+"""The owner's rights for work that this package decided on, and nobody else.
+
+Functions that readers call run with the reader's rights. What was made of documents only the owner of the extension may read.
+`as_owner` bridges the two: it stores the work under a one-time token in this module and calls ``graphrag._enter(token)``, a
+SECURITY DEFINER function that takes the work out as its first act and does it. No SQL user can write this memory (PL/Python is
+untrusted) or guess a token, so nobody can have other work done. The work takes no SQL from the caller.
+
+A token lives from the call's first instruction to its first act; between them no statement of anybody else can run. Nothing
+that outlives one call holds a token: a function that yields its rows one by one enters anew for each.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database
+
+T = TypeVar("T")
+
+
+class _Work:
+    """Something to do once, and what came of it."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self.run = run
+        self.result: Any = None
+        self.error: GraphRAGError | None = None
+
+
+_pending: dict[str, _Work] = {}
+
+
+def as_owner(db: Database, run: Callable[[], T], *, writes: bool = False) -> T:
+    """Return what `run` returns, run with the rights of the extension's owner.
+
+    Parameters
+    ----------
+    writes : bool
+        Whether `run` writes. If not, it sees the snapshot of the calling statement.
+
+    Raises
+    ------
+    GraphRAGError
+        The error of `run`. Errors of SQL statements, query cancel among them, pass unchanged.
+    """
+    return _through("_enter_writing" if writes else "_enter", db, run)
+
+
+def at_one_snapshot(db: Database, run: Callable[[], T]) -> T:
+    """Return what `run` returns, run with the caller's own rights, reading the snapshot of one statement throughout.
+
+    For a function that writes, whose statements otherwise each have a snapshot of their own: what a document says and who may
+    read it must be of one moment.
+    """
+    return _through("_at_one_snapshot", db, run)
+
+
+def _through(function: str, db: Database, run: Callable[[], T]) -> T:
+    token, work = os.urandom(16).hex(), _Work(run)
+    _pending[token] = work
+    try:
+        db.query(f"SELECT graphrag.{function}($1)", ["text"], [token])
+    except Exception:
+        if work.error is not None:
+            raise work.error from None
+        raise
+    finally:
+        _pending.pop(token, None)
+    result: T = work.result
+    return result
+
+
+def enter(_: Database, token: str | None) -> None:
+    """Do the work that waits under `token`; 42501 when there is none."""
+    work = _pending.pop(token or "", None)
+    if work is None:
+        raise GraphRAGError(
+            "this function cannot be called directly",
+            sqlstate="42501",
+            hint="Call graphrag.search(), graphrag.context() or graphrag.ask().",
+        )
+    try:
+        work.result = work.run()
+    except GraphRAGError as error:
+        work.error = error
+        raise

@@ -1,0 +1,9 @@
+"""How much of a question and of texts models are asked about."""
+
+# Understanding looks at this much of a question, in characters, and takes phrases from it; BM25 takes all.
+MAX_UNDERSTOOD = 4000
+# Texts of one rerank: what cross-encoders are served in one request.
+MAX_RERANKED = 200
+# Texts that are graded at once, and characters of each that are looked at.
+MAX_GRADED = 8
+MAX_GRADED_CHARACTERS = 2000

@@ -1,0 +1,204 @@
+"""A corpus' models, as searches and answers ask them. With the owner's rights: providers, cache and accounts are the owner's.
+
+What is asked is a task of `pg_graphrag.answer.tasks` with its arguments. Of a fault, only the owner is told what the endpoint
+said.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from pg_graphrag.access.caller import Caller
+from pg_graphrag.answer import tasks
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
+from pg_graphrag.llm.embedding import embedding
+from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.gateway import Gateway
+from pg_graphrag.llm.ledger import Ledger
+from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
+from pg_graphrag.numeric import np
+from pg_graphrag.server import Database
+
+# Keywords and transforms of a query are worth a moment; the query as it is costs none.
+PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
+# Characters of a text that is embedded or re-ranked: models see no more.
+MAX_CHARACTERS = 8000
+
+
+def ask_model(db: Database, corpus: Corpus, caller: Caller, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Have a task done; return {value, cached, usage} or {fault, usage}.
+
+    A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
+    `save_accounts` writes them.
+    """
+    request = tasks.request(corpus.options, task, arguments)
+    gateway = _gateway(db, corpus, request)
+    try:
+        reply = gateway.one(_ask(request))
+        outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached}
+    except GraphRAGError as fault:
+        outcome = {"fault": _shown(corpus, caller, request.role, fault)}
+    return outcome | {"usage": gateway.usage.as_dict()}
+
+
+def ask_models(
+    db: Database,
+    corpus: Corpus,
+    caller: Caller,
+    task: str,
+    arguments: list[dict[str, Any]],
+    retries: int | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+
+    `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
+    """
+    if not arguments:
+        return [], {}
+    requests = [tasks.request(corpus.options, task, one) for one in arguments]
+    gateway = _gateway(db, corpus, requests[0], retries)
+    outcomes = [
+        {"fault": _shown(corpus, caller, request.role, reply)}
+        if isinstance(reply, GraphRAGError)
+        else {"value": reply.value}
+        for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
+    ]
+    return outcomes, gateway.usage.as_dict()
+
+
+def stream_model(
+    db: Database, corpus: Corpus, caller: Caller, task: str, arguments: dict[str, Any]
+) -> Generator[str, None, None]:
+    """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
+    request = tasks.request(corpus.options, task, arguments)
+    try:
+        for piece in _after_reasoning(_gateway(db, corpus, request).stream(request)):
+            if piece:
+                yield piece
+    except GraphRAGError as fault:
+        raise _told(_shown(corpus, caller, request.role, fault)) from None
+
+
+def embed_texts(db: Database, corpus: Corpus, caller: Caller, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+    """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
+
+    Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+    """
+    if not texts or not all(texts):
+        raise GraphRAGError("an empty text has no vector", hint="Give a text.")
+    gateway = Gateway(db, corpus, worker=False, writes=False)
+    try:
+        made = gateway.one(embedding(corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
+        for vector in made:
+            if isinstance(vector, GraphRAGError):
+                raise vector
+    except GraphRAGError as fault:
+        raise _told(_shown(corpus, caller, "embedding", fault)) from None
+    return np.stack(made), gateway.usage.as_dict()
+
+
+def rerank_texts(
+    db: Database, corpus: Corpus, caller: Caller, query: str, texts: list[str]
+) -> tuple[list[float], dict[str, Any]]:
+    """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
+    gateway = Gateway(db, corpus, worker=False, writes=False)
+    cut = tuple(text[:MAX_CHARACTERS] for text in texts)
+    try:
+        scores: list[float] = gateway.one(
+            _scores(RerankRequest(*corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
+        )
+    except GraphRAGError as fault:
+        raise _told(_shown(corpus, caller, "rerank", fault)) from None
+    return scores, gateway.usage.as_dict()
+
+
+def save_accounts(db: Database, corpus: Corpus) -> None:
+    """Write what the session's requests for a corpus answered and cost, where the transaction may write."""
+    read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+    Ledger(db, corpus, writes=not read_only).save()
+
+
+def _scores(request: RerankRequest) -> Task:
+    reply: Reply = yield request
+    return reply.value
+
+
+def _told(shown: dict[str, str | None]) -> GraphRAGError:
+    message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
+    return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
+
+
+def _gateway(db: Database, corpus: Corpus, request: ChatRequest, retries: int | None = None) -> Gateway:
+    patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
+    return Gateway(db, corpus, worker=False, writes=False, patience=patience, retries=retries)
+
+
+def _ask(request: ChatRequest) -> Task:
+    reply: Reply = yield request
+    return reply
+
+
+_OPENING = ("<think>", "<thinking>")
+_CLOSING = ("</think>", "</thinking>")
+
+
+def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
+    """Leave out the reasoning that an answer may begin with, as `replies.without_reasoning` does of a whole one."""
+    begun = ""
+    for piece in pieces:
+        begun += piece
+        start = begun.lstrip()
+        if any(opening.startswith(start) for opening in _OPENING):
+            continue
+        if start.startswith(_OPENING):
+            ends = [(begun.find(closing), closing) for closing in _CLOSING if closing in begun]
+            if not ends:
+                continue
+            at, closing = min(ends)
+            begun = begun[at + len(closing) :]
+        yield begun
+        yield from pieces
+        return
+    if not begun.lstrip().startswith(_OPENING):
+        yield begun
+
+
+def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
+    """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+    kind = "setting"
+    for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+        kind = name if isinstance(fault, of) else kind
+    told = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
+    if not caller.is_owner:
+        told = {"message": _plain(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+        if isinstance(fault, ContextTooLong):
+            told["hint"] = _SHORTEN
+    elif isinstance(fault, ContextTooLong):
+        told["hint"] = _SHORTEN
+    return {"kind": kind, "sqlstate": fault.sqlstate, **told}
+
+
+_OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."
+_HINTS = {
+    "item": "Ask again, or otherwise.",
+    "budget": "Who owns the extension can raise it.",
+    "provider": f"Ask again later. {_OWNER}",
+    "setting": "Who owns the extension must set the model up: graphrag.set_provider(…), graphrag.alter_corpus(…).",
+}
+_OWNERS_HINTS = {
+    "item": _HINTS["item"],
+    "provider": "Ask again later, or check the endpoint and what graphrag.set_provider(…) says of it (base_url, timeout).",
+}
+_SHORTEN = "Give a smaller max_tokens, or a shorter question or history."
+
+
+def _plain(corpus: Corpus, role: str, kind: str, fault: GraphRAGError) -> str:
+    if isinstance(fault, ContextTooLong):
+        return f'the prompt is too long for the model of the role "{role}"'
+    return {
+        "item": f'the model of the role "{role}" gave no usable answer',
+        "budget": f'the monthly budget of corpus "{corpus.name}" is reached',
+        "provider": f'the model of the role "{role}" cannot be reached',
+        "setting": f'the model of the role "{role}" is not set up',
+    }[kind]

@@ -1,0 +1,39 @@
+"""Which documents the index of a corpus holds something of."""
+
+from typing import Any
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.numeric import int64s
+from pg_graphrag.retrieval import held
+from pg_graphrag.retrieval.ids import within
+from pg_graphrag.server import Database
+
+_INDEXED = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
+  FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
+"""
+_MORE = """
+SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL OFFSET $2) AS more
+"""
+
+
+def covers(db: Database, corpus: Corpus, documents: Any) -> bool:
+    """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
+    # Sooner known than which.
+    if db.query(_MORE, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
+        return False
+    return bool(within(_indexed(db, corpus), documents).all())
+
+
+def _indexed(db: Database, corpus: Corpus) -> Any:
+    """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
+    key = "indexed documents", corpus.id
+    cached = held.recall(key)
+    if cached is not None and corpus.revision is not None and cached[0] == corpus.revision:
+        return cached[1]
+    rows = held.read(db, corpus, _INDEXED) if corpus.revision is not None else None
+    if rows is None:
+        return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
+    ids = int64s(rows[0]["ids"])
+    held.keep(corpus, key, (corpus.revision, ids), ids.nbytes)
+    return ids

@@ -29,11 +29,11 @@ DROP FUNCTION graphrag._readable_relations();
 DROP FUNCTION graphrag._protected_corpus(text);
 
 -- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
-UPDATE graphrag.attached_tables a
-   SET relation = c.oid, schema_name = n.nspname, table_name = c.relname
-  FROM pg_catalog.pg_class c
-  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid = graphrag._attached_relation(a);
+SELECT pg_catalog.set_config('graphrag.attached_relations',
+                             (SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
+                                FROM graphrag.attached_tables a
+                               CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
+                               WHERE r.relation IS NOT NULL), true);
 DO $block$
 DECLARE
     item record;

@@ -56,7 +56,7 @@ BEGIN
     LOOP
         IF waits IS NOT NULL THEN
             RAISE NOTICE 'rows that exist are not read by workers: %', waits
-                USING HINT = 'Workers run with the rights of the extension''s owner and read no table of others. The owner needs USAGE on schema graphrag.';
+                USING HINT = 'Workers run with the rights of the extension''s owner and read no table of others. The owner needs USAGE on schema graphrag and EXECUTE on the procedure.';
         END IF;
     END LOOP;
 END

@@ -108,8 +108,6 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;
 
--- An update from a version whose triggers were other ones; a new installation has no attachments.
-SELECT graphrag._make_attached_triggers(a.id, a.relation)
-  FROM graphrag.attached_tables a
-  JOIN pg_catalog.pg_class c ON c.oid = a.relation AND c.relname = a.table_name
- ORDER BY a.id;
+-- An update from a version whose triggers were other ones says which tables had them.
+SELECT graphrag._make_attached_triggers(u.key::int, u.value::oid)
+  FROM pg_catalog.jsonb_each_text(coalesce(nullif(pg_catalog.current_setting('graphrag.attached_relations', true), ''), '{}')::jsonb) u;

@@ -48,7 +48,7 @@ def mallory(db: Database) -> Iterator[Database]:
         db.execute(f"CREATE SCHEMA {role} AUTHORIZATION {role}; GRANT CREATE ON SCHEMA public TO {role}".encode())
     db.execute(
         "GRANT USAGE ON SCHEMA graphrag TO mallory, alice;"
-        "GRANT EXECUTE ON FUNCTION graphrag.attach_table, graphrag.detach_table TO mallory, alice;"
+        "GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.detach_table, graphrag.backfill_table TO mallory, alice;"
         "SET search_path = public"
     )
     with as_role(db, "mallory") as connection:
@@ -333,6 +333,7 @@ def test_no_superusers_session_backfills_the_table_of_another(db: Database, mall
         db.execute(before.encode())
         with pytest.raises(errors.InsufficientPrivilege, match="not read in this session"):
             db.execute("CALL graphrag.backfill_table('mallory.articles')")
+        db.execute("RESET ROLE")
     db.execute("RESET ROLE")
     assert (alarmed(db), reporters(db)) == (False, set())
 

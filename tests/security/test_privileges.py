@@ -29,7 +29,8 @@ _QUERIES = (
                          CASE WHEN 'security_barrier=true' = ANY (reloptions) THEN 'barrier' END,
                          CASE WHEN relrowsecurity THEN 'row-level security' END),
                {_ACL.format(acl="relacl", owner="relowner")}
-          FROM pg_class c WHERE relnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached') AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')""",
+          FROM pg_class c WHERE relnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached')
+           AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')""",
     f"""SELECT 'column ' || c.oid::regclass || '.' || a.attname, '', {_ACL.format(acl="a.attacl", owner="c.relowner")}
           FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
          WHERE relnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached') AND a.attacl IS NOT NULL""",

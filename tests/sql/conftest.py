@@ -54,7 +54,7 @@ def app(db: Database) -> Iterator[Database]:
         f"DO $$ BEGIN CREATE ROLE {APP} LOGIN PASSWORD '{APP}';"
         " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
         f"GRANT USAGE ON SCHEMA graphrag TO {APP};"
-        f"GRANT EXECUTE ON FUNCTION graphrag.attach_table, graphrag.detach_table TO {APP};"
+        f"GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.detach_table, graphrag.backfill_table TO {APP};"
         f"CREATE SCHEMA app AUTHORIZATION {APP}"
     )
     with session(db) as connection:

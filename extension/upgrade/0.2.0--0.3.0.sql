@@ -27,3 +27,38 @@ $block$;
 DROP FUNCTION graphrag._secure(regclass);
 DROP FUNCTION graphrag._readable_relations();
 DROP FUNCTION graphrag._protected_corpus(text);
+
+-- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
+SELECT pg_catalog.set_config('graphrag.attached_relations',
+                             (SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
+                                FROM graphrag.attached_tables a
+                               CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
+                               WHERE r.relation IS NOT NULL), true);
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT t.tgname AS trigger, t.tgrelid::pg_catalog.regclass AS relation
+          FROM pg_catalog.pg_trigger t
+         WHERE t.tgfoid = 'graphrag._attached_changed()'::pg_catalog.regprocedure
+         ORDER BY t.tgrelid, t.tgname
+    LOOP
+        EXECUTE pg_catalog.format('DROP TRIGGER %I ON %s', item.trigger, item.relation);
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag._attached_changed();
+DROP FUNCTION graphrag._sweep_attached(int, boolean);
+DROP FUNCTION graphrag._backfill_attached(int, text, int, boolean);
+DROP FUNCTION graphrag._hold_attached(int);
+DROP FUNCTION graphrag._attached_comparison(record, boolean);
+DROP FUNCTION graphrag._attached_upsert(record, text);
+DROP FUNCTION graphrag._queue_attached(int, interval, boolean);
+DROP FUNCTION graphrag._attached_source(int);
+DROP FUNCTION graphrag._attached_key_index(oid, name);
+DROP FUNCTION graphrag._attached_value(oid, name);
+DROP FUNCTION graphrag._numbers_rows(oid, name);
+DROP FUNCTION graphrag._attached_type(oid, name);
+DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
+DROP FUNCTION graphrag._refuse_source_key(text, text);

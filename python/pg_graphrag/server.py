@@ -91,6 +91,20 @@ class Database:
         self.plpy.warning(message, **fields)
 
 
+def check_may_commit(db: Database, procedure: str) -> None:
+    """Commit, or say how to call a procedure that commits its work."""
+    try:
+        db.commit()
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != "2D000":
+            raise
+        raise GraphRAGError(
+            f"{procedure} commits its work, which is not possible inside a transaction block or a function",
+            sqlstate="2D000",
+            hint=f"Send CALL graphrag.{procedure} as a statement of its own, with autocommit on.",
+        ) from None
+
+
 def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Turn rows into column lists, as unnest() takes them."""
     return [list(column) for column in zip(*rows, strict=True)]

@@ -61,7 +61,8 @@ BEGIN
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT c.corpus_id, 'reports' FROM graphrag.communities c WHERE c.report_due
         ON CONFLICT DO NOTHING;
-    PERFORM graphrag._queue_attached(compare => true);
+    PERFORM graphrag._queue_attached();
+    PERFORM graphrag._notice_waiting();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
         -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.

@@ -24,7 +24,8 @@ BEGIN
         PERFORM graphrag._lock_corpus(corpus_id);
         PERFORM graphrag._drop_graph(corpus_id);
     END LOOP;
-    -- Triggers with our functions on tables that are not ours: attached tables.
+    PERFORM graphrag._detach_all(NULL);
+    -- Triggers with our functions on tables that are not ours.
     FOR item IN
         SELECT t.tgname AS trigger, t.tgrelid::regclass AS relation
           FROM pg_trigger AS t

@@ -22,24 +22,25 @@ _ACL = """(SELECT coalesce(string_agg(g.line, '; ' ORDER BY g.line), 'owner alon
 # What tells the object, how it runs, who may do what. Nothing said of privileges stands for what PostgreSQL has by default.
 _QUERIES = (
     f"""SELECT 'schema ' || nspname, '', {_ACL.format(acl="coalesce(nspacl, acldefault('n', nspowner))", owner="nspowner")}
-          FROM pg_namespace WHERE nspname = 'graphrag'""",
+          FROM pg_namespace WHERE nspname IN ('graphrag', 'graphrag_attached')""",
     f"""SELECT CASE relkind WHEN 'v' THEN 'view ' WHEN 'S' THEN 'sequence ' ELSE 'table ' END || c.oid::regclass,
                concat_ws(' ', CASE WHEN relkind = 'v' AND 'security_invoker=true' = ANY (reloptions) THEN 'invoker''s rights'
                                    WHEN relkind = 'v' THEN 'owner''s rights' END,
                          CASE WHEN 'security_barrier=true' = ANY (reloptions) THEN 'barrier' END,
                          CASE WHEN relrowsecurity THEN 'row-level security' END),
                {_ACL.format(acl="relacl", owner="relowner")}
-          FROM pg_class c WHERE relnamespace = 'graphrag'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')""",
+          FROM pg_class c WHERE relnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached')
+           AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')""",
     f"""SELECT 'column ' || c.oid::regclass || '.' || a.attname, '', {_ACL.format(acl="a.attacl", owner="c.relowner")}
           FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-         WHERE relnamespace = 'graphrag'::regnamespace AND a.attacl IS NOT NULL""",
+         WHERE relnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached') AND a.attacl IS NOT NULL""",
     f"""SELECT 'type ' || format_type(t.oid, NULL), '', {_ACL.format(acl="t.typacl", owner="t.typowner")}
-          FROM pg_type t WHERE typnamespace = 'graphrag'::regnamespace AND typacl IS NOT NULL""",
+          FROM pg_type t WHERE typnamespace::regnamespace::text IN ('graphrag', 'graphrag_attached') AND typacl IS NOT NULL""",
     f"""SELECT CASE prokind WHEN 'p' THEN 'procedure ' ELSE 'function ' END || p.oid::regprocedure,
                CASE provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END
                || CASE WHEN prosecdef THEN ' SECURITY DEFINER' ELSE '' END,
                {_ACL.format(acl="coalesce(proacl, acldefault('f', proowner))", owner="proowner")}
-          FROM pg_proc p WHERE pronamespace = 'graphrag'::regnamespace""",
+          FROM pg_proc p WHERE pronamespace::regnamespace::text IN ('graphrag', 'graphrag_attached')""",
 )
 
 
@@ -77,7 +78,7 @@ def test_every_security_definer_pins_a_path_that_begins_with_the_system_and_ends
         "SELECT p.oid::regprocedure::text, s.setting FROM pg_proc p"
         " LEFT JOIN LATERAL (SELECT substr(u.one, 13) AS setting FROM unnest(p.proconfig) u (one)"
         " WHERE u.one ^@ 'search_path=') s ON true"
-        " WHERE p.pronamespace = 'graphrag'::regnamespace AND p.prosecdef",
+        " WHERE p.pronamespace::regnamespace::text IN ('graphrag', 'graphrag_attached') AND p.prosecdef",
     )
     assert definers
     for name, path in definers:

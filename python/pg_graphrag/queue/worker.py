@@ -20,7 +20,7 @@ from pg_graphrag.queue.prepare import MAX_TITLE, draft
 from pg_graphrag.queue.reembed import filled_beside, reembed
 from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
 from pg_graphrag.queue.write import write_documents
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, check_may_commit
 from pg_graphrag.text.tokenizers import tokenizer
 
 # Query cancels that the end of a run stands.
@@ -48,7 +48,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="42501",
             hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
         )
-    _check_may_commit(db)
+    check_may_commit(db, "process_jobs()")
     worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
         # However the session ends, its leases are void then.
@@ -125,19 +125,6 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
         [list(settings), list(settings.values())],
     )
     return {row["name"]: row["old"] for row in rows}
-
-
-def _check_may_commit(db: Database) -> None:
-    try:
-        db.commit()
-    except Exception as error:
-        if getattr(error, "sqlstate", None) != "2D000":
-            raise
-        raise GraphRAGError(
-            "process_jobs() commits its work, which is not possible inside a transaction block or a function",
-            sqlstate="2D000",
-            hint="Send CALL graphrag.process_jobs() as a statement of its own, with autocommit on.",
-        ) from None
 
 
 def _drain(db: Database, worker: int, max_jobs: int | None) -> None:

@@ -1,8 +1,14 @@
--- Whether the caller sees all documents of a corpus, as row-level security has it. Cheap: it reads the catalog, no document.
+-- Whether the caller sees all documents of a corpus, as row-level security has it. Cheap: it reads the catalog, no document. protect()
+-- narrows the corpora that it names; a policy of the user's own may narrow any.
 CREATE FUNCTION graphrag._reads_whole(corpus_id int) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT NOT pg_catalog.row_security_active('graphrag.documents');
+    SELECT NOT pg_catalog.row_security_active('graphrag.documents')
+        OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = _reads_whole.corpus_id AND c.protection IS NULL)
+           AND EXISTS (SELECT FROM pg_catalog.pg_policy p
+                        WHERE p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname = 'graphrag_protection')
+           AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy p
+                            WHERE p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname !~ '^graphrag_protection');
 END;
 COMMENT ON FUNCTION graphrag._reads_whole(int) IS 'Whether no policy narrows what the caller sees of a corpus';
 

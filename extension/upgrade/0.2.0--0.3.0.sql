@@ -7,3 +7,6 @@ DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
 DROP FUNCTION graphrag._model_next(text);
 DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
+-- Who asked. What was asked before has none.
+ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
+ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;

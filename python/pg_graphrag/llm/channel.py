@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.collector import Collector
@@ -62,6 +63,8 @@ class Channel:
         Otherwise someone waits: such a fault is tried again, and nothing is committed.
     writes : bool
         Whether calls and answers may be written down.
+    caller : Caller, optional
+        Who asks, where someone does; None: a worker, or the package itself.
     patience : float
         Where someone waits: the longest wait, in seconds, before a request is tried again.
     retries : int, optional
@@ -75,6 +78,7 @@ class Channel:
         *,
         worker: bool,
         writes: bool,
+        caller: Caller | None = None,
         patience: float = INTERACTIVE_SECONDS,
         retries: int | None = None,
     ) -> None:
@@ -83,7 +87,7 @@ class Channel:
         self.worker = worker
         self.patience = patience
         self._retries = retries
-        self.ledger = Ledger(db, corpus, writes)
+        self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
         self.collector = Collector(db, corpus, self.ledger)
         self._last_poll = self._last_save = time.monotonic()
@@ -92,6 +96,11 @@ class Channel:
     def usage(self) -> Any:
         """What this gateway's requests came to."""
         return self.ledger.usage
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The usage as who asks may see it."""
+        return self.ledger.shown.as_dict()
 
     def endpoint_of(self, request: Request) -> tuple[Endpoint, str]:
         """Return the endpoint that a request is for, and the model."""

@@ -49,11 +49,13 @@ class Gateway(Channel):
         key = cache_key(model, request.messages)
         if known := self.ledger.cached([key]):
             self.usage.cache_hits += 1
+            self.ledger.note_answer(endpoint.provider, request, known[key])
             self.ledger.save()
             yield known[key]
             return known[key]
         if (cut := self.ledger.cut_off(key)) is not None:
             self.usage.cache_hits += 1
+            self.ledger.note_answer(endpoint.provider, request, cut)
             yield cut
             self.db.warning(CUT_OFF)
             return cut
@@ -105,6 +107,7 @@ class Gateway(Channel):
                 stream.cancel()
                 slots.leave(stream)
             self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
+            self.ledger.note_answer(endpoint.provider, request, whole.text)
             endpoint.breaker.succeeded()
             if request.cacheable and not whole.cut_off:
                 self.ledger.keep(key, request.role, model, whole.text)

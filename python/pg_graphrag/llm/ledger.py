@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.llm.faults import BudgetReached
 from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.requests import ChatRequest, estimated_tokens
+from pg_graphrag.llm.transport import count_tokens
 from pg_graphrag.server import Database, columns
 
 
@@ -22,6 +25,13 @@ class Usage:
     tokens_out: int = 0
     cost: float = 0.0
     cache_hits: int = 0
+
+    def add(self, tokens: tuple[int, int], cost: float) -> None:
+        """Count one call; `tokens` in and out."""
+        self.calls += 1
+        self.tokens_in += tokens[0]
+        self.tokens_out += tokens[1]
+        self.cost += cost
 
     def as_dict(self) -> dict[str, Any]:
         """The usage as users see it."""
@@ -55,17 +65,29 @@ _remembered: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
 # The answers among them, by corpus: {key: (purpose, model, answer)}.
 _unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
-# Answers that were cut off, which only the transaction that paid for them has again: {(corpus, key): (its begin, answer)}.
+# Answers that were cut off, which only the role and the transaction that paid for them have again:
+# {(corpus, role, key): (its begin, answer)}.
 MAX_CUT_OFF = 100
-_cut_off: dict[tuple[int, str], tuple[str, str]] = {}
+_cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
 
 
 class Ledger:
-    """The books of a corpus. `writes` is False where nothing may be written: in search, on a standby."""
+    """The books of a corpus.
 
-    def __init__(self, db: Database, corpus: Corpus, writes: bool) -> None:
+    Parameters
+    ----------
+    writes : bool
+        False where nothing may be written: in search, on a standby.
+    caller : Caller, optional
+        Who asks; None: a worker, whose calls are the session's role's.
+    """
+
+    def __init__(self, db: Database, corpus: Corpus, writes: bool, caller: Caller | None = None) -> None:
         self._db = db
         self._corpus = corpus
+        self._role = None if caller is None else caller.role
+        # The cache is everybody's: what others asked before must not show in what a reader is told.
+        self.discreet = caller is not None and not caller.is_owner
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
@@ -73,6 +95,12 @@ class Ledger:
         for key in self._answers:
             _remembered.pop((corpus.id, key), None)
         self.usage = Usage()
+        self._answered = Usage()
+
+    @property
+    def shown(self) -> Usage:
+        """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
+        return self._answered if self.discreet else self.usage
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
         """Return {key: answer} of what has been answered before."""
@@ -91,12 +119,12 @@ class Ledger:
 
     def cut_off(self, key: str) -> str | None:
         """Return the answer that was cut off earlier in this transaction, if there is one."""
-        begun, reply = _cut_off.get((self._corpus.id, key), ("", ""))
+        begun, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
         return reply if begun and begun == self._transaction() else None
 
     def keep_cut_off(self, key: str, reply: str) -> None:
         """Keep an answer that was cut off for the rest of the transaction: ask() after ask_stream() has the same."""
-        _cut_off[self._corpus.id, key] = self._transaction(), reply
+        _cut_off[self._corpus.id, self._role, key] = self._transaction(), reply
         while len(_cut_off) > MAX_CUT_OFF:
             del _cut_off[next(iter(_cut_off))]
 
@@ -108,14 +136,19 @@ class Ledger:
     ) -> None:
         """Note one request, also one that failed."""
         spent = cost(provider, *tokens)
-        self.usage.calls += 1
-        self.usage.tokens_in += tokens[0]
-        self.usage.tokens_out += tokens[1]
-        self.usage.cost += spent
+        self.usage.add(tokens, spent)
+        if purpose in ("embedding", "rerank"):
+            # Never from the cache.
+            self._answered.add(tokens, spent)
         if self._corpus.id in _spent:
             since, before = _spent[self._corpus.id]
             _spent[self._corpus.id] = (since, before + spent)
-        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500]))
+        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500], self._role))
+
+    def note_answer(self, provider: Provider, request: ChatRequest, text: str) -> None:
+        """Note that a request was answered, by the endpoint or from the cache: its tokens are a quarter of the bytes."""
+        tokens = estimated_tokens(request), count_tokens(None, text)
+        self._answered.add(tokens, cost(provider, *tokens))
 
     def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
         """Keep a completely parsed answer."""
@@ -129,9 +162,11 @@ class Ledger:
         if self._calls:
             self._db.query(
                 "INSERT INTO graphrag.llm_calls"
-                " (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error)"
-                " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) u",
-                ["int4", "text[]", "text[]", "text[]", "int4[]", "int4[]", "numeric[]", "float8[]", "text[]"],
+                " (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error, role)"
+                " SELECT $1, u.provider, u.model, u.purpose, u.tokens_in, u.tokens_out, u.cost, u.seconds, u.error,"
+                " coalesce(u.role, session_user) FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                " AS u (provider, model, purpose, tokens_in, tokens_out, cost, seconds, error, role)",
+                ["int4", *["text[]"] * 3, "int4[]", "int4[]", "numeric[]", "float8[]", "text[]", "name[]"],
                 [self._corpus.id, *columns(self._calls)],
             )
         if self._answers:

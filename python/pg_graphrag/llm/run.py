@@ -100,13 +100,15 @@ class Run:
                 try:
                     ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
                     channel.usage.cache_hits += 1
+                    channel.ledger.note_answer(endpoint.provider, request, known[key])
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
                     pass
             chats = isinstance(request, ChatRequest) and not channel.worker
-            if chats and (cut := channel.ledger.cut_off(key)) is not None:
+            if isinstance(request, ChatRequest) and chats and (cut := channel.ledger.cut_off(key)) is not None:
                 ready.append((number, _parsed(request, wire.Completion(cut, "length", 0, 0), cached=True)))
                 channel.usage.cache_hits += 1
+                channel.ledger.note_answer(endpoint.provider, request, cut)
                 continue
             if key in self._by_key:
                 self._by_key[key].waiting.append((number, request))
@@ -188,6 +190,9 @@ class Run:
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
+            for (_, same), (_, reply) in zip(sending.waiting, replies, strict=True):
+                if isinstance(same, ChatRequest) and isinstance(reply, Reply):
+                    channel.ledger.note_answer(endpoint.provider, same, result.text)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # What was cut off may be of use, but the next one who asks deserves the whole.
             if request.cacheable and fault is None and not result.cut_off:

@@ -1,0 +1,5 @@
+"""Fixtures of the attacks."""
+
+from tests.sql.conftest import endpoint
+
+__all__ = ["endpoint"]

@@ -14,7 +14,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
 from pg_graphrag.llm.embedding import embedding
-from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import BudgetReached, CallersFault, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
@@ -187,6 +187,8 @@ def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
 
 def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
     """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+    if isinstance(fault, CallersFault):
+        return {"kind": "caller", "sqlstate": fault.sqlstate, **_words(fault)}
     kind = "setting"
     for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
         kind = name if isinstance(fault, of) else kind
@@ -198,6 +200,10 @@ def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> d
     elif isinstance(fault, ContextTooLong):
         told["hint"] = _SHORTEN
     return {"kind": kind, "sqlstate": fault.sqlstate, **told}
+
+
+def _words(fault: GraphRAGError) -> dict[str, str | None]:
+    return {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
 
 
 _OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."

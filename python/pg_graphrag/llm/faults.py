@@ -41,6 +41,33 @@ class ProviderFault(GraphRAGError):
         self.permanent = permanent
 
 
+class CallersFault(GraphRAGError):
+    """What the caller did, and is told as it is: nothing in it is the owner's."""
+
+
+class TooManyStreams(CallersFault):
+    """A role has as many streams open as it may."""
+
+    def __init__(self, role: str, limit: int):
+        super().__init__(
+            f'role "{role}" has {limit} answers of ask_stream() open, as many as it may',
+            sqlstate="53300",
+            hint="Fetch one to its end or close its cursor; or ask the owner of the extension for more (provider option "
+            "streams_per_role).",
+        )
+
+
+class StreamExpired(CallersFault):
+    """A stream was open for too long, or nothing of it was fetched for too long. Its place may be another's by now."""
+
+    def __init__(self, what: str, seconds: float, option: str):
+        super().__init__(
+            f"the answer of ask_stream() was {what} for more than {seconds:g} s",
+            sqlstate="57014",
+            hint=f"Fetch it without long breaks, or ask again with ask(); provider option {option} is the limit.",
+        )
+
+
 class BudgetReached(GraphRAGError):
     """The corpus' monthly budget is spent."""
 

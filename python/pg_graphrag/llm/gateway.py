@@ -11,8 +11,9 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, wait_to_retry
+from pg_graphrag.llm.faults import StreamExpired
 from pg_graphrag.llm.ledger import cache_key
-from pg_graphrag.llm.limits import Slots
+from pg_graphrag.llm.limits import OpenStream, Slots
 from pg_graphrag.llm.loop import Stream
 from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
 from pg_graphrag.llm.run import Run
@@ -60,7 +61,7 @@ class Gateway(Channel):
             self.db.warning(CUT_OFF)
             return cut
         self.ledger.check_budget()
-        slots = Slots(self.db, endpoint.provider, for_transaction=True)
+        slots = Slots(self.db, endpoint.provider)
         tries = 0
         while True:
             if endpoint.breaker.fault is not None:
@@ -68,13 +69,20 @@ class Gateway(Channel):
             estimate = estimated_tokens(request)
             while endpoint.pace.wait(estimate):
                 self.poll(POLL_SECONDS)
-            while not slots.take(1):
-                slots.queue()
+            held = OpenStream(self.db, endpoint.provider, self.ledger.limited_role)
+            held.begin()
+            try:
+                while not slots.take(1):
+                    slots.queue()
+                    self.poll()
+            except BaseException:
+                held.release()
+                raise
+            held.add(slots.hand_over())
             endpoint.pace.note(estimate)
             started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
-            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
-            slots.serve(stream)
+            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call), held.expired, held.release)
             try:
                 while True:
                     done, item = stream.take(POLL_SECONDS)
@@ -82,13 +90,19 @@ class Gateway(Channel):
                         break
                     if isinstance(item, str):
                         said += item
+                        held.rest()
                         yield item
+                        if not stream.received:
+                            held.go_on()
                     elif item is not None:
                         whole = item
                     self.poll()
                 request.parse(whole.text, whole.cut_off)
             except GraphRAGError as fault:
-                self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
+                used = whole.tokens_in, whole.tokens_out
+                if isinstance(fault, StreamExpired):
+                    used = estimate, count_tokens(None, said)
+                self.note(endpoint, model, request, used, started, fault)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
                 if said or wait is None:
@@ -105,7 +119,7 @@ class Gateway(Channel):
                 raise
             finally:
                 stream.cancel()
-                slots.leave(stream)
+                held.release()
             self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
             self.ledger.note_answer(endpoint.provider, request, whole.text)
             endpoint.breaker.succeeded()

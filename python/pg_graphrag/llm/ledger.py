@@ -98,6 +98,11 @@ class Ledger:
         self._answered = Usage()
 
     @property
+    def limited_role(self) -> str | None:
+        """The role whose limits hold; None: nobody's, for the owner and workers."""
+        return self._role if self.discreet else None
+
+    @property
     def shown(self) -> Usage:
         """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
         return self._answered if self.discreet else self.usage

@@ -23,9 +23,8 @@ QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
 def open_stream(session: Connection, corpus: str, name: str = "answer", question: str = QUESTION) -> None:
     """Open a stream under a cursor, in the session's transaction, and fetch its first piece."""
-    session.execute(
-        f"DECLARE {name} CURSOR FOR SELECT graphrag.ask_stream('{question}', '{corpus}', low_level_keywords => '{{Ada}}')".encode()
-    )
+    call = f"graphrag.ask_stream('{question}', '{corpus}', low_level_keywords => '{{Ada}}')"
+    session.execute(f"DECLARE {name} CURSOR FOR SELECT {call}".encode())
     session.execute(f"FETCH 1 FROM {name}".encode())
 
 

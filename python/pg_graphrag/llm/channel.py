@@ -38,6 +38,7 @@ class Sending:
     tries: int = 0
     not_before: float = 0.0
     started: float = 0.0
+    reserved: float = 0.0
 
 
 @dataclass(eq=False)
@@ -170,13 +171,15 @@ class Channel:
         tokens: tuple[int, int],
         started: float,
         fault: GraphRAGError | None,
+        reserved: float,
     ) -> None:
-        """Note what a request cost, or how it failed."""
+        """Note what a request cost, or how it failed; `reserved` is what was counted when it was sent."""
         purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message
-        self.ledger.note_call(endpoint.provider, model, purpose, tokens, time.monotonic() - started, error)
+        seconds = time.monotonic() - started
+        self.ledger.note_call(endpoint.provider, model, purpose, tokens, seconds, error, reserved)
 
 
 def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:

@@ -79,6 +79,29 @@ class BudgetReached(GraphRAGError):
         )
 
 
+class RoleLimitReached(BudgetReached, CallersFault):
+    """A role has spent, or sent, as much as it may."""
+
+    def __init__(self, message: str, hint: str):
+        GraphRAGError.__init__(self, message, sqlstate="53400", hint=hint)
+
+    @classmethod
+    def of_budget(cls, corpus: str, role: str, budget: float) -> "RoleLimitReached":
+        """The role's part of the corpus' budget is spent."""
+        return cls(
+            f'the monthly budget of role "{role}" for corpus "{corpus}" is reached: {budget:.4f}',
+            "Wait for the next month, or ask the owner of the extension for more (corpus option llm.role_limits).",
+        )
+
+    @classmethod
+    def of_rate(cls, corpus: str, role: str, limit: int) -> "RoleLimitReached":
+        """The role has sent its requests of this minute."""
+        return cls(
+            f'role "{role}" has made the {limit} requests to models that it may make in a minute for corpus "{corpus}"',
+            "Wait a minute, or ask the owner of the extension for more (corpus option llm.role_limits).",
+        )
+
+
 class Waiting(GraphRAGError):
     """The answer comes by the endpoint's batch API, later.
 

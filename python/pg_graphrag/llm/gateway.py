@@ -48,6 +48,10 @@ class Gateway(Channel):
         """
         endpoint, model = self.endpoint_of(request)
         key = cache_key(model, request.messages)
+        if self.ledger.discreet:
+            # Before the cache: that a limit is reached must not tell a reader what it knows.
+            self.ledger.check_budget()
+            self.ledger.admit()
         if known := self.ledger.cached([key]):
             self.usage.cache_hits += 1
             self.ledger.note_answer(endpoint.provider, request, known[key])
@@ -80,6 +84,7 @@ class Gateway(Channel):
                 raise
             held.add(slots.hand_over())
             endpoint.pace.note(estimate)
+            reserved = self.ledger.reserve(endpoint.provider, estimate)
             started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
             stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call), held.expired, held.release)
@@ -102,7 +107,7 @@ class Gateway(Channel):
                 used = whole.tokens_in, whole.tokens_out
                 if isinstance(fault, StreamExpired):
                     used = estimate, count_tokens(None, said)
-                self.note(endpoint, model, request, used, started, fault)
+                self.note(endpoint, model, request, used, started, fault, reserved)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
                 if said or wait is None:
@@ -114,13 +119,13 @@ class Gateway(Channel):
                 continue
             except GeneratorExit:
                 # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
-                self.note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None)
+                self.note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None, reserved)
                 self.ledger.remember()
                 raise
             finally:
                 stream.cancel()
                 held.release()
-            self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
+            self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None, reserved)
             self.ledger.note_answer(endpoint.provider, request, whole.text)
             endpoint.breaker.succeeded()
             if request.cacheable and not whole.cut_off:

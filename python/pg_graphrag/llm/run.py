@@ -94,8 +94,13 @@ class Run:
         }
         if by_batch:
             channel.collector.look(sorted(by_batch))
-        blocked: GraphRAGError | None = None
+        # Whether a limit is reached must not tell a reader what the cache knows.
+        blocked: GraphRAGError | None = self._over_budget() if channel.ledger.discreet else None
         for number, request, endpoint, model, key in new:
+            refused = (blocked if channel.ledger.discreet else None) or self._over_rate()
+            if refused is not None:
+                ready.append((number, refused))
+                continue
             if isinstance(request, ChatRequest) and key in known:
                 try:
                     ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
@@ -150,11 +155,19 @@ class Run:
                 endpoint.pace.note(estimate)
                 endpoint.in_flight += 1
                 sending.started = time.monotonic()
+                sending.reserved = self._channel.ledger.reserve(endpoint.provider, estimate)
                 self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
 
     def _over_budget(self) -> BudgetReached | None:
         try:
             self._channel.ledger.check_budget()
+        except BudgetReached as error:
+            return error
+        return None
+
+    def _over_rate(self) -> BudgetReached | None:
+        try:
+            self._channel.ledger.admit()
         except BudgetReached as error:
             return error
         return None
@@ -202,7 +215,7 @@ class Run:
         else:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
-        channel.note(endpoint, sending.model, request, tokens, sending.started, fault)
+        channel.note(endpoint, sending.model, request, tokens, sending.started, fault, sending.reserved)
         if not isinstance(fault, ProviderFault):
             endpoint.breaker.succeeded()
         wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)

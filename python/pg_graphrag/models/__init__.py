@@ -29,6 +29,7 @@ from pg_graphrag.models.views import (
     IndexingProgress,
     ModelUsage,
     QueryStats,
+    RoleUsage,
 )
 
 __all__ = [
@@ -64,5 +65,6 @@ __all__ = [
     "RelationshipMention",
     "RelationshipMentionVector",
     "ReportVector",
+    "RoleUsage",
     "WindowVector",
 ]

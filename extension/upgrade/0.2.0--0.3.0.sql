@@ -62,3 +62,7 @@ DROP FUNCTION graphrag._numbers_rows(oid, name);
 DROP FUNCTION graphrag._attached_type(oid, name);
 DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
+
+-- Who asked. What was asked before has none.
+ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
+ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;

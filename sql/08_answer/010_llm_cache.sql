@@ -33,6 +33,7 @@ CREATE TABLE graphrag.llm_calls (
     cost       numeric          NOT NULL,
     seconds    double precision NOT NULL,
     error      text,
+    role       name                      DEFAULT session_user,
     CONSTRAINT llm_calls_pkey PRIMARY KEY (id),
     CONSTRAINT llm_calls_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE
 );
@@ -53,3 +54,4 @@ COMMENT ON COLUMN graphrag.llm_calls.tokens_out IS 'Tokens of the answer';
 COMMENT ON COLUMN graphrag.llm_calls.cost IS 'By the provider''s prices at the time';
 COMMENT ON COLUMN graphrag.llm_calls.seconds IS 'Time from request to answer';
 COMMENT ON COLUMN graphrag.llm_calls.error IS 'What was wrong; null when the answer was used';
+COMMENT ON COLUMN graphrag.llm_calls.role IS 'Role that asked, current_user at the call; of workers the role that logged in; null: of a version that did not note it';

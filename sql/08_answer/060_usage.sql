@@ -28,21 +28,62 @@ COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could no
 COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
 COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
+-- What a meter of python/pg_graphrag/llm/meters.py shows.
+CREATE FUNCTION graphrag._metered(corpus_id int, role name DEFAULT NULL) RETURNS double precision
+LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "llm.meters:metered", corpus_id, role)
+$$;
+REVOKE ALL ON FUNCTION graphrag._metered(int, name) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role of it, has spent this month (UTC), whatever became of the transactions; null: nothing is known';
+
+CREATE VIEW graphrag.llm_usage_by_role AS
+SELECT c.name AS corpus,
+       l.role,
+       pg_catalog.date_trunc('month', l.at, 'UTC') AS month,
+       pg_catalog.count(*)                         AS calls,
+       pg_catalog.sum(l.tokens_in)::bigint         AS tokens_in,
+       pg_catalog.sum(l.tokens_out)::bigint        AS tokens_out,
+       pg_catalog.sum(l.cost)                      AS cost,
+       pg_catalog.count(l.error)                   AS failures,
+       pg_catalog.max(l.at)                        AS last_call,
+       CASE WHEN pg_catalog.date_trunc('month', l.at, 'UTC') = pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')
+            THEN graphrag._metered(c.id, l.role) END AS metered
+  FROM graphrag.llm_calls l
+  JOIN graphrag.corpora c ON c.id = l.corpus_id
+ GROUP BY c.name, c.id, l.role, 3;
+
+COMMENT ON VIEW graphrag.llm_usage_by_role IS 'Who spent what: requests to models by corpus, role and month';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.role IS 'Role that asked; of workers the role that logged in; null: not noted then';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.month IS 'Begin of the month (UTC)';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.calls IS 'Requests';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.tokens_in IS 'Tokens of prompts';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.tokens_out IS 'Tokens of answers';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.cost IS 'By the providers'' prices at the time';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.failures IS 'Requests whose answer could not be used, or that had none';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.last_call IS 'Time the last was written down';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.metered IS 'What the role''s limit goes by, in this month: also what transactions that were rolled back spent; null for earlier months and for workers';
+
 CREATE VIEW graphrag.budgets AS
 SELECT b.corpus,
        b.budget,
        b.spent,
-       CASE WHEN b.budget IS NULL THEN 'unlimited' WHEN b.spent >= b.budget THEN 'reached' ELSE 'open' END AS state
+       CASE WHEN b.budget IS NULL THEN 'unlimited' WHEN greatest(b.spent, b.metered) >= b.budget THEN 'reached' ELSE 'open' END AS state,
+       b.metered
   FROM (SELECT c.name AS corpus,
                (c.options #>> '{llm,monthly_budget}')::numeric AS budget,
                coalesce((SELECT pg_catalog.sum(l.cost) FROM graphrag.llm_calls l
-                          WHERE l.corpus_id = c.id AND l.at >= pg_catalog.date_trunc('month', pg_catalog.now())), 0) AS spent
+                          WHERE l.corpus_id = c.id AND l.at >= pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')), 0) AS spent,
+               graphrag._metered(c.id)::numeric AS metered
           FROM graphrag.corpora c) b;
 
-COMMENT ON VIEW graphrag.budgets IS 'What each corpus may spend in this calendar month, and has spent';
+COMMENT ON VIEW graphrag.budgets IS 'What each corpus may spend in this calendar month, and has spent (UTC)';
 COMMENT ON COLUMN graphrag.budgets.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.budgets.budget IS 'Option llm.monthly_budget; null: none';
-COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls';
+COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls, as llm_calls has them';
+COMMENT ON COLUMN graphrag.budgets.metered IS 'The same with what is under way and what transactions that were rolled back spent; null: nothing is known. The budget goes by the greater of both';
 COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
 
 CREATE VIEW graphrag.query_stats AS

@@ -101,6 +101,8 @@ GRANT SELECT ON
     graphrag.progress,
     graphrag.failed_jobs,
     graphrag.llm_usage,
+    graphrag.llm_usage_by_role,
     graphrag.budgets,
     graphrag.query_stats
 TO pg_monitor;
+GRANT EXECUTE ON FUNCTION graphrag._metered(int, name) TO pg_monitor;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from psycopg import sql
@@ -131,6 +133,21 @@ def work_statement(corpus: str, prompts: Iterable[str], **options: Any) -> str:
     """The statement of `work`, for sessions in the background."""
     statement = sql.SQL("CALL public.work_models({}, {}, {}, NULL)").format(corpus, list(prompts), json.dumps(options))
     return statement.as_string(None)
+
+
+def places_held(db: Connection, what: str = "provider") -> int:
+    """How many places at providers (or, for "streams", of roles' streams) are held in the database."""
+    # A backend's working directory is the data directory, wherever the server's root is.
+    folder = Path(f"/proc/{db.info.backend_pid}/cwd/pg_stat_tmp")
+    number = value(db, "SELECT oid::text FROM pg_database WHERE datname = current_database()")
+    held = 0
+    for path in folder.glob(f"pg_graphrag_{number}_*_{what}_*_[0-9]*"):
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held += 1
+    return held
 
 
 def faults(found: dict[str, Any]) -> list[str | None]:

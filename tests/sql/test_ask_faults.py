@@ -11,6 +11,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database
 from tests.sql.asking import ANSWER, as_reader, ask, calls, is_keywords, lines, stories, stream, understand
 from tests.sql.ingest import refused, rows, search, value, wait_for
+from tests.sql.llm import places_held
 
 REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
@@ -144,7 +145,7 @@ def test_closing_the_cursor_closes_the_connection_and_gives_the_place_back(
         assert endpoint.in_flight == 1
         cursor.close()
         wait_for(lambda: endpoint.in_flight == 0, "the closed connection")
-    assert rows(module_db, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()") == []
+    assert places_held(module_db) == 0
     assert ask(module_db, QUESTION, corpus)[0] == ANSWER
     assert calls(module_db, corpus).count(("answer", False)) == 2, "what was left is not accounted for"
 

@@ -13,7 +13,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.ingest import Background, corpus_id, rows, value, wait_for
-from tests.sql.llm import ask, faults, messages, modelled, provider, work, work_statement
+from tests.sql.llm import ask, faults, messages, modelled, places_held, provider, work, work_statement
 
 REPLY = '{"answer": 42}'
 
@@ -25,10 +25,6 @@ def corpus_of(db: Database, endpoint: Endpoint, llm: dict[str, Any] | None = Non
 def other_session(db: Database, corpus: str, prompts: list[str], *before: str, **options: Any) -> Background:
     """A worker in a session of its own, on its way to the endpoint."""
     return Background(db.url, work_statement(corpus, prompts, **options), *before)
-
-
-def slots_held(db: Database) -> int:
-    return int(value(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1735549295"))
 
 
 def answers_kept(db: Database, corpus: str) -> int:
@@ -43,7 +39,7 @@ def test_requests_run_side_by_side_up_to_the_concurrency(models: Database, endpo
     assert faults(found) == [None] * 20, messages(found)
     assert found["usage"]["calls"] == endpoint.count() == 20
     assert endpoint.peak == 5
-    assert slots_held(models) == 0
+    assert places_held(models) == 0
 
 
 def test_sessions_together_stay_within_the_concurrency_and_none_starves(models: Database, endpoint: Endpoint) -> None:
@@ -56,7 +52,7 @@ def test_sessions_together_stay_within_the_concurrency_and_none_starves(models: 
     busy.connection.cancel()
     assert isinstance(busy.finish(), psycopg.errors.QueryCanceled)
     assert endpoint.peak == 2
-    wait_for(lambda: slots_held(models) == 0, "the end of the session")
+    wait_for(lambda: places_held(models) == 0, "the end of the session")
 
 
 def test_the_same_prompt_is_sent_once_and_the_second_time_not_at_all(models: Database, endpoint: Endpoint) -> None:
@@ -246,7 +242,7 @@ def test_a_hanging_call_ends_at_once_and_leaves_nothing_behind(
     assert ended.sqlstate in ("57014", "57P01", None)
     wait_for(lambda: endpoint.connections == 0 or how != "pg_terminate_backend", "connections to close")
     wait_for(lambda: endpoint.in_flight == 0, "the calls to end at the endpoint too")
-    wait_for(lambda: slots_held(models) == 0, "the slots")
+    wait_for(lambda: places_held(models) == 0, "the slots")
     endpoint.behave()
     endpoint.forget()
     assert faults(work(models, corpus, ["good", "hang 1"])) == [None, None]
@@ -268,7 +264,7 @@ def test_statement_timeout_ends_a_hanging_call_of_someone_who_waits(models: Data
     finally:
         models.execute("RESET statement_timeout")
     wait_for(lambda: endpoint.in_flight == 0, "the call to end at the endpoint too")
-    assert slots_held(models) == 0
+    assert places_held(models) == 0
 
 
 def test_no_transaction_is_open_while_a_worker_waits_for_models(models: Database, endpoint: Endpoint) -> None:
@@ -343,11 +339,11 @@ def test_a_stream_comes_in_pieces_and_can_be_left_at_any_piece(models: Database,
             session.execute("BEGIN")
             session.execute(f"DECLARE c CURSOR FOR SELECT public.stream_model('{corpus}', '{end}')".encode())
             assert rows(session, "FETCH 1 FROM c") == [("one",)]
-            assert slots_held(models) == 1
+            assert places_held(models) == 1
             session.execute(end.encode())
             # The session lives on, idle.
             wait_for(lambda: endpoint.in_flight == 0, "the stream to end at the endpoint too")
-            assert slots_held(models) == 0
+            assert places_held(models) == 0
     endpoint.behave()
     endpoint.misbehave("server_error", times=2)
     assert len(rows(models, "SELECT public.stream_model(%s, 'y')", corpus)) == 4
@@ -366,7 +362,7 @@ def test_streams_of_one_session_have_their_own_places(models: Database, endpoint
         assert faults(ask(models, corpus, ["both c"], prose=True)) == [None]
         assert len(rows(models, "FETCH ALL FROM a")) == len(rows(models, "FETCH ALL FROM b")) == 3
     assert endpoint.peak == 1
-    assert slots_held(models) == 0
+    assert places_held(models) == 0
 
 
 @pytest.mark.parametrize("kind", ["broken_stream", "garbled_stream", "reset_mid_body"])
@@ -376,7 +372,7 @@ def test_a_stream_that_breaks_off_is_an_error(models: Database, endpoint: Endpoi
     endpoint.misbehave(kind, times=None)
     *_, (last,) = rows(models, "SELECT public.stream_model(%s, 'x')", corpus)
     assert last.startswith("ProviderFault: ")
-    assert slots_held(models) == 0
+    assert places_held(models) == 0
     assert answers_kept(models, corpus) == 0
 
 
@@ -390,4 +386,4 @@ def test_a_hanging_stream_is_cancelled_in_time(models: Database, endpoint: Endpo
     cancel.start()
     assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
     wait_for(lambda: endpoint.in_flight == 0, "the stream to end at the endpoint too")
-    assert slots_held(models) == 0
+    assert places_held(models) == 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
+from pg_graphrag.llm.faults import StreamExpired
 from pg_graphrag.llm.loop import Requests, Stream
 
 
@@ -76,9 +78,9 @@ def test_a_stream_gives_items_then_its_end_or_its_error() -> None:
         if bad:
             raise ValueError("broken")
 
-    stream = Stream(items(False))
+    stream = Stream(items(False), lambda: None, lambda: None)
     assert [stream.take(5) for _ in range(3)] == [(False, "a"), (False, "b"), (True, None)]
-    stream = Stream(items(True))
+    stream = Stream(items(True), lambda: None, lambda: None)
     assert [stream.take(5) for _ in range(2)] == [(False, "a"), (False, "b")]
     with pytest.raises(ValueError, match="broken"):
         stream.take(5)
@@ -94,8 +96,22 @@ def test_a_stream_that_is_left_is_closed() -> None:
         finally:
             closed.append(True)
 
-    stream = Stream(items())
+    stream = Stream(items(), lambda: None, lambda: None)
     assert stream.take(5) == (False, "a")
     assert stream.take(0.01) == (False, None)
     stream.cancel()
     assert closed == [True]
+
+
+def test_a_stream_whose_time_is_over_is_closed_although_nobody_takes_anything() -> None:
+    ended = threading.Event()
+
+    async def items() -> AsyncIterator[str]:
+        yield "a"
+        await asyncio.sleep(60)
+
+    stream = Stream(items(), lambda: StreamExpired("open", 0, "stream_seconds"), ended.set)
+    assert ended.wait(5)
+    assert stream.take(5) == (False, "a")
+    with pytest.raises(StreamExpired):
+        stream.take(5)

@@ -93,7 +93,7 @@ class _ByModel:
         self.tests += len(chunks)
         self.faults += [outcome["fault"] for outcome in outcomes if "fault" in outcome]
         verdicts = [bool(outcome.get("value")) for outcome in outcomes]
-        return verdicts, max(0, used["calls"] + used["cache_hits"] - len(chunks))
+        return verdicts, used.get("sent_again", 0)
 
 
 def _by_community(asked: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:

@@ -4,6 +4,7 @@ What is asked is a task of `pg_graphrag.answer.tasks` with its arguments. Of a f
 said.
 """
 
+import re
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
 from pg_graphrag.llm.embedding import embedding
-from pg_graphrag.llm.faults import BudgetReached, ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import BudgetReached, CallersFault, ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
@@ -30,16 +31,16 @@ def ask_model(db: Database, corpus: Corpus, caller: Caller, task: str, arguments
     """Have a task done; return {value, cached, usage} or {fault, usage}.
 
     A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
-    `save_accounts` writes them.
+    `save_accounts` writes them. To who is not the owner nothing is `cached`: others may have asked it.
     """
     request = tasks.request(corpus.options, task, arguments)
-    gateway = _gateway(db, corpus, request)
+    gateway = _gateway(db, corpus, caller, request)
     try:
         reply = gateway.one(_ask(request))
-        outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached}
+        outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and caller.is_owner}
     except GraphRAGError as fault:
         outcome = {"fault": _shown(corpus, caller, request.role, fault)}
-    return outcome | {"usage": gateway.usage.as_dict()}
+    return outcome | {"usage": gateway.shown}
 
 
 def ask_models(
@@ -53,18 +54,20 @@ def ask_models(
     """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
 
     `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
+    `usage` says with `sent_again` how many were.
     """
     if not arguments:
         return [], {}
     requests = [tasks.request(corpus.options, task, one) for one in arguments]
-    gateway = _gateway(db, corpus, requests[0], retries)
+    gateway = _gateway(db, corpus, caller, requests[0], retries)
     outcomes = [
         {"fault": _shown(corpus, caller, request.role, reply)}
         if isinstance(reply, GraphRAGError)
         else {"value": reply.value}
         for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
     ]
-    return outcomes, gateway.usage.as_dict()
+    sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
+    return outcomes, gateway.shown | {"sent_again": sent_again}
 
 
 def stream_model(
@@ -72,8 +75,9 @@ def stream_model(
 ) -> Generator[str, None, None]:
     """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
     request = tasks.request(corpus.options, task, arguments)
+    pieces: Iterator[str] = _after_reasoning(_gateway(db, corpus, caller, request).stream(request))
     try:
-        for piece in _after_reasoning(_gateway(db, corpus, request).stream(request)):
+        for piece in pieces if caller.is_owner else _by_words(pieces):
             if piece:
                 yield piece
     except GraphRAGError as fault:
@@ -87,7 +91,7 @@ def embed_texts(db: Database, corpus: Corpus, caller: Caller, texts: list[str]) 
     """
     if not texts or not all(texts):
         raise GraphRAGError("an empty text has no vector", hint="Give a text.")
-    gateway = Gateway(db, corpus, worker=False, writes=False)
+    gateway = Gateway(db, corpus, worker=False, writes=False, caller=caller)
     try:
         made = gateway.one(embedding(corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
         for vector in made:
@@ -95,14 +99,14 @@ def embed_texts(db: Database, corpus: Corpus, caller: Caller, texts: list[str]) 
                 raise vector
     except GraphRAGError as fault:
         raise _told(_shown(corpus, caller, "embedding", fault)) from None
-    return np.stack(made), gateway.usage.as_dict()
+    return np.stack(made), gateway.shown
 
 
 def rerank_texts(
     db: Database, corpus: Corpus, caller: Caller, query: str, texts: list[str]
 ) -> tuple[list[float], dict[str, Any]]:
     """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
-    gateway = Gateway(db, corpus, worker=False, writes=False)
+    gateway = Gateway(db, corpus, worker=False, writes=False, caller=caller)
     cut = tuple(text[:MAX_CHARACTERS] for text in texts)
     try:
         scores: list[float] = gateway.one(
@@ -110,7 +114,7 @@ def rerank_texts(
         )
     except GraphRAGError as fault:
         raise _told(_shown(corpus, caller, "rerank", fault)) from None
-    return scores, gateway.usage.as_dict()
+    return scores, gateway.shown
 
 
 def save_accounts(db: Database, corpus: Corpus) -> None:
@@ -129,14 +133,31 @@ def _told(shown: dict[str, str | None]) -> GraphRAGError:
     return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
 
 
-def _gateway(db: Database, corpus: Corpus, request: ChatRequest, retries: int | None = None) -> Gateway:
+def _gateway(db: Database, corpus: Corpus, caller: Caller, request: ChatRequest, retries: int | None = None) -> Gateway:
     patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
-    return Gateway(db, corpus, worker=False, writes=False, patience=patience, retries=retries)
+    return Gateway(db, corpus, worker=False, writes=False, caller=caller, patience=patience, retries=retries)
 
 
 def _ask(request: ChatRequest) -> Task:
     reply: Reply = yield request
     return reply
+
+
+# Scripts without spaces between words go one character at a time.
+_WORD = re.compile(r"\s*(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)")
+
+
+def _by_words(pieces: Iterator[str]) -> Iterator[str]:
+    """Yield the same text word by word: how an answer is cut must not tell whether it was known or came in pieces."""
+    rest = ""
+    for piece in pieces:
+        rest += piece
+        words = list(_WORD.finditer(rest))
+        # Only what follows shows that a word is whole.
+        for word in words[:-1]:
+            yield word.group()
+        rest = rest[words[-1].start() :] if words else rest
+    yield rest
 
 
 _OPENING = ("<think>", "<thinking>")
@@ -166,6 +187,8 @@ def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
 
 def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
     """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+    if isinstance(fault, CallersFault):
+        return {"kind": "caller", "sqlstate": fault.sqlstate, **_words(fault)}
     kind = "setting"
     for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
         kind = name if isinstance(fault, of) else kind
@@ -177,6 +200,10 @@ def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> d
     elif isinstance(fault, ContextTooLong):
         told["hint"] = _SHORTEN
     return {"kind": kind, "sqlstate": fault.sqlstate, **told}
+
+
+def _words(fault: GraphRAGError) -> dict[str, str | None]:
+    return {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
 
 
 _OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."

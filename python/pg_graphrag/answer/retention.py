@@ -19,7 +19,7 @@ WITH deleted AS (
 SELECT pg_catalog.count(*) AS n FROM deleted
 """
 # The budget is counted from this month's calls.
-_THIS_MONTH = "AND t.at < pg_catalog.date_trunc('month', pg_catalog.now())"
+_THIS_MONTH = "AND t.at < pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')"
 
 
 def prune(db: Database, corpus: Corpus) -> dict[str, int]:

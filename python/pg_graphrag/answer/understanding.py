@@ -23,9 +23,9 @@ PAUSE_SECONDS = 30.0
 class Understanding:
     """What a question asks for.
 
-    `low` are specific things, `high` themes; `by` says who read them off the question: model, cache, noun phrases or
-    caller. `question` is the question restated where a conversation went before; `reason` why a model that is set was no
-    help.
+    `low` are specific things, `high` themes; `by` says who read them off the question: model, cache (to the owner alone),
+    noun phrases or caller. `question` is the question restated where a conversation went before; `reason` why a model that
+    is set was no help.
     """
 
     low: list[str]
@@ -49,7 +49,8 @@ class _Patience:
     reason: str = ""
 
 
-_patience: dict[int, _Patience] = {}
+# By corpus and role: a reason is for the role that was told.
+_patience: dict[tuple[int, str], _Patience] = {}
 
 
 def understand(
@@ -73,7 +74,7 @@ def understand(
     """
     if given or not question or not corpus.options.llm.has("keywords"):
         return noun_phrases(corpus, question, "caller" if given else "noun phrases")
-    patience = _patience.setdefault(corpus.id, _Patience())
+    patience = _patience.setdefault((corpus.id, caller.role), _Patience())
     if patience.until > time.monotonic() and not insist:
         return noun_phrases(corpus, question, reason=patience.reason)
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
@@ -81,7 +82,7 @@ def understand(
     outcome = ask_model(db, corpus, caller, "keywords", arguments)
     if "fault" in outcome:
         return _failed(db, corpus, question, patience, time.monotonic() - started, outcome)
-    del _patience[corpus.id]
+    del _patience[corpus.id, caller.role]
     value = outcome["value"]
     low, high = value["low_level_keywords"], value["high_level_keywords"]
     if not (low and high):

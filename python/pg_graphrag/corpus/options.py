@@ -39,16 +39,30 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleLimits:
+    """What one role may have of a corpus' models; None: no limit."""
+
+    monthly_budget: float | None = None
+    requests_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LLM:
     """Which model does what: `roles` names provider and model for a role where they differ from the corpus' own.
 
-    `monthly_budget`: what calls may cost in a calendar month, in the currency of the providers' prices.
+    `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
+    what single roles of the database may have, "*" for each that is not named; the owner of the extension has no limit.
     """
 
     provider: str | None = None
     model: str | None = None
     roles: dict[str, dict[str, str]] = field(default_factory=dict)
     monthly_budget: float | None = None
+    role_limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def limits_of(self, role: str) -> RoleLimits:
+        """Return what a role of the database may have."""
+        return RoleLimits(**self.role_limits.get(role, self.role_limits.get("*", {})))
 
     def has(self, role: str) -> bool:
         """Whether a model is set for `role`."""
@@ -274,9 +288,22 @@ def _check_llm(llm: LLM) -> None:
             raise _bad(f"llm.roles.{role}", model, "an object with provider, model or both")
         _refuse_unknown(model, {"provider", "model"}, f'option of role "{role}":')
         _check_model(f"llm.roles.{role}", model)
-    budget = llm.monthly_budget
+    _check_budget("llm.monthly_budget", llm.monthly_budget)
+    if not isinstance(llm.role_limits, dict):
+        raise _bad("llm.role_limits", llm.role_limits, 'an object, for example {"*": {"monthly_budget": 5}}')
+    for role, limits in llm.role_limits.items():
+        where = f"llm.role_limits.{role}"
+        if not isinstance(limits, dict):
+            raise _bad(where, limits, "an object with monthly_budget, requests_per_minute or both")
+        _refuse_unknown(limits, set(RoleLimits.__dataclass_fields__), f'limit of role "{role}":')
+        _check_budget(f"{where}.monthly_budget", limits.get("monthly_budget"))
+        if limits.get("requests_per_minute") is not None:
+            _whole(f"{where}.requests_per_minute", limits["requests_per_minute"], 0, 2**31 - 1)
+
+
+def _check_budget(where: str, budget: Any) -> None:
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget < 0):
-        raise _bad("llm.monthly_budget", budget, "an amount in the currency of the providers' prices, or null")
+        raise _bad(where, budget, "an amount in the currency of the providers' prices, or null")
 
 
 def _check_model(where: str, model: dict[str, Any]) -> None:

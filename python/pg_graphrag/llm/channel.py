@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.collector import Collector
@@ -37,6 +38,7 @@ class Sending:
     tries: int = 0
     not_before: float = 0.0
     started: float = 0.0
+    reserved: float = 0.0
 
 
 @dataclass(eq=False)
@@ -62,6 +64,8 @@ class Channel:
         Otherwise someone waits: such a fault is tried again, and nothing is committed.
     writes : bool
         Whether calls and answers may be written down.
+    caller : Caller, optional
+        Who asks, where someone does; None: a worker, or the package itself.
     patience : float
         Where someone waits: the longest wait, in seconds, before a request is tried again.
     retries : int, optional
@@ -75,6 +79,7 @@ class Channel:
         *,
         worker: bool,
         writes: bool,
+        caller: Caller | None = None,
         patience: float = INTERACTIVE_SECONDS,
         retries: int | None = None,
     ) -> None:
@@ -83,7 +88,7 @@ class Channel:
         self.worker = worker
         self.patience = patience
         self._retries = retries
-        self.ledger = Ledger(db, corpus, writes)
+        self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
         self.collector = Collector(db, corpus, self.ledger)
         self._last_poll = self._last_save = time.monotonic()
@@ -92,6 +97,11 @@ class Channel:
     def usage(self) -> Any:
         """What this gateway's requests came to."""
         return self.ledger.usage
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The usage as who asks may see it."""
+        return self.ledger.shown.as_dict()
 
     def endpoint_of(self, request: Request) -> tuple[Endpoint, str]:
         """Return the endpoint that a request is for, and the model."""
@@ -161,13 +171,15 @@ class Channel:
         tokens: tuple[int, int],
         started: float,
         fault: GraphRAGError | None,
+        reserved: float,
     ) -> None:
-        """Note what a request cost, or how it failed."""
+        """Note what a request cost, or how it failed; `reserved` is what was counted when it was sent."""
         purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message
-        self.ledger.note_call(endpoint.provider, model, purpose, tokens, time.monotonic() - started, error)
+        seconds = time.monotonic() - started
+        self.ledger.note_call(endpoint.provider, model, purpose, tokens, seconds, error, reserved)
 
 
 def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:

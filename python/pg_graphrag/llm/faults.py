@@ -41,6 +41,33 @@ class ProviderFault(GraphRAGError):
         self.permanent = permanent
 
 
+class CallersFault(GraphRAGError):
+    """What the caller did, and is told as it is: nothing in it is the owner's."""
+
+
+class TooManyStreams(CallersFault):
+    """A role has as many streams open as it may."""
+
+    def __init__(self, role: str, limit: int):
+        super().__init__(
+            f'role "{role}" has {limit} answers of ask_stream() open, as many as it may',
+            sqlstate="53300",
+            hint="Fetch one to its end or close its cursor; or ask the owner of the extension for more (provider option "
+            "streams_per_role).",
+        )
+
+
+class StreamExpired(CallersFault):
+    """A stream was open for too long, or nothing of it was fetched for too long. Its place may be another's by now."""
+
+    def __init__(self, what: str, seconds: float, option: str):
+        super().__init__(
+            f"the answer of ask_stream() was {what} for more than {seconds:g} s",
+            sqlstate="57014",
+            hint=f"Fetch it without long breaks, or ask again with ask(); provider option {option} is the limit.",
+        )
+
+
 class BudgetReached(GraphRAGError):
     """The corpus' monthly budget is spent."""
 
@@ -49,6 +76,29 @@ class BudgetReached(GraphRAGError):
             f'the monthly budget of corpus "{corpus}" is reached: {spent:.4f} of {budget:.4f} spent',
             sqlstate="53400",
             hint='Raise it: SELECT graphrag.alter_corpus(…, \'{"llm": {"monthly_budget": …}}\'); or wait for the next month.',
+        )
+
+
+class RoleLimitReached(BudgetReached, CallersFault):
+    """A role has spent, or sent, as much as it may."""
+
+    def __init__(self, message: str, hint: str):
+        GraphRAGError.__init__(self, message, sqlstate="53400", hint=hint)
+
+    @classmethod
+    def of_budget(cls, corpus: str, role: str, budget: float) -> "RoleLimitReached":
+        """The role's part of the corpus' budget is spent."""
+        return cls(
+            f'the monthly budget of role "{role}" for corpus "{corpus}" is reached: {budget:.4f}',
+            "Wait for the next month, or ask the owner of the extension for more (corpus option llm.role_limits).",
+        )
+
+    @classmethod
+    def of_rate(cls, corpus: str, role: str, limit: int) -> "RoleLimitReached":
+        """The role has sent its requests of this minute."""
+        return cls(
+            f'role "{role}" has made the {limit} requests to models that it may make in a minute for corpus "{corpus}"',
+            "Wait a minute, or ask the owner of the extension for more (corpus option llm.role_limits).",
         )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, wait_to_retry
+from pg_graphrag.llm.faults import StreamExpired
 from pg_graphrag.llm.ledger import cache_key
-from pg_graphrag.llm.limits import Slots
+from pg_graphrag.llm.limits import OpenStream, Slots
 from pg_graphrag.llm.loop import Stream
 from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
 from pg_graphrag.llm.run import Run
@@ -47,18 +48,24 @@ class Gateway(Channel):
         """
         endpoint, model = self.endpoint_of(request)
         key = cache_key(model, request.messages)
+        if self.ledger.discreet:
+            # Before the cache: that a limit is reached must not tell a reader what it knows.
+            self.ledger.check_budget()
+            self.ledger.admit()
         if known := self.ledger.cached([key]):
             self.usage.cache_hits += 1
+            self.ledger.note_answer(endpoint.provider, request, known[key])
             self.ledger.save()
             yield known[key]
             return known[key]
         if (cut := self.ledger.cut_off(key)) is not None:
             self.usage.cache_hits += 1
+            self.ledger.note_answer(endpoint.provider, request, cut)
             yield cut
             self.db.warning(CUT_OFF)
             return cut
         self.ledger.check_budget()
-        slots = Slots(self.db, endpoint.provider, for_transaction=True)
+        slots = Slots(self.db, endpoint.provider)
         tries = 0
         while True:
             if endpoint.breaker.fault is not None:
@@ -66,13 +73,21 @@ class Gateway(Channel):
             estimate = estimated_tokens(request)
             while endpoint.pace.wait(estimate):
                 self.poll(POLL_SECONDS)
-            while not slots.take(1):
-                slots.queue()
+            held = OpenStream(self.db, endpoint.provider, self.ledger.limited_role)
+            held.begin()
+            try:
+                while not slots.take(1):
+                    slots.queue()
+                    self.poll()
+            except BaseException:
+                held.release()
+                raise
+            held.add(slots.hand_over())
             endpoint.pace.note(estimate)
+            reserved = self.ledger.reserve(endpoint.provider, estimate)
             started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
-            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call))
-            slots.serve(stream)
+            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call), held.expired, held.release)
             try:
                 while True:
                     done, item = stream.take(POLL_SECONDS)
@@ -80,13 +95,19 @@ class Gateway(Channel):
                         break
                     if isinstance(item, str):
                         said += item
+                        held.rest()
                         yield item
+                        if not stream.received:
+                            held.go_on()
                     elif item is not None:
                         whole = item
                     self.poll()
                 request.parse(whole.text, whole.cut_off)
             except GraphRAGError as fault:
-                self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, fault)
+                used = whole.tokens_in, whole.tokens_out
+                if isinstance(fault, StreamExpired):
+                    used = estimate, count_tokens(None, said)
+                self.note(endpoint, model, request, used, started, fault, reserved)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
                 if said or wait is None:
@@ -98,13 +119,14 @@ class Gateway(Channel):
                 continue
             except GeneratorExit:
                 # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
-                self.note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None)
+                self.note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None, reserved)
                 self.ledger.remember()
                 raise
             finally:
                 stream.cancel()
-                slots.leave(stream)
-            self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None)
+                held.release()
+            self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None, reserved)
+            self.ledger.note_answer(endpoint.provider, request, whole.text)
             endpoint.breaker.succeeded()
             if request.cacheable and not whole.cut_off:
                 self.ledger.keep(key, request.role, model, whole.text)

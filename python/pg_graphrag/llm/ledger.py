@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.llm.faults import BudgetReached
+from pg_graphrag.llm.faults import BudgetReached, RoleLimitReached
+from pg_graphrag.llm.meters import Meter
 from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.requests import ChatRequest, estimated_tokens
+from pg_graphrag.llm.transport import count_tokens
 from pg_graphrag.server import Database, columns
 
 
@@ -22,6 +26,13 @@ class Usage:
     tokens_out: int = 0
     cost: float = 0.0
     cache_hits: int = 0
+
+    def add(self, tokens: tuple[int, int], cost: float) -> None:
+        """Count one call; `tokens` in and out."""
+        self.calls += 1
+        self.tokens_in += tokens[0]
+        self.tokens_out += tokens[1]
+        self.cost += cost
 
     def as_dict(self) -> dict[str, Any]:
         """The usage as users see it."""
@@ -45,9 +56,14 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
     return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
 
 
-# What this session knows of a corpus' month: (when it was read, what was spent then and by this session since).
+# What this session knows of what the calls of a corpus' month, or those of a role, cost that are written down: (when it was
+# read, the sum), by corpus and role. Not read at every request: the month may have many.
 BUDGET_SECONDS = 5.0
-_spent: dict[int, tuple[float, float]] = {}
+_written: dict[tuple[int, str | None], tuple[float, float]] = {}
+_WRITTEN = """
+SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c
+ WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.role = $2) AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')
+"""
 # What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
 # calls it made there, by corpus, until it may write them down.
 MAX_REMEMBERED = 2000
@@ -55,17 +71,29 @@ _remembered: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
 # The answers among them, by corpus: {key: (purpose, model, answer)}.
 _unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
-# Answers that were cut off, which only the transaction that paid for them has again: {(corpus, key): (its begin, answer)}.
+# Answers that were cut off, which only the role and the transaction that paid for them have again:
+# {(corpus, role, key): (its begin, answer)}.
 MAX_CUT_OFF = 100
-_cut_off: dict[tuple[int, str], tuple[str, str]] = {}
+_cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
 
 
 class Ledger:
-    """The books of a corpus. `writes` is False where nothing may be written: in search, on a standby."""
+    """The books of a corpus.
 
-    def __init__(self, db: Database, corpus: Corpus, writes: bool) -> None:
+    Parameters
+    ----------
+    writes : bool
+        False where nothing may be written: in search, on a standby.
+    caller : Caller, optional
+        Who asks; None: a worker, whose calls are the session's role's.
+    """
+
+    def __init__(self, db: Database, corpus: Corpus, writes: bool, caller: Caller | None = None) -> None:
         self._db = db
         self._corpus = corpus
+        self._role = None if caller is None else caller.role
+        # The cache is everybody's: what others asked before must not show in what a reader is told.
+        self.discreet = caller is not None and not caller.is_owner
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
@@ -73,6 +101,17 @@ class Ledger:
         for key in self._answers:
             _remembered.pop((corpus.id, key), None)
         self.usage = Usage()
+        self._answered = Usage()
+
+    @property
+    def limited_role(self) -> str | None:
+        """The role whose limits hold; None: nobody's, for the owner and workers."""
+        return self._role if self.discreet else None
+
+    @property
+    def shown(self) -> Usage:
+        """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
+        return self._answered if self.discreet else self.usage
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
         """Return {key: answer} of what has been answered before."""
@@ -91,12 +130,12 @@ class Ledger:
 
     def cut_off(self, key: str) -> str | None:
         """Return the answer that was cut off earlier in this transaction, if there is one."""
-        begun, reply = _cut_off.get((self._corpus.id, key), ("", ""))
+        begun, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
         return reply if begun and begun == self._transaction() else None
 
     def keep_cut_off(self, key: str, reply: str) -> None:
         """Keep an answer that was cut off for the rest of the transaction: ask() after ask_stream() has the same."""
-        _cut_off[self._corpus.id, key] = self._transaction(), reply
+        _cut_off[self._corpus.id, self._role, key] = self._transaction(), reply
         while len(_cut_off) > MAX_CUT_OFF:
             del _cut_off[next(iter(_cut_off))]
 
@@ -104,18 +143,28 @@ class Ledger:
         return str(self._db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")[0]["begun"])
 
     def note_call(
-        self, provider: Provider, model: str, purpose: str, tokens: tuple[int, int], seconds: float, error: str | None
+        self,
+        provider: Provider,
+        model: str,
+        purpose: str,
+        tokens: tuple[int, int],
+        seconds: float,
+        error: str | None,
+        reserved: float,
     ) -> None:
-        """Note one request, also one that failed."""
+        """Note one request, also one that failed; `reserved` is what was counted when it was sent."""
         spent = cost(provider, *tokens)
-        self.usage.calls += 1
-        self.usage.tokens_in += tokens[0]
-        self.usage.tokens_out += tokens[1]
-        self.usage.cost += spent
-        if self._corpus.id in _spent:
-            since, before = _spent[self._corpus.id]
-            _spent[self._corpus.id] = (since, before + spent)
-        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500]))
+        self.usage.add(tokens, spent)
+        if purpose in ("embedding", "rerank"):
+            # Never from the cache.
+            self._answered.add(tokens, spent)
+        self._meter(spent - reserved)
+        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500], self._role))
+
+    def note_answer(self, provider: Provider, request: ChatRequest, text: str) -> None:
+        """Note that a request was answered, by the endpoint or from the cache: its tokens are a quarter of the bytes."""
+        tokens = estimated_tokens(request), count_tokens(None, text)
+        self._answered.add(tokens, cost(provider, *tokens))
 
     def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
         """Keep a completely parsed answer."""
@@ -129,9 +178,11 @@ class Ledger:
         if self._calls:
             self._db.query(
                 "INSERT INTO graphrag.llm_calls"
-                " (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error)"
-                " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) u",
-                ["int4", "text[]", "text[]", "text[]", "int4[]", "int4[]", "numeric[]", "float8[]", "text[]"],
+                " (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error, role)"
+                " SELECT $1, u.provider, u.model, u.purpose, u.tokens_in, u.tokens_out, u.cost, u.seconds, u.error,"
+                " coalesce(u.role, session_user) FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                " AS u (provider, model, purpose, tokens_in, tokens_out, cost, seconds, error, role)",
+                ["int4", *["text[]"] * 3, "int4[]", "int4[]", "numeric[]", "float8[]", "text[]", "name[]"],
                 [self._corpus.id, *columns(self._calls)],
             )
         if self._answers:
@@ -163,25 +214,50 @@ class Ledger:
         self._answers.clear()
 
     def check_budget(self, ahead: float = 0.0) -> None:
-        """Raise `BudgetReached` when this month's calls, those not yet written included, cost the budget or more.
+        """Raise `BudgetReached` when this month's calls, whatever became of them, cost the budget or more.
 
-        `ahead`: what is asked for already and will cost so much.
+        The budget is the corpus', and for a role with a limit, the role's. `ahead`: what is asked for already and will cost
+        so much.
         """
         budget = self._corpus.options.llm.monthly_budget
-        if budget is None:
-            return
-        known = _spent.get(self._corpus.id)
-        if known is None or known[0] < time.monotonic() - BUDGET_SECONDS:
-            # Not at every request: the month may have many.
-            row = self._db.query(
-                "SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c"
-                " WHERE c.corpus_id = $1 AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now())",
-                ["int4"],
-                [self._corpus.id],
-            )[0]
-            noted = [*_unwritten.get(self._corpus.id, ()), *self._calls]
-            spent = float(row["spent"]) + sum(call[5] for call in noted)
-            known = _spent[self._corpus.id] = (time.monotonic(), spent)
-        spent = known[1] + ahead
-        if spent >= budget:
+        if budget is not None and (spent := self._spent(None) + ahead) >= budget:
             raise BudgetReached(self._corpus.name, spent, budget)
+        role = self.limited_role
+        if role is None:
+            return
+        budget = self._corpus.options.llm.limits_of(role).monthly_budget
+        if budget is not None and self._spent(role) + ahead >= budget:
+            raise RoleLimitReached.of_budget(self._corpus.name, role, budget)
+
+    def admit(self) -> None:
+        """Count a request of a role with a limit, also of what is known already; raise `RoleLimitReached` beyond it."""
+        role = self.limited_role
+        if role is None:
+            return
+        limit = self._corpus.options.llm.limits_of(role).requests_per_minute
+        if limit is not None and not Meter(self._db, self._corpus.id, role).admit(limit):
+            raise RoleLimitReached.of_rate(self._corpus.name, role, limit)
+
+    def reserve(self, provider: Provider, tokens: int) -> float:
+        """Count what a request will cost at least, before it is sent: it may end where nothing more can be counted."""
+        amount = cost(provider, tokens, 0)
+        self._meter(amount)
+        return amount
+
+    def _meter(self, amount: float) -> None:
+        if amount:
+            for role in (None, self._role) if self._role is not None else (None,):
+                Meter(self._db, self._corpus.id, role).add(amount)
+
+    def _spent(self, role: str | None) -> float:
+        """What was spent this month: the meter has what was rolled back, llm_calls what was restored."""
+        of = self._corpus.id, role
+        read, written = _written.get(of, (-BUDGET_SECONDS, 0.0))
+        if read <= time.monotonic() - BUDGET_SECONDS:
+            written = float(self._db.query(_WRITTEN, ["int4", "name"], [*of])[0]["spent"])
+            _written[of] = time.monotonic(), written
+        meter = Meter(self._db, self._corpus.id, role)
+        metered = meter.spent()
+        if metered is None:
+            meter.add(0.0, known=written)
+        return max(written, metered or 0.0)

@@ -1,113 +1,127 @@
 """What a provider allows: so many requests at once, so many requests and tokens a minute, none while its breaker is open."""
 
+import hashlib
 import time
 from collections import deque
 
-from pg_graphrag.interrupts import undisturbed
-from pg_graphrag.llm.faults import ProviderFault
-from pg_graphrag.llm.loop import Stream
+from pg_graphrag.llm.faults import ProviderFault, StreamExpired, TooManyStreams
+from pg_graphrag.llm.places import Place, Places
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
-# First half of the advisory lock of a slot; the second is provider << 8 | slot. Shared with every session of the database.
-SLOT_LOCK = 1735549295
 # So many failures in a row open the breaker.
 BREAKER_FAILURES = 5
 MINUTE = 60.0
-# Shorter than deadlock_timeout: two sessions that wait for each other's slots at two providers let go first.
+# How long one wait for a place may take before cancel is looked for.
 _QUEUE_SECONDS = 0.5
-# This session's open streams by their places, whose locks it would be given once more: {first place: {place: stream}}.
-_streams: dict[int, dict[int, Stream]] = {}
-_STREAM_SECONDS = 0.1
 
 
 class Slots:
-    """Places at a provider, each an advisory lock, so that all sessions together stay within its concurrency.
+    """Places at a provider, so that all sessions together stay within its concurrency."""
 
-    Parameters
-    ----------
-    for_transaction : bool
-        Places are freed by the end of the transaction alone: for a stream, whose end may come when no SQL can be run.
-    """
-
-    def __init__(self, db: Database, provider: Provider, *, for_transaction: bool = False) -> None:
-        self._db = db
-        self._first = provider.id << 8
+    def __init__(self, db: Database, provider: Provider) -> None:
+        self._places = Places(db, f"provider_{provider.id}", provider.concurrency)
         self._count = provider.concurrency
-        self._xact = "_xact" if for_transaction else ""
-        self._held: list[int] = []
+        self._held: list[Place] = []
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def serve(self, stream: Stream) -> None:
-        """Give the place that is held to a stream, until it has come to its end or `leave` is called."""
-        _streams.setdefault(self._first, {})[self._held[-1]] = stream
-
-    def leave(self, stream: Stream) -> None:
-        """Take a stream off its place; needs no SQL."""
-        mine = _streams.get(self._first, {})
-        for place in [place for place, other in mine.items() if other is stream]:
-            del mine[place]
-
-    def _taken(self) -> list[int]:
-        """Places that are held here, or by streams of this session to which more is still to come."""
-        others = [place for place, stream in _streams.get(self._first, {}).items() if not stream.received]
-        return [*self._held, *(place for place in others if place not in self._held)]
-
-    def take(self, wanted: int) -> bool:
+    def take(self, wanted: int, seconds: float = 0.0) -> bool:
         """Take free places until `wanted` are held; return whether they are."""
         while len(self._held) < min(wanted, self._count):
-            # CASE: the lock must not be tried on a place that is held, which would take it twice.
-            with undisturbed():
-                rows = self._db.query(
-                    f"SELECT s FROM pg_catalog.generate_series($1, $1 + $2 - 1) AS s WHERE CASE WHEN s = ANY ($3) THEN false"
-                    f" ELSE pg_catalog.pg_try_advisory{self._xact}_lock($4, s) END LIMIT 1",
-                    ["int4", "int4", "int4[]", "int4"],
-                    [self._first, self._count, self._taken(), SLOT_LOCK],
-                )
-                self._held += [row["s"] for row in rows]
-            if not rows:
+            place = self._places.take(seconds)
+            if place is None:
                 return False
+            self._held.append(place)
         return len(self._held) >= wanted
 
     def queue(self) -> None:
-        """Wait half a second at most for one place, in turn with the sessions that wait too: no busy one starves others.
+        """Wait half a second at most for one more place, in turn with all who wait: no busy session starves others."""
+        self.take(len(self._held) + 1, _QUEUE_SECONDS)
 
-        Where streams of this session have all places, their answers are read on in the background meanwhile.
-        """
-        taken = self._taken()
-        places = [place for place in range(self._first, self._first + self._count) if place not in taken]
-        if not places:
-            time.sleep(_STREAM_SECONDS)
-            return
-        row = self._db.query(
-            "SELECT pg_catalog.pg_backend_pid() % $1 AS place, pg_catalog.current_setting('lock_timeout') AS timeout",
-            ["int4"],
-            [len(places)],
-        )[0]
-        place = places[int(row["place"])]
-        try:
-            with undisturbed():
-                self._db.query(
-                    "SELECT pg_catalog.set_config('lock_timeout', $3, true),"
-                    f" pg_catalog.pg_advisory{self._xact}_lock($1, $2), pg_catalog.set_config('lock_timeout', $4, true)",
-                    ["int4", "int4", "text", "text"],
-                    [SLOT_LOCK, place, f"{_QUEUE_SECONDS * 1000:.0f}ms", row["timeout"]],
-                )
-                self._held.append(place)
-        except Exception as error:
-            if getattr(error, "sqlstate", None) != "55P03":
-                raise
+    def hand_over(self) -> Place:
+        """Give away one of the places that are held, to who releases it himself."""
+        return self._held.pop()
 
     def give_back(self, keep: int = 0) -> None:
         """Free places until `keep` are held."""
         while len(self._held) > keep:
-            with undisturbed():
-                place = self._held.pop()
-                if not self._xact:
-                    self._db.query("SELECT pg_catalog.pg_advisory_unlock($1, $2)", ["int4", "int4"], [SLOT_LOCK, place])
+            self._held.pop().release()
+
+
+class OpenStream:
+    """What an open stream holds, and until when: one of its role's streams, and then a place at the provider.
+
+    Its time is over once nobody has fetched anything for too long, or it is open for too long. A session that sits idle in a
+    transaction runs nothing, not even the thread that reads: others take its places then, and it finds out when it goes on.
+
+    Parameters
+    ----------
+    role : str, optional
+        Whose streams are counted; None: nobody's, for the owner.
+    """
+
+    def __init__(self, db: Database, provider: Provider, role: str | None) -> None:
+        self._provider = provider
+        self._limit = provider.streams_per_role
+        self._role = role
+        self._end = time.monotonic() + provider.stream_seconds
+        self._rested: float | None = None
+        # A role's name may hold what a file's may not.
+        name = hashlib.sha256((role or "").encode()).hexdigest()[:32]
+        self._places = None if role is None else Places(db, f"streams_{name}", self._limit)
+        self._open: list[Place] = []
+
+    def begin(self) -> None:
+        """Take one of the role's streams; raise `TooManyStreams` where all of them are open, in whatever session."""
+        if self._places is not None:
+            place = self._places.take(_STREAM_SECONDS)
+            if place is None:
+                raise TooManyStreams(str(self._role), self._limit)
+            self._open.append(place)
+
+    def add(self, place: Place) -> None:
+        """Take the place at the provider along."""
+        self._open.append(place)
+        self._extend(self._end)
+
+    def rest(self) -> None:
+        """Note that somebody has an item, and is to fetch the next."""
+        self._rested = time.monotonic()
+        self._extend(min(self._end, self._rested + self._provider.stream_idle))
+
+    def go_on(self) -> None:
+        """Note that somebody fetches the next item; raise `StreamExpired` where that is too late."""
+        if (fault := self.expired()) is not None:
+            raise fault
+        self._rested = None
+        self._extend(self._end)
+
+    def expired(self) -> StreamExpired | None:
+        """What is wrong, once the stream's time is over; may be called in any thread."""
+        now, rested = time.monotonic(), self._rested
+        if now >= self._end:
+            return StreamExpired("open", self._provider.stream_seconds, "stream_seconds")
+        if rested is not None and now >= rested + self._provider.stream_idle:
+            return StreamExpired("not fetched from", self._provider.stream_idle, "stream_idle")
+        return None
+
+    def _extend(self, until: float) -> None:
+        for place in self._open:
+            place.extend(until + _GRACE_SECONDS)
+
+    def release(self) -> None:
+        """Free what is held; needs no SQL, and may be called in any thread and again."""
+        for place in self._open:
+            place.release()
+
+
+# Another session's turn is over sooner.
+_STREAM_SECONDS = 0.05
+# Between the end of a stream's time and that others take its places.
+_GRACE_SECONDS = 1.0
 
 
 # Requests of the last minute, per provider: (time, tokens), and the sum of the tokens.

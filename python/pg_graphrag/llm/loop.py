@@ -11,10 +11,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.signals import signals_blocked
 
 # How long the end of cancelled requests is waited for.
 CLOSE_SECONDS = 0.2
+# How often a stream is looked at for the end of its time.
+WATCH_SECONDS = 0.5
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -59,10 +62,10 @@ class _Work:
             for task in tasks:
                 task.cancel()
             if tasks:
-                await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+                await asyncio.wait(tasks, timeout=2 * CLOSE_SECONDS)
 
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(end(), self._loop).result(2 * CLOSE_SECONDS)
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(3 * CLOSE_SECONDS)
 
 
 class Requests:
@@ -107,27 +110,50 @@ class Requests:
 
 
 class Stream:
-    """Items of an asynchronous iterator, one by one; `take` gives (done, item)."""
+    """Items of an asynchronous iterator, one by one; `take` gives (done, item).
+
+    Parameters
+    ----------
+    expired : Callable[[], GraphRAGError | None]
+        Says what is wrong once the stream's time is over: it ends, although nobody takes anything.
+    ended : Callable[[], None]
+        Called when nothing more is read, in the background thread.
+    """
 
     _END = object()
 
-    def __init__(self, items: AsyncIterator[Any]) -> None:
+    def __init__(
+        self,
+        items: AsyncIterator[Any],
+        expired: Callable[[], GraphRAGError | None],
+        ended: Callable[[], None],
+    ) -> None:
         self._work = _Work()
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ended = False
         self._received = False
 
+        async def read() -> None:
+            async for item in items:
+                self._items.put(item)
+
         async def run() -> None:
+            reader = asyncio.create_task(read())
             try:
-                async for item in items:
-                    self._items.put(item)
+                while not (await asyncio.wait([reader], timeout=WATCH_SECONDS))[0]:
+                    if (fault := expired()) is not None:
+                        raise fault
+                await reader
                 self._items.put(self._END)
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
                 self._items.put(error)
             finally:
+                reader.cancel()
+                await asyncio.wait([reader], timeout=CLOSE_SECONDS)
                 self._received = True
+                ended()
 
         self._work.begin(run)
 

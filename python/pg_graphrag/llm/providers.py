@@ -30,6 +30,9 @@ class Provider:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     timeout: float = 120.0
+    stream_idle: float = 60.0
+    stream_seconds: float = 600.0
+    streams_per_role: int = 4
     price_input: float = 0.0
     price_output: float = 0.0
     batch: bool = False
@@ -93,6 +96,9 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "requests_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
     "tokens_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),
     "timeout": ((int, float), lambda v: 0 < v <= 3600, "seconds, above 0 and at most 3600"),
+    "stream_idle": ((int, float), lambda v: 0 < v <= 86400, "seconds, above 0 and at most 86400"),
+    "stream_seconds": ((int, float), lambda v: 0 < v <= 86400, "seconds, above 0 and at most 86400"),
+    "streams_per_role": ((int,), lambda v: 1 <= v <= 256, "a whole number from 1 to 256"),
     "price_input": ((int, float), lambda v: 0 <= v <= 1e6, "a price per million tokens"),
     "price_output": ((int, float), lambda v: 0 <= v <= 1e6, "a price per million tokens"),
     "batch": ((bool,), lambda v: True, "true or false"),

@@ -94,19 +94,26 @@ class Run:
         }
         if by_batch:
             channel.collector.look(sorted(by_batch))
-        blocked: GraphRAGError | None = None
+        # Whether a limit is reached must not tell a reader what the cache knows.
+        blocked: GraphRAGError | None = self._over_budget() if channel.ledger.discreet else None
         for number, request, endpoint, model, key in new:
+            refused = (blocked if channel.ledger.discreet else None) or self._over_rate()
+            if refused is not None:
+                ready.append((number, refused))
+                continue
             if isinstance(request, ChatRequest) and key in known:
                 try:
                     ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
                     channel.usage.cache_hits += 1
+                    channel.ledger.note_answer(endpoint.provider, request, known[key])
                     continue
                 except ItemFault:  # kept by a version that read it otherwise: ask again
                     pass
             chats = isinstance(request, ChatRequest) and not channel.worker
-            if chats and (cut := channel.ledger.cut_off(key)) is not None:
+            if isinstance(request, ChatRequest) and chats and (cut := channel.ledger.cut_off(key)) is not None:
                 ready.append((number, _parsed(request, wire.Completion(cut, "length", 0, 0), cached=True)))
                 channel.usage.cache_hits += 1
+                channel.ledger.note_answer(endpoint.provider, request, cut)
                 continue
             if key in self._by_key:
                 self._by_key[key].waiting.append((number, request))
@@ -148,11 +155,19 @@ class Run:
                 endpoint.pace.note(estimate)
                 endpoint.in_flight += 1
                 sending.started = time.monotonic()
+                sending.reserved = self._channel.ledger.reserve(endpoint.provider, estimate)
                 self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
 
     def _over_budget(self) -> BudgetReached | None:
         try:
             self._channel.ledger.check_budget()
+        except BudgetReached as error:
+            return error
+        return None
+
+    def _over_rate(self) -> BudgetReached | None:
+        try:
+            self._channel.ledger.admit()
         except BudgetReached as error:
             return error
         return None
@@ -188,6 +203,9 @@ class Run:
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
+            for (_, same), (_, reply) in zip(sending.waiting, replies, strict=True):
+                if isinstance(same, ChatRequest) and isinstance(reply, Reply):
+                    channel.ledger.note_answer(endpoint.provider, same, result.text)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # What was cut off may be of use, but the next one who asks deserves the whole.
             if request.cacheable and fault is None and not result.cut_off:
@@ -197,7 +215,7 @@ class Run:
         else:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
-        channel.note(endpoint, sending.model, request, tokens, sending.started, fault)
+        channel.note(endpoint, sending.model, request, tokens, sending.started, fault, sending.reserved)
         if not isinstance(fault, ProviderFault):
             endpoint.breaker.succeeded()
         wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)

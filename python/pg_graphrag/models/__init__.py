@@ -30,6 +30,7 @@ from pg_graphrag.models.views import (
     IndexingProgress,
     ModelUsage,
     QueryStats,
+    RoleUsage,
 )
 
 __all__ = [
@@ -66,5 +67,6 @@ __all__ = [
     "RelationshipMention",
     "RelationshipMentionVector",
     "ReportVector",
+    "RoleUsage",
     "WindowVector",
 ]

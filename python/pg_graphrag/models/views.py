@@ -161,6 +161,24 @@ class Budget(Base):
     budget: Mapped[Decimal | None]
     spent: Mapped[Decimal]
     state: Mapped[str]
+    metered: Mapped[Decimal | None]
+
+
+class RoleUsage(Base):
+    """View, for the owner: requests to models by corpus, role and month."""
+
+    __tablename__ = "llm_usage_by_role"
+
+    corpus: Mapped[str] = mapped_column(primary_key=True)
+    role: Mapped[str | None] = mapped_column(primary_key=True)
+    month: Mapped[datetime] = mapped_column(primary_key=True)
+    calls: Mapped[BigInt]
+    tokens_in: Mapped[BigInt]
+    tokens_out: Mapped[BigInt]
+    cost: Mapped[Decimal]
+    failures: Mapped[BigInt]
+    last_call: Mapped[datetime]
+    metered: Mapped[float | None]
 
 
 class QueryStats(Base):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pg_graphrag.llm import batch_api as api
 from pg_graphrag.llm.collector import lock
 from pg_graphrag.llm.ledger import cost
+from pg_graphrag.llm.meters import Meter
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.queue.batch_rows import record
 from pg_graphrag.server import Database, Row, columns, reserve, slices
@@ -97,6 +98,7 @@ def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tu
             tokens = line.tokens or (0, 0)
             price = cost(provider, *tokens) * provider.batch_price
             noted.append((call, row["purpose"], *tokens, price, line.error and line.error[:500]))
+            Meter(db, batch["corpus_id"]).add(price)
             kept.append((row["id"], line.reply, line.cut_off, line.error, line.too_long, call))
         db.query(
             "INSERT INTO graphrag.llm_calls"

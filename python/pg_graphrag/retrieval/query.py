@@ -40,7 +40,8 @@ LED = (
 )
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
-_embedded: dict[tuple[Embedding, str], Any] = {}
+# By model, role and text: what an endpoint is paid for shows in the usage of who asks. The local model costs nobody anything.
+_embedded: dict[tuple[Embedding, str, str], Any] = {}
 
 # Compiled where it is met: that takes 2 ms.
 _HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
@@ -142,16 +143,19 @@ class Query:
         before. At an endpoint in one request with what this search will want next.
         """
         model = self.corpus.options.embedding
-        wanted = [text for text in dict.fromkeys(texts) if (model, text) not in _embedded]
+        role = "" if model.local else self.caller.role
+        wanted = [text for text in dict.fromkeys(texts) if (model, role, text) not in _embedded]
         if wanted and model.local:
             for text in wanted:
-                _embedded[model, text] = local_embedder().embed([text])[0]
+                _embedded[model, role, text] = local_embedder().embed([text])[0]
         elif wanted:
-            wanted = [text for text in dict.fromkeys(texts + self._soon()) if text and (model, text) not in _embedded]
+            wanted = [
+                text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
+            ]
             made, usage = embed_texts(self.db, self.corpus, self.caller, wanted)
             self.usage.append(usage)
-            _embedded.update({(model, text): vector for text, vector in zip(wanted, made, strict=True)})
-        vectors = [_embedded[model, text] for text in texts]
+            _embedded.update({(model, role, text): vector for text, vector in zip(wanted, made, strict=True)})
+        vectors = [_embedded[model, role, text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]
         return np.stack(vectors)

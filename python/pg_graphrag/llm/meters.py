@@ -1,0 +1,103 @@
+"""What was spent and sent, counted the moment it is: no rollback and no end of a session takes it back.
+
+`llm_calls` is written in the caller's transaction, and is gone with it. So each corpus, and each role of it, has a meter
+besides: a file of 40 bytes in ``pg_stat``, which PostgreSQL gives to extensions for what outlives the server, changed under the
+kernel's lock. It also counts in a read-only transaction and on a standby (its own). A crash of the machine may cost the last
+seconds; a restored database begins with what `llm_calls` says.
+"""
+
+import fcntl
+import hashlib
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.places import installation
+from pg_graphrag.server import Database
+
+FOLDER = Path("pg_stat")
+_RECORD = struct.Struct("<qdqqq")
+MINUTE = 60.0
+
+
+@dataclass
+class _Count:
+    """Months since the year 0 and what was spent in this one; minutes since 1970, and what was sent in this one and before it."""
+
+    month: int = 0
+    spent: float = 0.0
+    minute: int = 0
+    sent: int = 0
+    sent_before: int = 0
+
+
+class Meter:
+    """What a corpus spends in a calendar month (UTC), or one role of it, and how many requests the role makes in a minute."""
+
+    def __init__(self, db: Database, corpus_id: int, role: str | None = None) -> None:
+        # A role's name may hold what a file's may not.
+        of = "" if role is None else "_" + hashlib.sha256(role.encode()).hexdigest()[:32]
+        self._path = FOLDER / f"{installation(db)}_spent_{corpus_id}{of}"
+
+    def spent(self) -> float | None:
+        """What was spent this month; None: nothing is known of it."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        count = _Count(*_RECORD.unpack(data)) if len(data) == _RECORD.size else _Count()
+        return count.spent if count.month == _month() else None
+
+    def add(self, cost: float, *, known: float = 0.0) -> None:
+        """Add what was spent, to `known` where nothing is known of the month."""
+        with self._changed() as count:
+            if count.month != _month():
+                count.month, count.spent = _month(), known
+            count.spent += cost
+
+    def admit(self, per_minute: int) -> bool:
+        """Count a request, unless `per_minute` were made in the last minute; return whether there were fewer."""
+        with self._changed() as count:
+            minute, over = divmod(time.time(), MINUTE)
+            if count.minute != int(minute):
+                count.sent_before = count.sent if count.minute == int(minute) - 1 else 0
+                count.minute, count.sent = int(minute), 0
+            # The minute before counts by the part of it that is in the last sixty seconds.
+            if count.sent + count.sent_before * (1 - over / MINUTE) >= per_minute:
+                return False
+            count.sent += 1
+            return True
+
+    @contextmanager
+    def _changed(self) -> Iterator[_Count]:
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise GraphRAGError(
+                f"what models cost cannot be counted: {error.strerror}",
+                sqlstate="58030",
+                hint=f"The server must be able to write files in {FOLDER} of its data directory.",
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            data = os.pread(file, _RECORD.size, 0)
+            count = _Count(*_RECORD.unpack(data)) if len(data) == _RECORD.size else _Count()
+            yield count
+            os.pwrite(file, _RECORD.pack(count.month, count.spent, count.minute, count.sent, count.sent_before), 0)
+        finally:
+            os.close(file)
+
+
+def _month() -> int:
+    now = time.gmtime()
+    return 12 * now.tm_year + now.tm_mon
+
+
+def metered(db: Database, corpus_id: int, role: str | None) -> float | None:
+    """Serve graphrag._metered()."""
+    return Meter(db, corpus_id, role).spent()

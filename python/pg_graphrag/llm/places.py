@@ -1,0 +1,133 @@
+"""Places that sessions of one database hold, each a lock on a file of the server's.
+
+An advisory lock would do, but for two things: any user of SQL can take it, and only SQL frees it, which no session runs that
+sits idle with an open stream. The kernel frees a file's lock with its process. And a place has a deadline, written in its
+file: once it has passed, others take the place, although its holder is still there (a new file of the name takes over).
+
+The files lie in ``pg_stat_tmp``, which PostgreSQL gives to extensions for what need not outlive the server; a backend's working
+directory is the data directory.
+"""
+
+import contextlib
+import fcntl
+import os
+import struct
+import threading
+import time
+from functools import cache
+from pathlib import Path
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.interrupts import undisturbed
+from pg_graphrag.server import Database
+
+FOLDER = Path("pg_stat_tmp")
+_DEADLINE = struct.Struct("<d")
+
+
+@cache
+def installation(db: Database) -> str:
+    """What the names of this installation's files begin with: database and extension, whose numbers no other will have."""
+    row = db.query(
+        "SELECT d.oid::text AS database, e.oid::text AS extension FROM pg_catalog.pg_database d, pg_catalog.pg_extension e"
+        " WHERE d.datname = pg_catalog.current_database() AND e.extname = 'pg_graphrag'"
+    )[0]
+    return f"pg_graphrag_{row['database']}_{row['extension']}"
+
+
+class Place:
+    """A place that is held. May be extended and released in any thread; both need no SQL."""
+
+    def __init__(self, file: int) -> None:
+        self._file: int | None = file
+        # Its number would be another file's after a second close.
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        """Free what an error left behind."""
+        self.release()
+
+    def extend(self, until: float) -> None:
+        """Let nobody else have the place before `until` (monotonic seconds)."""
+        with self._lock:
+            if self._file is not None:
+                os.pwrite(self._file, _DEADLINE.pack(until), 0)
+
+    def release(self) -> None:
+        """Free the place."""
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+            self._file = None
+
+
+class Places:
+    """A number of places of one name.
+
+    Who waits for one holds the lock of the turn: others who want one take theirs only where nobody waits.
+    """
+
+    def __init__(self, db: Database, name: str, count: int) -> None:
+        self._path = FOLDER / f"{installation(db)}_{name}"
+        self._count = count
+
+    def take(self, seconds: float = 0.0) -> Place | None:
+        """Take a free place, waiting at most so long for it, in turn with others who wait; None: there was none."""
+        until = time.monotonic() + seconds
+        turn: int | None = None
+        try:
+            while True:
+                # A cancel between opening a file and noting it would leave its lock to nobody.
+                with undisturbed():
+                    if turn is None:
+                        turn = _locked(self._path.with_name(f"{self._path.name}_turn"))
+                    place = self._free() if turn is not None else None
+                if place is not None or time.monotonic() >= until:
+                    return place
+                time.sleep(_WAIT)
+        except OSError as error:
+            raise GraphRAGError(
+                f"the places at a provider cannot be counted: {error.strerror}",
+                sqlstate="58030",
+                hint=f"The server must be able to write files in {FOLDER} of its data directory.",
+            ) from None
+        finally:
+            if turn is not None:
+                os.close(turn)
+
+    def _free(self) -> Place | None:
+        """Take a place that nobody has, or whose holder's time is over. Only under the turn's lock."""
+        for number in range(self._count):
+            path = self._path.with_name(f"{self._path.name}_{number}")
+            file = _locked(path)
+            if file is None and _deadline(path) < time.monotonic():
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+                file = _locked(path)
+            if file is not None:
+                os.pwrite(file, _DEADLINE.pack(float("inf")), 0)
+                return Place(file)
+        return None
+
+
+_WAIT = 0.01
+
+
+def _locked(path: Path) -> int | None:
+    """Open a file and lock it; None where another has it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
+def _deadline(path: Path) -> float:
+    """When the time of a place's holder is over (monotonic seconds)."""
+    with contextlib.suppress(FileNotFoundError):
+        data = path.read_bytes()
+        if len(data) == _DEADLINE.size:
+            return float(_DEADLINE.unpack(data)[0])
+    return float("inf")

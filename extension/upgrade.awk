@@ -6,8 +6,8 @@
 #   sequence or type of a name that the released script makes too. What changed of those is for upgrade/OLD--NEW.sql to say,
 #   and what is no more for it to drop. tests/upgrade compares the outcome with a fresh installation.
 # - A replaced trigger fires as a new one does: what ALTER TABLE says of when it fires is said again.
-# - Grants are left out likewise, and for a reason: a GRANT or REVOKE in an extension script makes everything the object
-#   is granted at that moment, to the application's roles too, initial privileges, which pg_dump does not dump.
+# - Grants are left out likewise. New ones make everything the object is granted at that moment, to the application's roles
+#   too, initial privileges, which pg_dump does not dump: initial_privileges.sql, at the end, sets that right.
 # - DO blocks look at the server before an installation: left out.
 #
 # It reads sql/ as it is written there: a statement begins at the beginning of a line, and no line of a body looks like one.

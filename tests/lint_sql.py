@@ -14,8 +14,10 @@ from pglast import ast, enums
 
 MAX_PYTHON_LINES = 10
 
-# SECURITY DEFINER runs with the extension owner's rights: every one is here, with its reason in the SQL beside it.
-SECURITY_DEFINER = frozenset(Path(__file__).with_name("security_definer.txt").read_text().split())
+# SECURITY DEFINER runs with the extension owner's rights: every one is here, a line each, its reason behind its name.
+SECURITY_DEFINER = frozenset(
+    line.split()[0] for line in Path(__file__).with_name("security_definer.txt").read_text().splitlines()
+)
 
 # What CREATE EXTENSION replaces in a script; any valid text will do for the parser.
 SUBSTITUTIONS = {

@@ -7,6 +7,62 @@ DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
 DROP FUNCTION graphrag._model_next(text);
 DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
+
+-- Roles and row-level security. Documents alone carry policies, readers hold nothing on what was made of documents. The policies
+-- of the corpora (graphrag_protection_N) stay; document_policies.sql makes those around them.
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT p.polname, p.polrelid::pg_catalog.regclass AS relation FROM pg_catalog.pg_policy AS p
+                  JOIN pg_catalog.pg_class AS c ON c.oid = p.polrelid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
+                 WHERE p.polname = 'graphrag_protection' LOOP
+        EXECUTE pg_catalog.format('DROP POLICY %I ON %s', item.polname, item.relation);
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_policy AS p WHERE p.polrelid = item.relation AND p.polname !~ '^graphrag_protection_[0-9]+$') THEN
+            EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', item.relation);
+        END IF;
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag._secure(regclass);
+DROP FUNCTION graphrag._readable_relations();
+DROP FUNCTION graphrag._protected_corpus(text);
+
+-- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
+SELECT pg_catalog.set_config('graphrag.attached_relations',
+                             (SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
+                                FROM graphrag.attached_tables a
+                               CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
+                               WHERE r.relation IS NOT NULL), true);
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT t.tgname AS trigger, t.tgrelid::pg_catalog.regclass AS relation
+          FROM pg_catalog.pg_trigger t
+         WHERE t.tgfoid = 'graphrag._attached_changed()'::pg_catalog.regprocedure
+         ORDER BY t.tgrelid, t.tgname
+    LOOP
+        EXECUTE pg_catalog.format('DROP TRIGGER %I ON %s', item.trigger, item.relation);
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag._attached_changed();
+DROP FUNCTION graphrag._sweep_attached(int, boolean);
+DROP FUNCTION graphrag._backfill_attached(int, text, int, boolean);
+DROP FUNCTION graphrag._hold_attached(int);
+DROP FUNCTION graphrag._attached_comparison(record, boolean);
+DROP FUNCTION graphrag._attached_upsert(record, text);
+DROP FUNCTION graphrag._queue_attached(int, interval, boolean);
+DROP FUNCTION graphrag._attached_source(int);
+DROP FUNCTION graphrag._attached_key_index(oid, name);
+DROP FUNCTION graphrag._attached_value(oid, name);
+DROP FUNCTION graphrag._numbers_rows(oid, name);
+DROP FUNCTION graphrag._attached_type(oid, name);
+DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
+DROP FUNCTION graphrag._refuse_source_key(text, text);
+
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;

@@ -21,7 +21,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Remove the extension with all its data.
 
-    vector, age and plpython3u stay, since other tables and functions may use them; so does the role graphrag_reader,
+    vector, age and plpython3u stay, since other tables and functions may use them; so do the roles graphrag_*,
     which other databases may use.
     """
     op.execute("SELECT graphrag.uninstall()")

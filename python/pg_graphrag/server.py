@@ -14,6 +14,10 @@ from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.interrupts import watched
+
+# Rows of one write or fetch: memory does not grow with a document, nor does the wait for a query cancel.
+_SLICE = 5000
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -65,6 +69,15 @@ class Database:
         """Open a cursor: rows are made as they are fetched. It lives as long as the object, at most the transaction."""
         return self.plpy.cursor(self.plpy.prepare(sql, list(types)), list(values))
 
+    def stream(self, sql: str, types: Sequence[str], values: Sequence[Any], fetch: int = _SLICE) -> Iterator[Row]:
+        """Yield the rows of a statement, which are made as they are fetched: of many, a cancel waits for no more than that."""
+        cursor = self.cursor(sql, types, values)
+        try:
+            while rows := cursor.fetch(fetch):
+                yield from rows
+        finally:
+            cursor.close()
+
     def commit(self) -> None:
         """Commit; only under a top-level CALL."""
         self.plpy.commit()
@@ -78,6 +91,20 @@ class Database:
         self.plpy.warning(message, **fields)
 
 
+def check_may_commit(db: Database, procedure: str) -> None:
+    """Commit, or say how to call a procedure that commits its work."""
+    try:
+        db.commit()
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != "2D000":
+            raise
+        raise GraphRAGError(
+            f"{procedure} commits its work, which is not possible inside a transaction block or a function",
+            sqlstate="2D000",
+            hint=f"Send CALL graphrag.{procedure} as a statement of its own, with autocommit on.",
+        ) from None
+
+
 def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Turn rows into column lists, as unnest() takes them."""
     return [list(column) for column in zip(*rows, strict=True)]
@@ -88,10 +115,6 @@ def to_json(value: Any) -> str:
     import pydantic_core  # what only says a little in JSON need not wait for it
 
     return pydantic_core.to_json(value).decode()
-
-
-# Rows per statement of a write: memory does not grow with a document, nor does the wait for a query cancel.
-_SLICE = 5000
 
 
 def slices(rows: Iterable[T], size: int = _SLICE) -> Iterator[list[T]]:
@@ -156,9 +179,10 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     f"an array of several dimensions is not understood: {str(argument)[:200]}",
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
-        result = _function(path)(database(plpy), *arguments)
-        # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
-        return list(result) if isinstance(result, Iterator) else result
+        with watched(plpy):
+            result = _function(path)(database(plpy), *arguments)
+            # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
+            return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
 

@@ -42,7 +42,7 @@ COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity, where the app
 COMMENT ON COLUMN graphrag.documents.status IS 'pending (queued), indexed, or failed (see failed_jobs)';
 COMMENT ON COLUMN graphrag.documents.error IS 'Last error of a failed document';
 COMMENT ON COLUMN graphrag.documents.content_hash IS 'SHA-256 (hex) of title and content; set by trigger';
-COMMENT ON COLUMN graphrag.documents.indexed_hash IS 'content_hash of the version that the graph holds';
+COMMENT ON COLUMN graphrag.documents.indexed_hash IS 'content_hash of the version whose chunks the index holds; null: it holds nothing of this row';
 COMMENT ON COLUMN graphrag.documents.created_at IS 'Time of the INSERT';
 COMMENT ON COLUMN graphrag.documents.updated_at IS 'Time of the last change by the application';
-COMMENT ON COLUMN graphrag.documents.indexed_at IS 'Time the current content was indexed; null: it is not indexed yet';
+COMMENT ON COLUMN graphrag.documents.indexed_at IS 'Time the current content was indexed; null: it is to be indexed';

@@ -1,9 +1,34 @@
--- Whether the caller sees all documents of a corpus, as row-level security has it. Cheap: it reads the catalog, no document.
+-- Whether the caller may use a corpus at all: a limited role those it was given. (Not a standard body: what it names comes later.)
+CREATE FUNCTION graphrag._may_use(corpus_id int) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NOT row_security_active('graphrag.documents')
+        OR pg_has_role('graphrag_reader', 'USAGE')
+        OR NOT pg_has_role('graphrag_member', 'USAGE')
+        OR EXISTS (SELECT FROM graphrag.granted_corpora g WHERE g.corpus_id = _may_use.corpus_id);
+END
+$$;
+COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be';
+
+-- Whether the caller sees all documents of a corpus. Cheap: it reads the catalog, no document. A corpus is seen whole where
+-- row-level security does not hold for the caller, or where of its policies only ours concern the corpus, and they open it to him.
 CREATE FUNCTION graphrag._reads_whole(corpus_id int) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT NOT pg_catalog.row_security_active('graphrag.documents');
-END;
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT row_security_active('graphrag.documents') THEN
+        RETURN true;
+    END IF;
+    RETURN NOT EXISTS (SELECT FROM pg_policy p
+                        WHERE p.polrelid = 'graphrag.documents'::regclass
+                          AND (p.polname = 'graphrag_protection_' || corpus_id
+                               OR p.polname !~ '^graphrag_protection_[0-9]+$'
+                                  AND p.polname NOT IN (SELECT d.name FROM graphrag._document_policies() d)))
+       AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = 'graphrag_grants')
+       AND graphrag._may_use(corpus_id);
+END
+$$;
 COMMENT ON FUNCTION graphrag._reads_whole(int) IS 'Whether no policy narrows what the caller sees of a corpus';
 
 -- The documents whose evidence the caller may see: those that row-level security shows him and, with indexed_only, whose current

@@ -35,19 +35,108 @@ ALTER TABLE graphrag.documents ADD COLUMN attached_id int;
 CREATE INDEX documents_attached_id_idx ON graphrag.documents (attached_id) WHERE attached_id IS NOT NULL;
 COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number in attached_tables of the table the document comes from; null: written here';
 
+-- Reading a table plans its index expressions, predicates and statistics: code of whoever owns it. So nothing of ours reads an
+-- attached table unless whoever owns it, and the code, has the reader's rights anyway. What reads it is a trigger function of
+-- the attachment that the table's owner owns, or the owner's own session. What they need lies in this schema, which anyone may
+-- use: it holds no data, and its functions run with the rights of who calls them and see the catalog alone.
+CREATE SCHEMA graphrag_attached;
+COMMENT ON SCHEMA graphrag_attached IS 'pg_graphrag: what the owners of attached tables run; not to be called by hand';
+GRANT USAGE ON SCHEMA graphrag_attached TO PUBLIC;
+
 -- The table of an attachment: the relation that carries its triggers, by oid or, after a restore, by name. So a rename
 -- works, and a trigger of somebody's own making cannot feed the corpus. Null when the table is gone.
-CREATE FUNCTION graphrag._attached_relation(attached graphrag.attached_tables) RETURNS oid
+CREATE FUNCTION graphrag_attached._relation(attached graphrag.attached_tables) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT t.tgrelid
               FROM pg_trigger t
-             WHERE t.tgrelid IN (attached.relation, to_regclass(format('%I.%I', attached.schema_name, attached.table_name)))
-               AND t.tgfoid = 'graphrag._attached_changed()'::regprocedure
-               AND t.tgargs = convert_to(attached.id::text, 'UTF8') || '\x00'::bytea
+              JOIN pg_proc p ON p.oid = t.tgfoid
+             WHERE t.tgrelid IN (attached.relation, (SELECT c.oid
+                                                       FROM pg_class c
+                                                       JOIN pg_namespace n ON n.oid = c.relnamespace
+                                                      WHERE n.nspname = attached.schema_name AND c.relname = attached.table_name))
+               AND p.proname = '_changed_' || attached.id AND p.pronamespace = 'graphrag_attached'::regnamespace
              ORDER BY t.tgrelid <> attached.relation
              LIMIT 1);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_relation(graphrag.attached_tables) FROM PUBLIC;
+
+-- Attachments of tables that the caller owns, with the table. With the rights of the extension's owner on what it shows.
+CREATE VIEW graphrag_attached._attachments WITH (security_barrier = true) AS
+SELECT a.id, k.name AS corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS schema_name, c.relname AS table_name,
+       a.key_column, a.content_columns, a.title_column, a.metadata_columns
+  FROM graphrag.attached_tables a
+  JOIN graphrag.corpora k ON k.id = a.corpus_id
+  JOIN pg_catalog.pg_class c ON c.oid = graphrag_attached._relation(a)
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE pg_catalog.pg_has_role(current_user, c.relowner, 'USAGE');
+GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
+
+-- Who else's code a role would run that reads the table: whose table, partition, schema or function it is; null: nobody's.
+-- Whoever has the reader's rights anyway is nobody else. Functions are those of index keys and predicates, constraints,
+-- statistics, partition keys, operators and operator classes. The owner of a schema can put another table under the name;
+-- that is everyone's own risk, but not one for a superuser or the extension's owner to take in the background.
+CREATE FUNCTION graphrag_attached._foreign_code(source oid, reader oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (
+        WITH RECURSIVE tables (id) AS (
+            SELECT source
+             UNION
+            SELECT i.inhrelid FROM tables t JOIN pg_inherits i ON i.inhparent = t.id
+        ), parts (class, id) AS (
+            SELECT 'pg_class'::regclass, t.id FROM tables t
+             UNION ALL
+            SELECT 'pg_class'::regclass, i.indexrelid FROM tables t JOIN pg_index i ON i.indrelid = t.id
+             UNION ALL
+            SELECT 'pg_constraint'::regclass, c.oid FROM tables t JOIN pg_constraint c ON c.conrelid = t.id
+             UNION ALL
+            SELECT 'pg_statistic_ext'::regclass, s.oid FROM tables t JOIN pg_statistic_ext s ON s.stxrelid = t.id
+        ), used (class, id) AS (
+            SELECT d.refclassid, d.refobjid
+              FROM parts p
+              JOIN pg_depend d ON d.classid = p.class AND d.objid = p.id
+             WHERE d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass)
+        ), families (id) AS (
+            SELECT c.opcfamily FROM used u JOIN pg_opclass c ON c.oid = u.id WHERE u.class = 'pg_opclass'::regclass
+        ), operators (id) AS (
+            SELECT u.id FROM used u WHERE u.class = 'pg_operator'::regclass
+             UNION
+            SELECT m.amopopr FROM families f JOIN pg_amop m ON m.amopfamily = f.id
+        ), functions (id) AS (
+            SELECT u.id FROM used u WHERE u.class = 'pg_proc'::regclass
+             UNION
+            SELECT o.oprcode::oid FROM operators p JOIN pg_operator o ON o.oid = p.id
+             UNION
+            SELECT m.amproc::oid FROM families f JOIN pg_amproc m ON m.amprocfamily = f.id
+        ), owners (owner, thing) AS (
+            SELECT c.relowner, format('table %s', c.oid::regclass) FROM tables t JOIN pg_class c ON c.oid = t.id
+             UNION ALL
+            SELECT p.proowner, format('function %s', p.oid::regprocedure) FROM functions f JOIN pg_proc p ON p.oid = f.id
+             UNION ALL
+            SELECT CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END, format('schema %I', n.nspname)
+              FROM tables t
+              JOIN pg_class c ON c.oid = t.id
+              JOIN pg_namespace n ON n.oid = c.relnamespace
+              JOIN pg_database d ON d.datname = current_database()
+             WHERE graphrag_attached._is_privileged(reader)
+        )
+        SELECT format('%s of role "%s"', o.thing, pg_get_userbyid(o.owner))
+          FROM owners o
+         WHERE NOT pg_has_role(o.owner, reader, 'USAGE')
+         ORDER BY 1
+         LIMIT 1);
+END
+$$;
+
+-- Superusers, and who can act as the extension's owner.
+CREATE FUNCTION graphrag_attached._is_privileged(reader oid) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT r.rolsuper OR pg_has_role(reader, e.extowner, 'MEMBER')
+              FROM pg_roles r, pg_extension e WHERE r.oid = reader AND e.extname = 'pg_graphrag');
+END
+$$;

@@ -1,7 +1,7 @@
 -- Type of a column, domains looked through. `trusted`: made by a superuser, so that nobody else can have put code of his
--- own into its casts and operators; what reads attached tables runs with the rights of the extension's owner.
+-- own into its casts and operators.
 -- (PL/pgSQL throughout: it keeps plans, and every statement on an attached table comes here.)
-CREATE FUNCTION graphrag._attached_type(relation oid, column_name name, OUT base oid, OUT is_domain boolean, OUT trusted boolean)
+CREATE FUNCTION graphrag_attached._type(relation oid, column_name name, OUT base oid, OUT is_domain boolean, OUT trusted boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -12,7 +12,7 @@ BEGIN
     is_domain := false;
     LOOP
         SELECT y.typtype, y.typcategory, y.typelem, y.typbasetype, o.rolsuper INTO t
-          FROM pg_type y JOIN pg_authid o ON o.oid = y.typowner WHERE y.oid = base;
+          FROM pg_type y JOIN pg_roles o ON o.oid = y.typowner WHERE y.oid = base;
         EXIT WHEN t.typtype IS DISTINCT FROM 'd';
         base := t.typbasetype;
         is_domain := true;
@@ -20,19 +20,18 @@ BEGIN
     trusted := t.typtype <> 'c' AND t.rolsuper;
     IF trusted AND t.typcategory = 'A' THEN
         SELECT y.typtype NOT IN ('c', 'd') AND o.rolsuper INTO trusted
-          FROM pg_type y JOIN pg_authid o ON o.oid = y.typowner WHERE y.oid = t.typelem;
+          FROM pg_type y JOIN pg_roles o ON o.oid = y.typowner WHERE y.oid = t.typelem;
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_type(oid, name) FROM PUBLIC;
 
 -- SQL for the value of a column of row r without its domain, and for its text. Casts of untrusted types are never called:
 -- concat() calls the type's output function only.
-CREATE FUNCTION graphrag._attached_value(relation oid, column_name name, OUT value text, OUT as_text text)
+CREATE FUNCTION graphrag_attached._value(relation oid, column_name name, OUT value text, OUT as_text text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t record := graphrag._attached_type(relation, column_name);
+    t record := graphrag_attached._type(relation, column_name);
 BEGIN
     IF NOT t.trusted THEN
         value := format('CASE WHEN NOT r.%1$I IS NULL THEN concat(r.%1$I) COLLATE "C" END', column_name);
@@ -43,11 +42,10 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_value(oid, name) FROM PUBLIC;
 
 -- The unique index that makes a column a key: of this column alone or, on a partitioned table, led by it and completed by
 -- columns of the partition key, without which no index there can be unique. Null when there is none.
-CREATE FUNCTION graphrag._attached_key_index(relation oid, column_name name) RETURNS oid
+CREATE FUNCTION graphrag_attached._key_index(relation oid, column_name name) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -63,9 +61,8 @@ BEGIN
      LIMIT 1);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_key_index(oid, name) FROM PUBLIC;
 
-CREATE FUNCTION graphrag._refuse_source_key(key text, source text) RETURNS text
+CREATE FUNCTION graphrag_attached._refuse_source_key(key text, source text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -74,51 +71,26 @@ BEGIN
               HINT = 'graphrag.documents.source_key takes 1 to 2000 bytes.';
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._refuse_source_key(text, text) FROM PUBLIC;
 
-CREATE FUNCTION graphrag._refuse_taken_key(key text, corpus text, attached_id int) RETURNS int
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE EXCEPTION 'document "%" of corpus "%" comes from another table, %', key, corpus,
-            (SELECT format('%I.%I', a.schema_name, a.table_name) FROM graphrag.attached_tables a WHERE a.id = attached_id)
-        USING ERRCODE = 'unique_violation',
-              HINT = 'Attach one of the tables to a corpus of its own, or by a key that differs, for example a unique column '
-                     'GENERATED ALWAYS AS (''articles/'' || id) STORED.';
-END
-$$;
-REVOKE ALL ON FUNCTION graphrag._refuse_taken_key(text, text, int) FROM PUBLIC;
-
--- What is needed to read an attached table: its name, and SQL for keys and documents of its row r. No row when detached.
-CREATE FUNCTION graphrag._attached_source(attached_id int,
-    OUT corpus text, OUT relation oid, OUT source text, OUT key_column text, OUT key_type text, OUT key_text text,
-    OUT equals text, OUT less text, OUT greater text, OUT document text)
-RETURNS SETOF record
+-- What is needed to read an attached table: its name, and SQL for keys and documents of its row r. `key_value` is the key
+-- without its domain: an operator made for the domain is not the key's.
+CREATE FUNCTION graphrag_attached._source(a graphrag_attached._attachments,
+    OUT source text, OUT key_value text, OUT key_type text, OUT key_text text, OUT equals text, OUT less text, OUT greater text, OUT document text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    a graphrag.attached_tables;
     missing text;
-    key_index oid;
 BEGIN
-    SELECT t.* INTO a FROM graphrag.attached_tables t WHERE t.id = attached_id;
-    relation := graphrag._attached_relation(a);
-    SELECT c.name INTO corpus FROM graphrag.corpora c WHERE c.id = a.corpus_id;
-    SELECT format('%I.%I', n.nspname, c.relname) INTO source
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
-    IF source IS NULL THEN
-        RETURN;
-    END IF;
+    source := format('%I.%I', a.schema_name, a.table_name);
     SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.name) INTO missing
       FROM unnest(array_cat(ARRAY[a.key_column, a.title_column], array_cat(a.content_columns, a.metadata_columns))) u (name)
-     WHERE u.name IS NOT NULL AND (graphrag._attached_type(relation, u.name)).base IS NULL;
+     WHERE u.name IS NOT NULL AND (graphrag_attached._type(a.relation, u.name)).base IS NULL;
     IF missing IS NOT NULL THEN
-        RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, corpus, missing
+        RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, a.corpus, missing
             USING ERRCODE = 'undefined_column',
                   HINT = format('SELECT graphrag.detach_table(%L, %L); then attach it again with the columns it has. Unchanged documents are not indexed anew.',
-                                source, corpus);
+                                source, a.corpus);
     END IF;
-    key_index := graphrag._attached_key_index(relation, a.key_column);
     SELECT min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 1),
            min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 3),
            min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 5)
@@ -128,26 +100,23 @@ BEGIN
       JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
       JOIN pg_operator o ON o.oid = m.amopopr
       JOIN pg_namespace n ON n.oid = o.oprnamespace
-     WHERE i.indexrelid = key_index;
-    IF equals IS NULL OR NOT (graphrag._attached_type(relation, a.key_column)).trusted THEN
-        RAISE EXCEPTION 'column "%" is no longer a key of table %, by which it is attached to corpus "%"', a.key_column, source, corpus
+     WHERE i.indexrelid = graphrag_attached._key_index(a.relation, a.key_column);
+    IF equals IS NULL OR NOT (graphrag_attached._type(a.relation, a.key_column)).trusted THEN
+        RAISE EXCEPTION 'column "%" is no longer a key of table %, by which it is attached to corpus "%"', a.key_column, source, a.corpus
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Make a unique index on it and make it NOT NULL, or detach the table with graphrag.detach_table().';
     END IF;
-    key_column := format('%I', a.key_column);
-    key_type := format_type((graphrag._attached_type(relation, a.key_column)).base, -1);
-    key_text := (graphrag._attached_value(relation, a.key_column)).as_text;
+    SELECT v.value, v.as_text INTO key_value, key_text FROM graphrag_attached._value(a.relation, a.key_column) v;
+    key_type := format_type((graphrag_attached._type(a.relation, a.key_column)).base, -1);
     document := format(
-        'CASE WHEN octet_length(%1$s) BETWEEN 1 AND 2000 THEN %1$s ELSE graphrag._refuse_source_key(%1$s, %2$L) END AS source_key,'
+        'CASE WHEN octet_length(%1$s) BETWEEN 1 AND 2000 THEN %1$s ELSE graphrag_attached._refuse_source_key(%1$s, %2$L) END AS source_key,'
         ' %3$s AS title, array_to_string(ARRAY[%4$s], E''\n\n'') AS content, %5$s AS metadata',
         key_text, source,
-        CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag._attached_value(relation, a.title_column)).as_text END,
-        (SELECT string_agg((graphrag._attached_value(relation, u.name)).as_text, ', ' ORDER BY u.n)
+        CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag_attached._value(a.relation, a.title_column)).as_text END,
+        (SELECT string_agg((graphrag_attached._value(a.relation, u.name)).as_text, ', ' ORDER BY u.n)
            FROM unnest(a.content_columns) WITH ORDINALITY u (name, n)),
         coalesce((SELECT format('(SELECT to_jsonb(m) FROM (SELECT %s) m)',
-                                string_agg(format('%s AS %I', (graphrag._attached_value(relation, u.name)).value, u.name), ', ' ORDER BY u.n))
+                                string_agg(format('%s AS %I', (graphrag_attached._value(a.relation, u.name)).value, u.name), ', ' ORDER BY u.n))
                     FROM unnest(a.metadata_columns) WITH ORDINALITY u (name, n) HAVING count(*) > 0), '''{}''::jsonb'));
-    RETURN NEXT;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_source(int) FROM PUBLIC;

@@ -33,7 +33,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) IS
-    'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are queued in batches. For the owner of the table, who may be granted EXECUTE. Writes that go straight to a partition, logical-replication apply, and disabled triggers bypass it: detach and attach again, and what differs is brought up to date.';
+    'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are brought in by workers when the table is the extension owner''s, else by its owner: CALL backfill_table(). For the owner of the table, who may be granted EXECUTE. Writes that go straight to a partition, logical-replication apply, and disabled triggers bypass it: backfill_table() brings up to date what differs.';
 
 -- Does what a request asks for, with the rights of the extension's owner and for the caller the row names.
 CREATE FUNCTION graphrag._attach_requested() RETURNS trigger
@@ -55,10 +55,10 @@ BEGIN
         RAISE EXCEPTION 'role "%" may not call graphrag.detach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
     END IF;
     FOR attached IN
-        SELECT a.id, graphrag._attached_relation(a) AS relation
+        SELECT a.id, graphrag_attached._relation(a) AS relation
           FROM graphrag.attached_tables a
           JOIN graphrag.corpora c ON c.id = a.corpus_id
-         WHERE coalesce(graphrag._attached_relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
+         WHERE coalesce(graphrag_attached._relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
          ORDER BY a.id
     LOOP
         -- The owner of a table that is gone is unknown; the extension's owner cleans up.
@@ -95,26 +95,19 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     attached int;
-    event record;
 BEGIN
     INSERT INTO graphrag.attached_tables (corpus_id, relation, schema_name, table_name, key_column, content_columns, title_column, metadata_columns)
     SELECT k.id, c.oid, n.nspname, c.relname, request.key_column, request.content_columns, request.title_column, request.metadata_columns
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k
      WHERE c.oid = request.source AND k.name = request.corpus
     RETURNING id INTO attached;
-    FOR event IN
-        SELECT * FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
-                              ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
-                              ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
-                              ('TRUNCATE', '')) v (name, rows)
-    LOOP
-        EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag._attached_changed(%L)',
-                       format('graphrag_%s_%s', attached, lower(event.name)), event.name, request.source::regclass, event.rows, attached);
-        -- DROP EXTENSION takes them along instead of stopping at them.
-        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag',
-                       format('graphrag_%s_%s', attached, lower(event.name)), request.source::regclass);
-    END LOOP;
+    PERFORM graphrag._make_attached_triggers(attached, request.source);
     PERFORM graphrag._queue_attached(attached);
+    PERFORM graphrag._notice_waiting(attached);
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;
+
+-- An update from a version whose triggers were other ones says which tables had them.
+SELECT graphrag._make_attached_triggers(u.key::int, u.value::oid)
+  FROM pg_catalog.jsonb_each_text(coalesce(nullif(pg_catalog.current_setting('graphrag.attached_relations', true), ''), '{}')::jsonb) u;

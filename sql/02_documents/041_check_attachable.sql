@@ -22,7 +22,7 @@ BEGIN
         WHEN t.relkind NOT IN ('r', 'p') THEN 'it is not a table'
         WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'
         WHEN t.relpersistence = 'u' THEN 'it is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
-        WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'ag_catalog') OR t.nspname ~ '^pg_'
+        WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'graphrag_attached', 'ag_catalog') OR t.nspname ~ '^pg_'
             OR EXISTS (SELECT FROM ag_catalog.ag_graph g WHERE g.name = t.nspname)
             THEN 'it belongs to the system or to an extension; attach a table of your own'
         WHEN t.relispartition THEN 'it is a partition; attach the partitioned table'
@@ -36,6 +36,16 @@ BEGIN
             USING ERRCODE = 'wrong_object_type', HINT = upper(left(wrong, 1)) || substr(wrong, 2) || '.';
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', name);
+    SELECT pg_get_userbyid(c.relowner) AS owner, c.relforcerowsecurity,
+           graphrag_attached._foreign_code(c.oid, c.relowner) AS foreign_code INTO t
+      FROM pg_class c WHERE c.oid = request.source;
+    IF t.relforcerowsecurity THEN
+        RAISE EXCEPTION 'table % cannot be attached: its row-level security is in force for its owner too', name
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY first.', name);
+    ELSIF t.foreign_code IS NOT NULL THEN
+        RAISE EXCEPTION 'table % cannot be attached: reading it would run code of others with its owner''s rights: %', name, t.foreign_code
+            USING ERRCODE = 'insufficient_privilege', HINT = format('Give it to "%s", the owner of the table.', t.owner);
+    END IF;
 
     IF NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = request.corpus) THEN
         IF request.corpus <> 'default' THEN
@@ -45,13 +55,13 @@ BEGIN
         PERFORM graphrag._default_corpus();
     END IF;
     IF EXISTS (SELECT FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
-                WHERE c.name = request.corpus AND coalesce(graphrag._attached_relation(a), a.relation) = request.source) THEN
+                WHERE c.name = request.corpus AND coalesce(graphrag_attached._relation(a), a.relation) = request.source) THEN
         RAISE EXCEPTION 'table % is already attached to corpus "%"', name, request.corpus USING ERRCODE = 'duplicate_object',
             HINT = format('To attach it with other columns, first SELECT graphrag.detach_table(%L, %L); unchanged documents are not indexed anew.', name, request.corpus);
     END IF;
 
     SELECT string_agg(DISTINCT format('"%s"', u.name), ', ') INTO wrong
-      FROM unnest(columns) u (name) WHERE (graphrag._attached_type(request.source, u.name)).base IS NULL;
+      FROM unnest(columns) u (name) WHERE (graphrag_attached._type(request.source, u.name)).base IS NULL;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'table % has no column %', name, wrong USING ERRCODE = 'undefined_column',
             HINT = format('Its columns: %s.', (SELECT string_agg(a.attname, ', ' ORDER BY a.attnum) FROM pg_attribute a
@@ -66,26 +76,26 @@ BEGIN
     END IF;
     SELECT min(u.name) INTO wrong
       FROM unnest(request.content_columns || request.title_column) u (name)
-     WHERE (graphrag._attached_type(request.source, u.name)).base = 'bytea'::regtype;
+     WHERE (graphrag_attached._type(request.source, u.name)).base = 'bytea'::regtype;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'column "%" of table % is bytea, not text', wrong, name USING ERRCODE = 'datatype_mismatch',
             HINT = 'Attach a text column; for text kept as bytes, one GENERATED ALWAYS AS (convert_from(…, ''UTF8'')) STORED.';
     END IF;
 
-    IF graphrag._attached_key_index(request.source, request.key_column) IS NULL THEN
+    IF graphrag_attached._key_index(request.source, request.key_column) IS NULL THEN
         RAISE EXCEPTION 'column "%" is not a key of table %', request.key_column, name USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The key column must be NOT NULL and have a unique index of its own, neither partial nor deferrable (on a partitioned table '
                    'it may be completed by columns of the partition key). For a key of several columns add one: ALTER TABLE … ADD document_key '
                    'text GENERATED ALWAYS AS (a || ''/'' || b) STORED NOT NULL UNIQUE.';
     END IF;
-    IF NOT (graphrag._attached_type(request.source, request.key_column)).trusted THEN
+    IF NOT (graphrag_attached._type(request.source, request.key_column)).trusted THEN
         RAISE EXCEPTION 'column "%" of table % is of type %, which cannot be a key here', request.key_column, name,
-                format_type((graphrag._attached_type(request.source, request.key_column)).base, NULL)
+                format_type((graphrag_attached._type(request.source, request.key_column)).base, NULL)
             USING ERRCODE = 'datatype_mismatch', HINT = 'Types of PostgreSQL and of extensions can, user-defined ones cannot; add a unique text column.';
     END IF;
     -- Two tables that number their rows would take each other's documents, sooner or later.
     IF (SELECT count(*) FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
-         WHERE c.name = request.corpus AND graphrag._numbers_rows(graphrag._attached_relation(a), a.key_column)) > 0
+         WHERE c.name = request.corpus AND graphrag._numbers_rows(graphrag_attached._relation(a), a.key_column)) > 0
         AND graphrag._numbers_rows(request.source, request.key_column) THEN
         RAISE EXCEPTION 'corpus "%" has an attached table with a numeric key already; the keys of % would collide with its', request.corpus, name
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -99,6 +109,6 @@ CREATE FUNCTION graphrag._numbers_rows(relation oid, column_name name) RETURNS b
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce((SELECT y.typcategory = 'N'
-                       FROM graphrag._attached_type(relation, column_name) t JOIN pg_catalog.pg_type y ON y.oid = t.base), false);
+                       FROM graphrag_attached._type(relation, column_name) t JOIN pg_catalog.pg_type y ON y.oid = t.base), false);
 END;
 REVOKE ALL ON FUNCTION graphrag._numbers_rows(oid, name) FROM PUBLIC;

@@ -18,19 +18,21 @@ CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURN
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    source regclass := (SELECT graphrag._attached_relation(a) FROM graphrag.attached_tables a WHERE a.id = attached_id);
+    source regclass := (SELECT graphrag_attached._relation(a) FROM graphrag.attached_tables a WHERE a.id = attached_id);
+    changed text := format('graphrag_attached._changed_%s()', attached_id);
     trigger name;
 BEGIN
     IF source IS NOT NULL THEN
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', source);
         FOR trigger IN
             SELECT t.tgname FROM pg_trigger t
-             WHERE t.tgrelid = source AND t.tgfoid = 'graphrag._attached_changed()'::regprocedure
-               AND t.tgargs = convert_to(attached_id::text, 'UTF8') || '\x00'::bytea
+             WHERE t.tgrelid = source AND t.tgfoid = to_regprocedure(changed)
         LOOP
             EXECUTE format('DROP TRIGGER %I ON %s', trigger, source);
         END LOOP;
     END IF;
+    -- CASCADE: its owner can have made triggers of it too.
+    EXECUTE format('DROP FUNCTION IF EXISTS %s CASCADE', changed);
     DELETE FROM graphrag.attached_tables a WHERE a.id = attached_id;
     DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached_id;
     IF NOT keep_documents THEN

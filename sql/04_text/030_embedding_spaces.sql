@@ -94,7 +94,7 @@ BEGIN
     FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors', 'entity_mention_vectors', 'relationship_mention_vectors'] LOOP
         EXECUTE format('CREATE TABLE graphrag.%1$s_%2$s (LIKE graphrag.%1$s)', stem, space);
         EXECUTE format('ALTER TABLE graphrag.%1$s ATTACH PARTITION graphrag.%1$s_%2$s FOR VALUES IN (%2$s)', stem, space);
-        EXECUTE format('GRANT SELECT ON graphrag.%1$s_%2$s TO graphrag_reader', stem, space);
+        PERFORM graphrag._close(format('graphrag.%s_%s', stem, space)::regclass);
         IF stem = 'entity_vectors' THEN
             EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_entity_idx ON graphrag.%1$s_%2$s (entity_id)', stem, space);
         ELSE
@@ -102,9 +102,6 @@ BEGIN
         END IF;
         IF stem LIKE '%mention%' THEN
             EXECUTE format('CREATE UNIQUE INDEX %1$s_%2$s_mention_idx ON graphrag.%1$s_%2$s (mention_id)', stem, space);
-        END IF;
-        IF EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL) THEN
-            PERFORM graphrag._secure(format('graphrag.%s_%s', stem, space)::regclass);
         END IF;
     END LOOP;
     RETURN space;

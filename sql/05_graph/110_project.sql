@@ -3,7 +3,7 @@
 -- SECURITY DEFINER: the graph is the owner's (100_ensure_graph.sql), and must be whole whoever runs the worker.
 CREATE FUNCTION graphrag._project(corpus_id int, document_ids bigint[], entity_ids bigint[], relationship_ids bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, ag_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp
 -- Plans outlive their tables' sizes (empty at first): always by index, from the ids given.
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -22,8 +22,10 @@ DECLARE
     chunk_ids    bigint[];
 BEGIN
     PERFORM graphrag._ensure_graph(corpus_id);
-    -- The label tables stand first in the path, so that static statements, planned once a session, serve every graph.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('graphrag_%s, pg_catalog, ag_catalog, pg_temp', corpus_id), true);
+    -- Static statements, planned once a session, serve every graph: the label tables, and nothing else, are named without a schema. Safe, because
+    -- pg_catalog has no such tables, _ensure_graph has just seen that the owner's graph has them all and that nobody else can create there, and every
+    -- function and operator is of an exact type in pg_catalog or named with its schema.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
 
     MERGE INTO "Entity" AS v
     USING (SELECT ag_catalog._graphid(entity, i.id) AS id, e.id AS entity_id,
@@ -31,7 +33,7 @@ BEGIN
                                               'description', e.description, 'degree', e.degree) AS properties
              FROM (SELECT DISTINCT pg_catalog.unnest(entity_ids) AS id) AS i
              LEFT JOIN graphrag.entities AS e ON e.id = i.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.entity_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
      WHEN NOT MATCHED AND s.entity_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
@@ -39,7 +41,7 @@ BEGIN
     -- Who is in which community is projected by refresh_communities(); who is gone is in none.
     DELETE FROM "IN_COMMUNITY" AS v
      USING (SELECT DISTINCT pg_catalog.unnest(entity_ids) AS id) AS i
-     WHERE v.start_id = ag_catalog._graphid(entity, i.id)
+     WHERE v.start_id OPERATOR(ag_catalog.=) ag_catalog._graphid(entity, i.id)
        AND NOT EXISTS (SELECT FROM graphrag.entities AS e WHERE e.id = i.id);
 
     -- Both directions, so that a directed pattern sees every neighbour: 2 id from low to high, 2 id + 1 back.
@@ -52,7 +54,7 @@ BEGIN
              FROM (SELECT DISTINCT pg_catalog.unnest(relationship_ids) AS id) AS i
              LEFT JOIN graphrag.relationships AS r ON r.id = i.id
             CROSS JOIN (VALUES (0), (1)) AS d (back)) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.relationship_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
           THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties
@@ -64,7 +66,7 @@ BEGIN
                   ag_catalog.agtype_build_map_nonull('document_id', d.id, 'source_key', d.source_key, 'title', d.title) AS properties
              FROM (SELECT DISTINCT pg_catalog.unnest(document_ids) AS id) AS i
              LEFT JOIN graphrag.documents AS d ON d.id = i.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.document_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
      WHEN NOT MATCHED AND s.document_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
@@ -77,14 +79,14 @@ BEGIN
              UNION
             SELECT p.id::ag_catalog.agtype::bigint & 281474976710655
               FROM pg_catalog.unnest(document_ids) AS i (id)
-              JOIN "PART_OF" AS p ON p.end_id = ag_catalog._graphid(document, i.id)) AS c;
+              JOIN "PART_OF" AS p ON p.end_id OPERATOR(ag_catalog.=) ag_catalog._graphid(document, i.id)) AS c;
 
     MERGE INTO "Chunk" AS v
     USING (SELECT ag_catalog._graphid(chunk, i.id) AS id, c.id AS chunk_id,
                   ag_catalog.agtype_build_map('chunk_id', c.id, 'document_id', c.document_id, 'ordinal', c.ordinal) AS properties
              FROM pg_catalog.unnest(chunk_ids) AS i (id)
              LEFT JOIN graphrag.chunks AS c ON c.id = i.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.chunk_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
      WHEN NOT MATCHED AND s.chunk_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
@@ -94,14 +96,14 @@ BEGIN
                   ag_catalog._graphid(chunk, c.id) AS start_id, ag_catalog._graphid(document, c.document_id) AS end_id
              FROM pg_catalog.unnest(chunk_ids) AS i (id)
              LEFT JOIN graphrag.chunks AS c ON c.id = i.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.chunk_id IS NULL THEN DELETE
-     WHEN MATCHED AND v.end_id <> s.end_id THEN UPDATE SET end_id = s.end_id
+     WHEN MATCHED AND v.end_id OPERATOR(ag_catalog.<>) s.end_id THEN UPDATE SET end_id = s.end_id
      WHEN NOT MATCHED AND s.chunk_id IS NOT NULL THEN INSERT (id, start_id, end_id) VALUES (s.id, s.start_id, s.end_id);
 
     DELETE FROM "MENTIONED_IN" AS v
      USING pg_catalog.unnest(chunk_ids) AS i (id)
-     WHERE v.end_id = ag_catalog._graphid(chunk, i.id)
+     WHERE v.end_id OPERATOR(ag_catalog.=) ag_catalog._graphid(chunk, i.id)
        AND NOT EXISTS (SELECT FROM graphrag.entity_mentions AS m
                         WHERE m.id = v.id::ag_catalog.agtype::bigint & 281474976710655 AND m.chunk_id = i.id
                           AND m.entity_id IS NOT NULL);
@@ -112,7 +114,7 @@ BEGIN
                   ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
              FROM pg_catalog.unnest(chunk_ids) AS i (id)
              JOIN graphrag.entity_mentions AS m ON m.chunk_id = i.id AND m.entity_id IS NOT NULL) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
           THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties
      WHEN NOT MATCHED THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
@@ -123,7 +125,7 @@ REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]) FROM
 -- The same for mentions that were there before and belong to another entity now, or to none. SECURITY DEFINER: likewise.
 CREATE FUNCTION graphrag._project_mentions(corpus_id int, mention_ids bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, ag_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
@@ -137,16 +139,16 @@ DECLARE
     mentioned_in CONSTANT int := 7;
 BEGIN
     PERFORM graphrag._ensure_graph(corpus_id);
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('graphrag_%s, pg_catalog, ag_catalog, pg_temp', corpus_id), true);
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
     MERGE INTO "MENTIONED_IN" AS v
     USING (SELECT ag_catalog._graphid(mentioned_in, i.id) AS id, m.id AS mention_id,
                   ag_catalog._graphid(entity, m.entity_id) AS start_id, ag_catalog._graphid(chunk, m.chunk_id) AS end_id,
                   ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
              FROM (SELECT DISTINCT pg_catalog.unnest(mention_ids) AS id) AS i
              LEFT JOIN graphrag.entity_mentions AS m ON m.id = i.id AND m.entity_id IS NOT NULL) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.mention_id IS NULL THEN DELETE
-     WHEN MATCHED AND v.start_id <> s.start_id THEN UPDATE SET start_id = s.start_id
+     WHEN MATCHED AND v.start_id OPERATOR(ag_catalog.<>) s.start_id THEN UPDATE SET start_id = s.start_id
      WHEN NOT MATCHED AND s.mention_id IS NOT NULL THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
 END
 $function$;

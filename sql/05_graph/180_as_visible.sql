@@ -1,5 +1,6 @@
 -- Entities and relationships as some documents state them, by the rules of the merge: names and types by frequency, descriptions
--- as their distinct fragments, else the best sentence. What people say belongs to no document and holds for all that is visible.
+-- as their distinct fragments, else the best sentence. What people say belongs to no document and holds for all that is visible;
+-- what they say of a relationship names its ends where that relationship is.
 -- No summaries: a model wrote them of all documents. ids null: all that these documents mention.
 CREATE FUNCTION graphrag._entities_as_visible(entity_ids bigint[], document_ids bigint[])
 RETURNS TABLE (entity_id bigint, corpus_id int, key text, name text, type text, description text, degree int, mention_count int)
@@ -47,12 +48,18 @@ BEGIN ATOMIC
                SELECT s.kind, s.value
                  FROM (VALUES ('n', x.value ->> CASE WHEN x.forward THEN 'source' ELSE 'target' END), ('t', 'UNKNOWN')) AS s (kind, value)
                 WHERE x.other_entity_key IS NOT NULL) AS v
+          LEFT JOIN graphrag.entities AS o ON o.corpus_id = e.corpus_id AND o.key = x.other_entity_key
+          LEFT JOIN graphrag.relationships AS r ON r.low_id = least(e.id, o.id) AND r.high_id = greatest(e.id, o.id)
+         WHERE x.other_entity_key IS NULL OR r.id IN (SELECT d.relationship_id FROM related AS d)
          UNION ALL
         SELECT c.entity_id, e.corpus_id, e.key, v.kind, v.value
           FROM counted AS c
           JOIN graphrag.entities AS e ON e.id = c.entity_id
           JOIN graphrag.curated AS x ON x.corpus_id = e.corpus_id AND x.other_entity_key = e.key AND x.effect = 'fragment'
+          JOIN graphrag.entities AS o ON o.corpus_id = e.corpus_id AND o.key = x.entity_key
+          JOIN graphrag.relationships AS r ON r.low_id = least(e.id, o.id) AND r.high_id = greatest(e.id, o.id)
          CROSS JOIN LATERAL (VALUES ('n', x.value ->> CASE WHEN x.forward THEN 'target' ELSE 'source' END), ('t', 'UNKNOWN')) AS v (kind, value)
+         WHERE r.id IN (SELECT d.relationship_id FROM related AS d)
     ), frequencies AS (
         SELECT s.entity_id, s.kind, s.value COLLATE "C" AS value, pg_catalog.count(*) AS n
           FROM (SELECT m.entity_id, v.kind, v.value

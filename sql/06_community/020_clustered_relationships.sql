@@ -1,6 +1,7 @@
 -- The graph that is clustered. What a model extracted counts by its weight. Concepts are pruned first, at read time, from the counts of the mentions
 -- (LazyGraphRAG's index): names of one chunk and hubs (degree above mean + 3 sigma) are left out, pairs weigh their PMI, and the weakest 40 % go.
 -- A small corpus, or one that only states what it says once, is clustered as it is: there is nothing to prune by.
+-- What a person relates counts as one mention. A weight of 0 relates nothing.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
 RETURNS TABLE (relationship_id bigint, low_id bigint, high_id bigint, weight double precision)
 LANGUAGE plpgsql STABLE ROWS 100000 SET search_path = pg_catalog, pg_temp
@@ -29,20 +30,23 @@ BEGIN
     END IF;
     SELECT avg(e.degree) + 3 * coalesce(stddev_pop(e.degree), 0) INTO hub
       FROM graphrag.entities AS e WHERE e.corpus_id = this_corpus AND e.mention_count >= 2;
-    SELECT percentile_cont(0.4) WITHIN GROUP (ORDER BY r.mention_count * ln(r.mention_count * chunks / l.mention_count / h.mention_count))
+    SELECT percentile_cont(0.4) WITHIN GROUP (ORDER BY m.count * ln(m.count * chunks / l.mention_count / h.mention_count))
       INTO weakest
       FROM graphrag.relationships AS r
+     CROSS JOIN LATERAL (SELECT greatest(r.mention_count, 1) AS count) AS m
       JOIN graphrag.entities AS l ON l.id = r.low_id
       JOIN graphrag.entities AS h ON h.id = r.high_id
-     WHERE r.corpus_id = this_corpus AND l.mention_count >= 2 AND h.mention_count >= 2 AND l.degree <= hub AND h.degree <= hub;
+     WHERE r.corpus_id = this_corpus AND r.weight > 0 AND l.mention_count >= 2 AND h.mention_count >= 2
+       AND l.degree <= hub AND h.degree <= hub;
     RETURN QUERY
     SELECT p.id, p.low_id, p.high_id, p.pmi / (chunks * ln(2::double precision))
       FROM (SELECT r.id, r.low_id, r.high_id,
-                   r.mention_count * ln(r.mention_count * chunks / l.mention_count / h.mention_count) AS pmi
+                   m.count * ln(m.count * chunks / l.mention_count / h.mention_count) AS pmi
               FROM graphrag.relationships AS r
+             CROSS JOIN LATERAL (SELECT greatest(r.mention_count, 1) AS count) AS m
               JOIN graphrag.entities AS l ON l.id = r.low_id
               JOIN graphrag.entities AS h ON h.id = r.high_id
-             WHERE r.corpus_id = this_corpus AND l.mention_count >= 2 AND h.mention_count >= 2
+             WHERE r.corpus_id = this_corpus AND r.weight > 0 AND l.mention_count >= 2 AND h.mention_count >= 2
                AND l.degree <= hub AND h.degree <= hub) AS p
      WHERE p.pmi > 0 AND p.pmi >= weakest;
 END

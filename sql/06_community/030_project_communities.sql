@@ -3,7 +3,7 @@
 -- SECURITY DEFINER: the graph is the owner's (05_graph/100_ensure_graph.sql), and must be whole whoever runs the worker.
 CREATE FUNCTION graphrag._project_communities(corpus_id int, community_ids bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, ag_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $function$
 #variable_conflict use_column
@@ -15,7 +15,8 @@ DECLARE
     parent       CONSTANT int := 11;
 BEGIN
     PERFORM graphrag._ensure_graph(corpus_id);
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('graphrag_%s, pg_catalog, ag_catalog, pg_temp', corpus_id), true);
+    -- As in 05_graph/110_project.sql.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
 
     MERGE INTO "Community" AS v
     USING (SELECT ag_catalog._graphid(community, i.id) AS id, c.id AS community_id,
@@ -23,7 +24,7 @@ BEGIN
              FROM (SELECT DISTINCT pg_catalog.unnest(community_ids) AS id) AS i
              LEFT JOIN graphrag.communities AS c ON c.id = i.id
              LEFT JOIN graphrag.community_reports AS r ON r.community_id = c.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.community_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties
      WHEN NOT MATCHED AND s.community_id IS NOT NULL THEN INSERT (id, properties) VALUES (s.id, s.properties);
@@ -33,14 +34,14 @@ BEGIN
                   ag_catalog._graphid(community, i.id) AS start_id, ag_catalog._graphid(community, c.parent_id) AS end_id
              FROM (SELECT DISTINCT pg_catalog.unnest(community_ids) AS id) AS i
              LEFT JOIN graphrag.communities AS c ON c.id = i.id) AS s
-       ON v.id = s.id
+       ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.parent_id IS NULL THEN DELETE
-     WHEN MATCHED AND v.end_id <> s.end_id THEN UPDATE SET end_id = s.end_id
+     WHEN MATCHED AND v.end_id OPERATOR(ag_catalog.<>) s.end_id THEN UPDATE SET end_id = s.end_id
      WHEN NOT MATCHED AND s.parent_id IS NOT NULL THEN INSERT (id, start_id, end_id) VALUES (s.id, s.start_id, s.end_id);
 
     DELETE FROM "IN_COMMUNITY" AS v
      USING pg_catalog.unnest(community_ids) AS i (id)
-     WHERE v.end_id = ag_catalog._graphid(community, i.id)
+     WHERE v.end_id OPERATOR(ag_catalog.=) ag_catalog._graphid(community, i.id)
        AND NOT EXISTS (SELECT FROM graphrag.community_members AS m
                         WHERE m.id = v.id::ag_catalog.agtype::bigint & 281474976710655 AND m.community_id = i.id);
 
@@ -48,7 +49,7 @@ BEGIN
     SELECT ag_catalog._graphid(in_community, m.id), ag_catalog._graphid(entity, m.entity_id), ag_catalog._graphid(community, m.community_id)
       FROM graphrag.community_members AS m
      WHERE m.community_id = ANY (community_ids)
-       AND NOT EXISTS (SELECT FROM "IN_COMMUNITY" AS v WHERE v.id = ag_catalog._graphid(in_community, m.id));
+       AND NOT EXISTS (SELECT FROM "IN_COMMUNITY" AS v WHERE v.id OPERATOR(ag_catalog.=) ag_catalog._graphid(in_community, m.id));
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._project_communities(int, bigint[]) FROM PUBLIC;

@@ -1,5 +1,5 @@
--- What models cost and how often they were asked. The owner's: no grant.
-CREATE VIEW graphrag.llm_usage WITH (security_invoker = true) AS
+-- What models cost and how often they were asked: for the owner and those who watch (pg_monitor), with the owner's rights.
+CREATE VIEW graphrag.llm_usage AS
 SELECT c.name AS corpus,
        l.purpose,
        l.model,
@@ -38,7 +38,7 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._metered(int, name) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role of it, has spent this month (UTC), whatever became of the transactions; null: nothing is known';
 
-CREATE VIEW graphrag.llm_usage_by_role WITH (security_invoker = true) AS
+CREATE VIEW graphrag.llm_usage_by_role AS
 SELECT c.name AS corpus,
        l.role::text COLLATE "default"              AS role,
        pg_catalog.date_trunc('month', l.at, 'UTC') AS month,
@@ -66,7 +66,7 @@ COMMENT ON COLUMN graphrag.llm_usage_by_role.failures IS 'Requests whose answer 
 COMMENT ON COLUMN graphrag.llm_usage_by_role.last_call IS 'Time the last was written down';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.metered IS 'What the role''s limit goes by, in this month: also what transactions that were rolled back spent; null for earlier months and for workers';
 
-CREATE VIEW graphrag.budgets WITH (security_invoker = true) AS
+CREATE VIEW graphrag.budgets AS
 SELECT b.corpus,
        b.budget,
        b.spent,
@@ -86,7 +86,7 @@ COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls, as llm
 COMMENT ON COLUMN graphrag.budgets.metered IS 'The same with what is under way and what transactions that were rolled back spent; null: nothing is known. The budget goes by the greater of both';
 COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
 
-CREATE VIEW graphrag.query_stats WITH (security_invoker = true) AS
+CREATE VIEW graphrag.query_stats AS
 SELECT c.name AS corpus,
        q.mode,
        pg_catalog.count(*)                                               AS queries,

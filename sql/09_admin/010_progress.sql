@@ -1,5 +1,6 @@
--- What a person or a monitor asks first.
-CREATE VIEW graphrag.progress WITH (security_invoker = true) AS
+-- What a person or a monitor asks first. With the owner's rights, for pg_monitor; an error's text may quote a document or a model, and
+-- a key is the application's: whoever is not the owner is told the kind of error alone.
+CREATE VIEW graphrag.progress AS
 SELECT c.name AS corpus,
        d.documents,
        d.indexed,
@@ -34,12 +35,14 @@ SELECT c.name AS corpus,
               pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,
               pg_catalog.min(x.next_attempt_at) FILTER (WHERE x.held)          AS waiting_until,
               -- Of the one that goes next: the others wait for the same, nearly always.
-              (pg_catalog.array_agg(x.last_error ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
+              (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.substring(x.last_error, '^([A-Za-z]+):') END
+                                    ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
               pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
               pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
          FROM (SELECT y.*, y.state = 'pending' AND y.last_error IS NOT NULL AND y.next_attempt_at > pg_catalog.now() AS held
                  FROM graphrag.jobs y
-                WHERE y.corpus_id = c.id) x) j;
+                WHERE y.corpus_id = c.id) x,
+              (SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o) j;
 
 COMMENT ON VIEW graphrag.progress IS 'One row per corpus: how far indexing is';
 COMMENT ON COLUMN graphrag.progress.corpus IS 'Corpus';
@@ -55,22 +58,23 @@ COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
 COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), for a budget, or for answers by batch';
 COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once';
-COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error';
+COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error; for others than the owner, its kind';
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
 
-CREATE VIEW graphrag.failed_jobs WITH (security_invoker = true) AS
+CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,
        c.name AS corpus,
        j.kind,
        j.document_id,
-       d.source_key,
+       CASE WHEN o.is_owner THEN d.source_key END AS source_key,
        j.attempts,
-       j.last_error,
+       CASE WHEN o.is_owner THEN j.last_error ELSE pg_catalog.substring(j.last_error, '^([A-Za-z]+):') END AS last_error,
        j.created_at
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id
   LEFT JOIN graphrag.documents d ON d.id = j.document_id
+ CROSS JOIN (SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
  WHERE j.state = 'failed';
 
 COMMENT ON VIEW graphrag.failed_jobs IS 'Dead letters: jobs that will not be tried again before retry_failed()';
@@ -78,7 +82,7 @@ COMMENT ON COLUMN graphrag.failed_jobs.job_id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.failed_jobs.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.failed_jobs.kind IS 'Kind of job';
 COMMENT ON COLUMN graphrag.failed_jobs.document_id IS 'Document, where the job is about one';
-COMMENT ON COLUMN graphrag.failed_jobs.source_key IS 'The application''s key of that document';
+COMMENT ON COLUMN graphrag.failed_jobs.source_key IS 'The application''s key of that document; null for others than the owner';
 COMMENT ON COLUMN graphrag.failed_jobs.attempts IS 'Attempts made';
-COMMENT ON COLUMN graphrag.failed_jobs.last_error IS 'Error of the last one';
+COMMENT ON COLUMN graphrag.failed_jobs.last_error IS 'Error of the last one; for others than the owner, its kind';
 COMMENT ON COLUMN graphrag.failed_jobs.created_at IS 'Time the job was queued';

@@ -14,6 +14,9 @@ BEGIN
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
     END IF;
     PERFORM graphrag._lock_corpus(this_corpus);
+    PERFORM graphrag._lock_tables(VARIADIC ARRAY(
+        SELECT l.relation FROM ag_catalog.ag_label AS l JOIN ag_catalog.ag_graph AS g ON g.graphid = l.graph
+         WHERE g.name = 'graphrag_' || this_corpus ORDER BY l.relation));
     PERFORM graphrag._drop_graph(this_corpus);
     PERFORM graphrag._ensure_graph(this_corpus);
     -- In portions, so that memory does not grow with the corpus.

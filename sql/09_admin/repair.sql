@@ -3,24 +3,42 @@ CREATE FUNCTION graphrag.repair() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    corpus record;
-    queued bigint;
-    graphs int := 0;
+    corpus   record;
+    suspects bigint[];
+    queued   bigint;
+    graphs   int := 0;
 BEGIN
-    -- What came past the triggers: content without its hash, a hash that is not the indexed one, or the word of a publisher
-    -- that it is indexed, there.
+    -- Locks in the order of lock_tables.sql. Who sees which document is settled first: nobody else sees it before the end.
+    PERFORM FROM graphrag.corpora c ORDER BY c.id FOR NO KEY UPDATE;
+    PERFORM graphrag._lock_grants();
+    PERFORM graphrag._repair_grants();
+    PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
+    PERFORM graphrag._settle_policies();
+
+    -- What came past the triggers: content without its hash, another version than the indexed one, or the word of a publisher
+    -- that it is indexed, there; and what has lost its job. A dump has no dead letters: what had failed is tried again.
+    suspects := ARRAY(
+        SELECT d.id
+          FROM graphrag.documents d
+         WHERE d.content_hash <> graphrag._content_hash(d.title, d.content)
+            OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash
+            OR d.indexed_hash IS NOT NULL AND d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+            OR (d.indexed_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id));
+    PERFORM graphrag._lock_rows(suspects);
+    UPDATE graphrag.documents d
+       SET indexed_at = NULL, content_hash = graphrag._content_hash(d.title, d.content)
+     WHERE d.id = ANY (suspects)
+       AND (d.content_hash <> graphrag._content_hash(d.title, d.content) OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash);
     UPDATE graphrag.documents d
        SET indexed_hash = NULL
-     WHERE d.indexed_hash IS NOT NULL
-       AND (d.indexed_hash <> d.content_hash
-            OR d.content_hash <> encode(sha256(convert_to(coalesce(d.title, '') || E'\n' || d.content, 'UTF8')), 'hex')
-            OR d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id));
-    -- A dump has no dead letters: what had failed is tried again.
+     WHERE d.id = ANY (suspects)
+       AND d.indexed_hash IS NOT NULL AND d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id);
     UPDATE graphrag.documents d
        SET status = 'pending', error = NULL
-     WHERE d.status = 'failed' AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id);
+     WHERE d.id = ANY (suspects)
+       AND d.status = 'failed' AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id);
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
-    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.indexed_at IS NULL
+    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL
         ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
     GET DIAGNOSTICS queued = ROW_COUNT;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
@@ -43,7 +61,8 @@ BEGIN
     INSERT INTO graphrag.jobs (corpus_id, kind)
     SELECT DISTINCT c.corpus_id, 'reports' FROM graphrag.communities c WHERE c.report_due
         ON CONFLICT DO NOTHING;
-    PERFORM graphrag._queue_attached(compare => true);
+    PERFORM graphrag._queue_attached();
+    PERFORM graphrag._notice_waiting();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
         PERFORM graphrag.rebuild_graph(corpus.name);
         -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
@@ -52,9 +71,7 @@ BEGIN
         INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
         graphs := graphs + 1;
     END LOOP;
-    -- Last: a protected corpus is closed to readers until everything else is there.
-    PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts the protection of corpora (protect()) in force. Returns {jobs_queued, graphs_rebuilt}.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. 55P03 when others hold for seconds what it has to lock.';

@@ -24,7 +24,8 @@ BEGIN
         PERFORM graphrag._lock_corpus(corpus_id);
         PERFORM graphrag._drop_graph(corpus_id);
     END LOOP;
-    -- Triggers with our functions on tables that are not ours: attached tables.
+    PERFORM graphrag._detach_all(NULL);
+    -- Triggers with our functions on tables that are not ours.
     FOR item IN
         SELECT t.tgname AS trigger, t.tgrelid::regclass AS relation
           FROM pg_trigger AS t
@@ -46,4 +47,4 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag.uninstall() FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time partitions (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The role graphrag_reader, which other databases may use, stays. Owner only.';
+COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time partitions (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. Owner only.';

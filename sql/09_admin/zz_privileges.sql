@@ -1,37 +1,108 @@
--- What readers may read; sorts last, when everything is there. Named one by one: a new table is closed until someone thinks of it.
--- The queue and whatever holds or names secrets are not here. Functions run with the reader's own rights.
-DO $block$
+-- Who may do what; sorts last, when everything is there. Named one by one: what is new is closed until someone thinks of it.
+-- Nobody but the owner reads what was made of documents: members read it through functions and views.
+
+-- Takes a relation from everybody but its owner.
+CREATE FUNCTION graphrag._close(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    grantee oid;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'graphrag_reader') THEN
-        CREATE ROLE graphrag_reader NOLOGIN;
-        COMMENT ON ROLE graphrag_reader IS 'pg_graphrag: may search and read the graph; grant it to roles that log in';
-    END IF;
-EXCEPTION
-    WHEN duplicate_object OR unique_violation THEN
-        NULL;   -- roles are cluster-wide: another database made it at this moment
-    WHEN insufficient_privilege THEN
-        RAISE EXCEPTION 'role "%" may not create the role graphrag_reader', current_user
-            USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'Let a superuser run CREATE ROLE graphrag_reader NOLOGIN, then run CREATE EXTENSION again.';
+    FOR grantee IN SELECT DISTINCT a.grantee FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = relation AND a.grantee <> c.relowner LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', relation, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION graphrag._close(regclass) IS 'Revokes what everybody but the owner may do with a relation: what ALTER DEFAULT PRIVILEGES gave';
+
+-- What the installing role's default privileges give away was meant for its own tables.
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT c.oid::pg_catalog.regclass AS relation FROM pg_catalog.pg_class AS c
+                 WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+                   AND c.relacl IS NOT NULL LOOP
+        PERFORM graphrag._close(item.relation);
+    END LOOP;
+    FOR item IN SELECT DISTINCT p.oid::pg_catalog.regprocedure AS routine, a.grantee::pg_catalog.regrole AS grantee
+                  FROM pg_catalog.pg_proc AS p, pg_catalog.aclexplode(p.proacl) AS a
+                 WHERE p.pronamespace = 'graphrag'::pg_catalog.regnamespace AND a.grantee NOT IN (0, p.proowner) LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM %s CASCADE', item.routine, item.grantee);
+    END LOOP;
+    FOR item IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee
+                  FROM pg_catalog.pg_namespace AS n, pg_catalog.aclexplode(n.nspacl) AS a
+                 WHERE n.nspname = 'graphrag' AND a.grantee <> n.nspowner LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA graphrag FROM %s CASCADE', item.grantee);
+    END LOOP;
 END
 $block$;
+-- Earlier versions gave readers the tables, and everybody the functions.
+REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
+REVOKE ALL ON ALL TABLES IN SCHEMA graphrag FROM graphrag_reader;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA graphrag FROM PUBLIC, graphrag_reader;
 
-GRANT USAGE ON SCHEMA graphrag TO graphrag_reader;
+GRANT USAGE ON SCHEMA graphrag TO graphrag_member, pg_monitor;
+-- Members get documents with the first corpus that is given to one of them (_settle_policies): before, nothing would limit them.
+GRANT SELECT ON TABLE graphrag.documents TO graphrag_reader;
 GRANT SELECT ON
     graphrag.corpora,
-    graphrag.documents,
+    graphrag.granted_corpora,
     graphrag.graph_nodes,
     graphrag.graph_edges,
+    graphrag.graph_claims,
     graphrag.document_coverage,
     graphrag.graph_growth,
-    graphrag.graph_claims,
     graphrag.entity_timeline,
     graphrag.community_overview
-TO graphrag_reader;
--- One-time tokens open these; what the views show of a corpus that is seen in part; the query log.
+TO graphrag_member;
 GRANT EXECUTE ON FUNCTION
+    graphrag.search(text, text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.local_search(text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.global_search(text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.hybrid_search(text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.naive_search(text, text, int, jsonb, jsonb),
+    graphrag.bm25_search(text, text, int, jsonb, jsonb),
+    graphrag.search_entities(text, text, int, jsonb, text[]),
+    graphrag.search_relationships(text, text, int, jsonb, text[]),
+    graphrag.search_reports(text, text, int, jsonb, int),
+    graphrag.neighbors(text, text, int),
+    graphrag.to_dot(text, text, int, int),
+    graphrag.to_dot(bigint, int),
+    graphrag.to_mermaid(text, text, int, int),
+    graphrag.to_mermaid(bigint, int),
+    graphrag.cypher(text, text, jsonb),
+    graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.embed(text, text),
+    graphrag.evaluate(text, jsonb, text[], int[], text, jsonb),
+    graphrag.evaluate(text, regclass, text[], int[], text, jsonb),
+    graphrag.evaluate(text, text, text[], int[], text, jsonb),
+    graphrag.understand(text, text),
+    graphrag.ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text),
+    graphrag.ask_stream(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text),
+    graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
+TO graphrag_member;
+-- Private functions that members need: each with its reason in tests/security/private_functions.txt.
+GRANT EXECUTE ON FUNCTION
+    graphrag._at_one_snapshot(text),
+    graphrag._closed(int),
+    graphrag._document_policies(),
     graphrag._enter(text),
     graphrag._enter_writing(text),
-    graphrag._at_one_snapshot(text),
-    graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
-TO graphrag_reader;
+    graphrag._may_use(int),
+    graphrag._questions(regclass),
+    graphrag._reads_whole(int),
+    graphrag._visible_edges(),
+    graphrag._visible_nodes(),
+    graphrag.visible_documents(boolean)
+TO graphrag_member;
+-- What an operator watches: numbers and names, with the owner's rights; no text, no question, no key of a document.
+GRANT SELECT ON
+    graphrag.progress,
+    graphrag.failed_jobs,
+    graphrag.llm_usage,
+    graphrag.llm_usage_by_role,
+    graphrag.budgets,
+    graphrag.query_stats
+TO pg_monitor;
+GRANT EXECUTE ON FUNCTION graphrag._metered(int, name) TO pg_monitor;

@@ -1,5 +1,7 @@
-"""Fixtures of the attacks."""
+"""Fixtures of the security tests: those of the SQL tests."""
 
-from tests.sql.conftest import endpoint
+from __future__ import annotations
 
-__all__ = ["endpoint"]
+from tests.sql.conftest import endpoint, module_endpoint
+
+__all__ = ["endpoint", "module_endpoint"]

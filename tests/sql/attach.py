@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from psycopg.conninfo import make_conninfo
+
 from tests.runtime.cluster import Database
 
 APP = "attach_app"
 ARTICLES = "id int PRIMARY KEY, headline text, body text, tags text[], hits int DEFAULT 0"
 
 
-def session(db: Database) -> Database:
-    connection = Database.open(db.url)
-    connection.execute(f"SET ROLE {APP}")
+def session(db: Database, role: str = APP) -> Database:
+    """A session that logged in as an ordinary role, whose password is its name."""
+    connection = Database.open(make_conninfo(db.url, user=role, password=role))
     connection.execute("SET search_path = app")
     return connection
 
@@ -50,7 +52,15 @@ def indexed(db: Database) -> None:
     db.execute("DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL")
 
 
-def backfill(db: Database) -> int:
+def backfill(app: Database) -> None:
+    """As the owner of the attached tables, bring their documents up to date."""
+    for (table,) in app.execute(
+        "SELECT DISTINCT relation::regclass::text FROM graphrag_attached._attachments ORDER BY 1"
+    ).fetchall():
+        app.execute("CALL graphrag.backfill_table(%s)", [table])
+
+
+def backfill_by_workers(db: Database) -> int:
     """Do the jobs of kind attach that are due, and no others; return how many steps they took."""
     due = "SELECT 1 FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND next_attempt_at <= now()"
     others = (
@@ -64,9 +74,9 @@ def backfill(db: Database) -> int:
     raise AssertionError("the backfill does not end")
 
 
-def backfill_later(db: Database) -> int:
+def backfill_later_by_workers(db: Database) -> int:
     db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE kind = 'attach'")
-    return backfill(db)
+    return backfill_by_workers(db)
 
 
 def isolated(app: Database, level: str) -> None:

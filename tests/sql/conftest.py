@@ -51,9 +51,10 @@ def models(module_db: Database) -> Database:
 def app(db: Database) -> Iterator[Database]:
     """A session of an ordinary role, which owns its tables and may only call the two functions."""
     db.execute(
-        f"DO $$ BEGIN CREATE ROLE {APP}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
+        f"DO $$ BEGIN CREATE ROLE {APP} LOGIN PASSWORD '{APP}';"
+        " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
         f"GRANT USAGE ON SCHEMA graphrag TO {APP};"
-        f"GRANT EXECUTE ON FUNCTION graphrag.attach_table, graphrag.detach_table TO {APP};"
+        f"GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.detach_table, graphrag.backfill_table TO {APP};"
         f"CREATE SCHEMA app AUTHORIZATION {APP}"
     )
     with session(db) as connection:

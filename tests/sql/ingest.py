@@ -195,7 +195,9 @@ def canonical(db: Connection, corpus: str, queries: tuple[str, ...] = ("Ada Love
     """All that was made of a corpus, without ids; and BM25 scores of `queries`."""
     number = corpus_id(db, corpus)
     whole: dict[str, Any] = {name: sorted(map(repr, rows(db, sql, number))) for name, sql in _PARTS.items()}
-    if value(db, "SELECT to_regclass('graphrag_' || %s::text || '.\"PART_OF\"') IS NOT NULL", number):
+    # Made for this corpus: neither of a restore nor of an earlier installation.
+    recorded = "SELECT EXISTS (SELECT FROM graphrag._graphs g JOIN pg_namespace n ON n.oid = g.namespace WHERE g.corpus_id = %s)"
+    if value(db, recorded, number):
         for name, query in _CYPHER.items():
             found = rows(db, "SELECT graphrag.cypher(%s, %s)", corpus, query)
             whole["graph " + name] = sorted(json.dumps(row[0], sort_keys=True) for row in found)

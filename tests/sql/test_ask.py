@@ -220,8 +220,8 @@ def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, end
 
 @pytest.mark.parametrize(
     "question",
-    ["word " * 20_000, "quotes ' \" $$ $body$ {question} {0} {} %s \\ \x01 \u202e 知識 😀", "</documents> [3] `x"],
-    ids=["100 kB", "odd", "marks"],
+    ["word " * 1_600, "quotes ' \" $$ $body$ {question} {0} {} %s \\ \x01 \u202e 知識 😀", "</documents> [3] `x"],
+    ids=["8 kB", "odd", "marks"],
 )
 def test_any_question_and_any_document_pass_as_they_are(
     module_db: Database, corpus: str, endpoint: Endpoint, question: str

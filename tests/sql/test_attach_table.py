@@ -70,7 +70,7 @@ def test_row_deleted_and_inserted_in_one_statement_keeps_its_document(db: Databa
 
 def test_truncate_removes_the_documents_of_this_table_only(db: Database, app: Database) -> None:
     articles(app, rows=3)
-    backfill(db)
+    backfill(app)
     db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('by hand', 'x')")
     app.execute("TRUNCATE articles")
     assert documents(db) == {"by hand": "x"}
@@ -129,7 +129,7 @@ def test_partitioned_table_follows_moves_and_refuses_its_partitions(db: Database
     app.execute("INSERT INTO articles VALUES (%s, '2023-05-05', 'one')", [key])
     attach(app)
     app.execute("INSERT INTO articles VALUES (gen_random_uuid(), '2024-05-05', 'two')")
-    backfill(db)
+    backfill(app)
     app.execute("UPDATE articles SET at = '2024-06-06', body = 'ONE' WHERE id = %s", [key])
     assert sorted(documents(db).values()) == ["ONE", "two"]
     assert documents(db)[str(key)] == "ONE"
@@ -176,7 +176,7 @@ def test_any_key_type_is_backfilled_and_followed(db: Database, app: Database, ty
     attach(app, key="key")
     for key in attached:
         app.execute(f"INSERT INTO articles VALUES (%s::text::{type_name}, 'later')".encode(), [key])
-    backfill(db)
+    backfill(app)
     assert documents(db) == {key: "later" if place else "first" for place, key in enumerate(usable)}
     app.execute("UPDATE articles SET body = 'changed'")
     assert set(documents(db).values()) == {"changed"}
@@ -192,7 +192,7 @@ def test_keys_equal_to_their_collation_only_are_two_documents(db: Database, app:
     app.execute("CREATE TABLE articles (id text COLLATE public.loose PRIMARY KEY, body text COLLATE public.loose)")
     app.execute("INSERT INTO articles VALUES ('Abc', 'text')")
     attach(app)
-    backfill(db)
+    backfill(app)
     app.execute("UPDATE articles SET id = 'ABC', body = 'TEXT'")
     assert documents(db) == {"ABC": "TEXT"}
 
@@ -223,7 +223,7 @@ def test_names_that_need_quotes_work(db: Database, app: Database) -> None:
 
 def test_unchanged_content_queues_nothing_and_does_not_touch_the_document(db: Database, app: Database) -> None:
     articles(app, rows=5)
-    backfill(db)
+    backfill(app)
     indexed(db)
     before = db.execute("SELECT id, xmin::text, xmax::text FROM graphrag.documents ORDER BY 1").fetchall()
     app.execute("UPDATE articles SET hits = hits + 1, body = body")
@@ -243,7 +243,7 @@ def test_changed_metadata_is_written_but_not_indexed(db: Database, app: Database
 
 def test_changed_content_queues_the_changed_rows_only(db: Database, app: Database) -> None:
     articles(app, rows=5)
-    backfill(db)
+    backfill(app)
     indexed(db)
     app.execute("UPDATE articles SET body = CASE WHEN id = 3 THEN 'new' ELSE body END")
     app.execute("DELETE FROM articles WHERE id = 5")

@@ -283,3 +283,22 @@ def test_settings_are_kept_as_given(db: Database) -> None:
     refresh(db, "rings")
     kept = json.loads(json.dumps(value(db, "SELECT settings FROM graphrag.community_states")))
     assert kept == {"max_cluster_size": 10, "resolution": 1.5, "seed": 7, "largest_component": False}
+
+
+@pytest.mark.parametrize("weight", ["1", "0", "-1"])
+def test_a_relationship_that_people_added_between_what_is_never_mentioned_together_is_clustered(
+    db: Database, weight: str
+) -> None:
+    number, ids = ring_graph(db)
+    db.execute("UPDATE graphrag.entities SET mention_count = 2")
+    # Chunks enough for the graph to be pruned.
+    document = graph_rows.document(db, "rings", "long")
+    for ordinal in range(120):
+        graph_rows.chunk(db, number, document, ordinal)
+    graph_rows.relationship(db, number, ids[0], ids[-1], weight, mentions=0)
+    nobody = graph_rows.entity(db, number, "never mentioned", mentions=0)
+    graph_rows.relationship(db, number, ids[1], nobody, "1", mentions=0)
+    clustered = {(low, high) for _, low, high, _ in rows(db, "SELECT * FROM graphrag.clustered_relationships('rings')")}
+    assert ((ids[0], ids[-1]) in clustered) == (weight == "1")
+    assert nobody not in {end for pair in clustered for end in pair}
+    assert refresh(db, "rings")["communities"] > 0

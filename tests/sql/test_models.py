@@ -26,6 +26,8 @@ SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
 # packed postings.
 _PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "corpus_revisions", "curated"}
 _PRIVATE |= {"community_states"}
+# Nor who was given what, which granted_corpora tells each role of itself.
+_PRIVATE |= {"corpus_grants"}
 # Nor the owner's own: models, what they said and cost, what was asked.
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
 # Nor what is kept of an import.

@@ -13,17 +13,6 @@ OPEN = "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage i
 SECRET = "Ada Lovelace hid the Enigma machine. The Enigma machine came from Bletchley Park."
 CONDITION = "metadata ->> 'team' = pg_catalog.current_setting('app.team', true)"
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
-# Statistics, and what tells of corpora; the rest tells what documents say.
-UNPROTECTED = {
-    "corpora",
-    "corpus_revisions",
-    "embedding_spaces",
-    "bm25_segments",
-    "bm25_postings",
-    "bm25_deletions",
-    "bm25_tail",
-    "bm25_tombstones",
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,34 +39,9 @@ def reader(module_db: Database) -> Iterator[Database]:
         yield connection
 
 
-def readable(db: Connection) -> list[str]:
-    found = rows(
-        db,
-        "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
-        " AND has_table_privilege('graphrag_reader', c.oid, 'SELECT') ORDER BY 1",
-    )
-    return [name for (name,) in found]
-
-
-def test_every_table_is_as_if_the_hidden_document_were_not_there(protected: str, reader: Database) -> None:
-    (documents,) = rows(reader, "SELECT array_agg(source_key) FROM graphrag.documents")
-    assert documents == (["open"],)
-    names = {name for (name,) in rows(reader, "SELECT key FROM graphrag.entities")}
-    assert {"ada lovelace", "charles babbage", "london"} <= names
-    assert not {name for name in names if "enigma" in name or "bletchley" in name}
-    owner = "LEFT JOIN graphrag.documents d ON d.id = document_id"
-    for table in ("chunks", "chunk_windows", "entity_mentions", "relationship_mentions"):
-        found = rows(reader, f"SELECT DISTINCT d.source_key FROM graphrag.{table} {owner}")
-        assert found == [("open",)], table
-    endpoints = (
-        "SELECT count(*) FROM graphrag.relationships r LEFT JOIN graphrag.entities e ON e.id IN (r.low_id, r.high_id)"
-    )
-    assert value(reader, endpoints) > 0
-    assert value(reader, f"{endpoints} WHERE e.id IS NULL") == 0
-    vectors = value(
-        reader, "SELECT count(*) FROM graphrag.entity_vectors v JOIN graphrag.entities e ON e.id = v.entity_id"
-    )
-    assert vectors == value(reader, "SELECT count(*) FROM graphrag.entity_vectors") == len(names)
+def test_a_hidden_document_is_not_there(protected: str, reader: Database) -> None:
+    assert rows(reader, "SELECT source_key FROM graphrag.documents") == [("open",)]
+    assert rows(reader, "SELECT source_key FROM graphrag.documents WHERE content ~ 'Enigma'") == []
 
 
 def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database, reader: Database) -> None:
@@ -87,39 +51,16 @@ def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database,
     for key, name in names.items():
         db.execute("SELECT graphrag.edit_entity(%s, %s, description => 'Edited.')", [key, corpus])
         db.execute("SELECT graphrag.rename_entity(%s, %s, %s)", [key, name, corpus])
-    for where in (corpus, open_corpus := new_corpus(db)):
-        db.execute("SELECT graphrag.create_entity('Said by nobody else', %s)", [where])
-    number = corpus_id(db, corpus)
-    told = {
-        table: rows(reader, f"SELECT t::text FROM graphrag.{table} t WHERE corpus_id = %s", number)
-        for table in ("aliases", "curated", "entities")
-    }
-    assert "ada lovelace" in str(told["aliases"]) and "ada lovelace" in str(told["curated"])
-    assert "nobody else" not in str(told)
-    added = "SELECT name FROM graphrag.entities WHERE corpus_id = %s"
-    assert rows(reader, added, corpus_id(db, open_corpus)) == [("Said by nobody else",)]
-    assert "bletchley" not in str(told) and "station x" not in str(told).lower()
     assert rows(reader, "SELECT * FROM graphrag.neighbors('Countess', %s)", corpus)
     assert not rows(reader, "SELECT * FROM graphrag.neighbors('Station X', %s)", corpus)
-    for gone in (corpus, open_corpus):
-        db.execute("SELECT graphrag.drop_corpus(%s)", [gone])
+    db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
-def test_partitions_of_vectors_are_closed_too(protected: str, module_db: Database, reader: Database) -> None:
+def test_documents_alone_carry_policies(protected: str, module_db: Database) -> None:
     new_corpus(module_db)  # its tables came later than the protection
-    for table in [name for name in readable(module_db) if "_vectors" in name]:
-        whole = value(module_db, f"SELECT count(*) FROM graphrag.{table}")
-        seen = value(reader, f"SELECT count(*) FROM graphrag.{table}")
-        assert seen < whole or whole == 0, table
-
-
-def test_no_table_was_forgotten(protected: str, module_db: Database) -> None:
-    secured = rows(
-        module_db,
-        "SELECT c.relname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity"
-        " WHERE p.polname = 'graphrag_protection' ORDER BY 1",
-    )
-    assert {name for (name,) in secured} == set(readable(module_db)) - UNPROTECTED
+    assert rows(module_db, "SELECT DISTINCT polrelid::regclass::text FROM pg_policy") == [("graphrag.documents",)]
+    secured = "SELECT oid::regclass::text FROM pg_class WHERE relrowsecurity"
+    assert rows(module_db, secured) == [("graphrag.documents",)]
 
 
 def test_every_mode_finds_visible_documents_only(protected: str, module_db: Database, reader: Database) -> None:
@@ -165,6 +106,7 @@ def test_other_corpora_and_who_writes_are_not_concerned(protected: str, module_d
         app.execute("DELETE FROM graphrag.documents")
         assert value(module_db, "SELECT array_agg(source_key) FROM graphrag.documents") == ["secret"]
         # A worker that does not see a document would take it for deleted.
+        module_db.execute("GRANT EXECUTE ON PROCEDURE graphrag.process_jobs TO protect_app")
         diag = refused(app, "CALL graphrag.process_jobs()")
     assert diag.sqlstate == "42501" and "row-level security" in str(diag.message_primary)
     module_db.execute("DROP OWNED BY protect_app")
@@ -215,8 +157,6 @@ def test_what_cannot_be_protected_is_refused(db: Database) -> None:
     assert refused(db, "SELECT graphrag.unprotect('none')").sqlstate == "42704"
     assert refused(db, "SELECT graphrag.protect(%s, ' ')", corpus).sqlstate == "22023"
     assert refused(db, "SELECT graphrag.protect(%s, 'no_such_column = 1')", corpus).sqlstate == "42703"
-    db.execute("CREATE POLICY own ON graphrag.documents USING (true)")
-    assert refused(db, "SELECT graphrag.protect(%s, 'true')", corpus).sqlstate == "55000"
     db.execute("CREATE ROLE protect_curious")
     db.execute("GRANT EXECUTE ON FUNCTION graphrag.protect TO protect_curious")
     db.execute("GRANT USAGE ON SCHEMA graphrag TO protect_curious")

@@ -150,7 +150,7 @@ HARD_QUERIES = {
     "tsquery": "a & b | !c <-> (d):*",
     "control characters": "a\x01\x02\t\r\n\x7fb",
     "mixed scripts": "Ada 日本語 עברית Привет 한국어 ไทย",
-    "one long word": "x" * 20_000,
+    "one long word": "x" * 8_000,
 }
 
 
@@ -171,9 +171,9 @@ def test_a_query_of_nothing_finds_nothing(module_db: Database, corpus: str, mode
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_query_of_100_kb_is_answered(module_db: Database, corpus: str, mode: str) -> None:
-    text = " ".join(f"word{n}" for n in range(12_000)) + " Enigma rotors"
-    assert len(text) > 100_000
+def test_a_query_as_long_as_may_be_is_answered(module_db: Database, corpus: str, mode: str) -> None:
+    text = " ".join(f"word{n}" for n in range(1_200))[:8_178] + " Enigma rotors"
+    assert len(text) == 8_192
     found = search(module_db, text, corpus, mode)
     if mode == "bm25":
         assert keys(found)[0] == "enigma"

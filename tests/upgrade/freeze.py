@@ -135,12 +135,14 @@ def fill_shop(db: Database) -> None:
 
 
 def fill_guarded(db: Database) -> None:
-    """A protected corpus: each team reads its own."""
+    """A protected corpus: each team reads its own; and a role that was given it."""
     create(db, "guarded", communities={"max_cluster_size": 5})
     for key, content in SEA.items():
         put(db, "guarded", key, content, metadata={"team": f"team_{key}"})
     work(db)
     db.execute("SELECT graphrag.protect('guarded', 'metadata ->> ''team'' = current_user')")
+    db.execute("CREATE ROLE team_sea")
+    db.execute("SELECT graphrag.grant_corpus('guarded', 'team_sea', 'read')")
     db.execute("SELECT graphrag.edit_entity('captain nemo', 'guarded', description => 'Captain of the Nautilus.')")
 
 

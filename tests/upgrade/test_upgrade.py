@@ -193,6 +193,7 @@ def test_what_is_frozen_with_a_release_has_rows_in_every_table(db: Database) -> 
     with Endpoint() as endpoint:
         fill(db, endpoint)
     assert empty_tables(db) == []
+    db.execute("DROP OWNED BY team_sea; DROP ROLE team_sea")
 
 
 def test_released_scripts_never_change() -> None:

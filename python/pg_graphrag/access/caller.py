@@ -36,7 +36,8 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
 """
 _CALLER = """
 SELECT current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
-       pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner, graphrag._reads_whole(c.id) AS reads_whole
+       graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
+       graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c, pg_catalog.pg_extension e
  WHERE c.name = $1 AND e.extname = 'pg_graphrag'
 """
@@ -52,7 +53,8 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     """
     if filter_ is not None and not isinstance(json.loads(filter_), dict):
         raise GraphRAGError(
-            f"filter must be a JSON object, not {filter_}", hint='For example {"lang": "en"}: containment on metadata.'
+            f"filter must be a JSON object, not {filter_[:100]}",
+            hint='For example {"lang": "en"}: containment on metadata.',
         )
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:
@@ -63,6 +65,12 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
             "permission denied for table documents",
             sqlstate="42501",
             hint="Who owns the extension can GRANT graphrag_reader to the role, or a corpus with graphrag.grant_corpus(…).",
+        )
+    if not caller["may_use"]:
+        raise GraphRAGError(
+            f'permission denied for corpus "{corpus}"',
+            sqlstate="42501",
+            hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
         )
     known = caller["role"], caller["is_owner"], str(corpus)
     if caller["reads_whole"]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.retrieval.bm25.contents import entries, statistics
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.server import Database, Rows
@@ -179,8 +180,7 @@ def _section(db: Database, corpus: Corpus, section: str) -> str | None:
     """Return the statement of a section; None where the corpus has no graph yet."""
     if section in _SECTIONS:
         return _SECTIONS[section]
-    rows = db.query("SELECT pg_catalog.to_regnamespace($1) IS NOT NULL AS yes", ["text"], [corpus.graph_name])
-    return _GRAPH[section].format(graph=corpus.graph_name) if rows[0]["yes"] else None
+    return _GRAPH[section].format(graph=corpus.graph_name) if has_graph(db, corpus) else None
 
 
 def _bm25(db: Database, corpus: Corpus) -> Iterator[str]:

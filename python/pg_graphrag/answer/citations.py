@@ -24,6 +24,9 @@ _NO_NUMBERS = re.compile(r"(?<!\d)0\d|(?<!\d)0\s*[,;、，；–-]|[,;、，；�
 _TICKS = re.compile(r"`+")
 _PLAIN = re.compile(r"[^\s`\[［【(（]+")
 _BLANK = " \t\u3000"
+_SPACE = re.compile(r"\s+")
+# What a citation can refer to is this near.
+MAX_BEFORE = 2000
 MAX_RANGE = 100
 # 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
 _LINE_START = re.compile(r"(?:\A|\n)[\s#>*_+•・●■◆○□◎※-]*(?:\d{1,3}[.)）、．]\s*)?[*_]*\Z")
@@ -32,6 +35,8 @@ _CITING = re.compile(
     r"|指出|提到|[显顯]示|[认認][为為]|表明|[说說]明|中(?:[提指的说說]|，)|所[述示说說])"
 )
 _LOOK_AHEAD = 12
+# So many marks in a row are passed over to see what follows them.
+MAX_IN_A_ROW = 50
 # No list of documents is so long: years, and other numbers in 【】.
 _MAX_CITED = 1000
 # (1) cites only at the end of a sentence, after a word that has no number of its own.
@@ -62,6 +67,7 @@ class Citations:
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = frozenset(numbers)
         self._waiting = ""
+        self._blanks: list[str] = []
         self._begun = False
         self._code = ""
         self._said = ""
@@ -72,7 +78,10 @@ class Citations:
 
     def feed(self, piece: str) -> str:
         """Take a piece of the answer; return what is sure of it so far."""
-        self._waiting += piece
+        # White space alone decides nothing; it is not looked at again with each piece.
+        self._blanks.append(piece)
+        if not piece or piece.isspace():
+            return ""
         return self._pass(last=False)
 
     def finish(self) -> str:
@@ -80,7 +89,8 @@ class Citations:
         return self._pass(last=True)
 
     def _pass(self, last: bool) -> str:
-        text, out, at = self._waiting, [], 0
+        text, out, at = "".join([self._waiting, *self._blanks]), [], 0
+        self._blanks.clear()
         if not self._begun:
             stripped = text.lstrip()
             at = len(text) - len(stripped)
@@ -93,16 +103,20 @@ class Citations:
             out.append(shown)
         self._waiting = "" if last else text[at:]
         whole = "".join(out)
-        self._said = (self._said + whole)[-2000:]
+        self._said = (self._said + whole)[-MAX_BEFORE:]
         return whole
+
+    def _before(self, text: str, at: int) -> str:
+        """Return the end of what was said before a place."""
+        return (self._said + text[max(0, at - MAX_BEFORE) : at])[-MAX_BEFORE:]
 
     def _step(self, text: str, at: int, last: bool) -> tuple[str, int] | None:
         """Return what is shown of the text from `at` on and where to go on, or None when more must come first."""
         character = text[at]
         if character.isspace():
-            end = at
-            while end < len(text) and text[end].isspace():
-                end += 1
+            space = _SPACE.match(text, at)
+            assert space is not None
+            end = space.end()
             if end == len(text):
                 return None  # the end of the answer, or more comes
             if "\n" in text[at:end] and len(self._code) < 3:
@@ -143,7 +157,7 @@ class Citations:
         valid, invalid = self._split(numbers)
         self._round = self._round and is_round
         self.invalid += invalid
-        sentence = re.split(r"[.!?。！？\n]\s*", (self._said + text[:at]).rstrip(" .!?。！？"))[-1]
+        sentence = re.split(r"[.!?。！？\n]\s*", self._before(text, at).rstrip(" .!?。！？"))[-1]
         self.found += [(number, sentence) for number in valid]
         return (before + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
 
@@ -153,13 +167,16 @@ class Citations:
             return False
         if match.group()[0] == "[" or "†" in match.group():
             return True
-        said = self._said + text[: match.start()]
+        said = self._before(text, match.start())
         if any(int(number) >= _MAX_CITED for number in re.findall(r"\d+", numbers)):
             return False
         if not _LINE_START.search(said):
             return True
         end = match.end()
-        while (further := _MARK.match(text, end, end + MAX_MARK)) is not None:
+        for _ in range(MAX_IN_A_ROW):
+            further = _MARK.match(text, end, end + MAX_MARK)
+            if further is None:
+                break
             end = further.end()
         rest = text[end : end + _LOOK_AHEAD]
         if not last and len(rest) < _LOOK_AHEAD and "\n" not in rest:
@@ -174,7 +191,7 @@ class Citations:
         rest = text[match.end() : match.end() + 3]
         if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
             return None
-        said = self._said + text[: match.start()]
+        said = self._before(text, match.start())
         word = _BEFORE_ROUND.search(said)
         sentence = re.split(r"[.!?。！？\n]\s*", said)[-1]
         cites = (

@@ -109,9 +109,10 @@ class _Estimate:
             row = self.db.query(
                 "SELECT coalesce(pg_catalog.max(pg_catalog.octet_length(s.content) / greatest(s.token_count, 1)::float8), 4)"
                 "       AS bytes"
-                "  FROM (SELECT c.content, c.token_count FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT $2) s",
-                ["int4", "int4"],
-                [self.asked.corpus.id, _SAMPLE],
+                "  FROM (SELECT c.content, c.token_count FROM graphrag.chunks c"
+                "         WHERE c.corpus_id = $1 AND ($3 IS NULL OR c.document_id = ANY ($3)) LIMIT $2) s",
+                ["int4", "int4", "int8[]"],
+                [self.asked.corpus.id, _SAMPLE, self.asked.visible_ids],
             )[0]
             self.asked.memo["room"] = round(self.total * max(float(row["bytes"]), float(BYTES_PER_TOKEN)))
         known: int = self.asked.memo["room"]
@@ -297,10 +298,11 @@ def _lazy(made: _Estimate) -> None:
     row = asked.db.query(
         "SELECT coalesce(pg_catalog.sum(s.token_count), 0) AS tokens, coalesce((SELECT pg_catalog.sum(pg_catalog.octet_length("
         "       pg_catalog.concat(x.subject, x.object, x.type, x.description)) + 100) FROM graphrag.claims x"
-        "        WHERE x.corpus_id = $1), 0) AS claims"
-        "  FROM (SELECT c.token_count FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY 1 DESC LIMIT $2) s",
-        ["int4", "int4"],
-        [asked.corpus.id, len(sizes)],
+        "        WHERE x.corpus_id = $1 AND ($3 IS NULL OR x.document_id = ANY ($3))), 0) AS claims"
+        "  FROM (SELECT c.token_count FROM graphrag.chunks c"
+        "         WHERE c.corpus_id = $1 AND ($3 IS NULL OR c.document_id = ANY ($3)) ORDER BY 1 DESC LIMIT $2) s",
+        ["int4", "int4", "int8[]"],
+        [asked.corpus.id, len(sizes), asked.visible_ids],
     )[0]
     around = _HEADING * len(sizes) + int(row["claims"])
     _mapped(made, sum(sizes) + around, int(row["tokens"]) + _quarter(around))

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.limits import MAX_UNDERSTOOD
@@ -131,9 +132,11 @@ def understand_named(db: Database, question: str | None, corpus: str | None) -> 
     """Serve graphrag.understand(): the understanding of a question as JSON."""
     caller = caller_of(db, corpus)
 
+    text = bounds.question(question)
+
     def run() -> Understanding:
         found = find(db, corpus)
-        understood = understand(db, found, caller, (question or "").strip(), insist=True)
+        understood = understand(db, found, caller, text, insist=True)
         save_accounts(db, found)
         return understood
 

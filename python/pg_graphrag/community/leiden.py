@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.interrupts import in_thread
 from pg_graphrag.numeric import np
 
 # A move must bring so much modularity: what is less is rounding.
@@ -117,18 +118,21 @@ def _hierarchy(graph: Graph, settings: Settings, parent: int | None, first: int)
 
     if not len(graph.low):
         return []
-    found = graspologic_native.hierarchical_leiden(
-        edges=[
-            (str(low), str(high), weight)
-            for low, high, weight in zip(graph.low.tolist(), graph.high.tolist(), graph.weight.tolist(), strict=True)
-        ],
-        starting_communities=None,
-        resolution=settings.resolution,
-        randomness=0.001,
-        iterations=1,
-        use_modularity=True,
-        max_cluster_size=settings.max_cluster_size,
-        seed=settings.seed,
+    edges = [
+        (str(low), str(high), weight)
+        for low, high, weight in zip(graph.low.tolist(), graph.high.tolist(), graph.weight.tolist(), strict=True)
+    ]
+    found = in_thread(
+        lambda: graspologic_native.hierarchical_leiden(
+            edges=edges,
+            starting_communities=None,
+            resolution=settings.resolution,
+            randomness=0.001,
+            iterations=1,
+            use_modularity=True,
+            max_cluster_size=settings.max_cluster_size,
+            seed=settings.seed,
+        )
     )
     members: dict[tuple[int, int], list[int]] = defaultdict(list)
     above: dict[int, int | None] = {}

@@ -176,8 +176,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         queue_summaries(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
-            "UPDATE graphrag.documents SET indexed_at = NULL, indexed_hash = NULL, status = 'pending', error = NULL"
-            " WHERE corpus_id = $1",
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL WHERE corpus_id = $1",
             ["int4"],
             [corpus.id],
         )
@@ -213,7 +212,12 @@ def _check_providers(db: Database, options: Options) -> None:
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
-    # Rows before locks, as the worker's write step has it; the other order would deadlock with it.
+    # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
+    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+        for statement in _OPEN:
+            db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
@@ -227,9 +231,15 @@ def drop(db: Database, name: str | None) -> None:
         db.query(statement, ["int4"], [corpus.id])
 
 
+# Ends what protect() and grant_corpus() did.
+_OPEN = (
+    "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag.corpus_grants WHERE corpus_id = $1",
+    "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
+    "SELECT graphrag._enforce($1, NULL)",
+)
 _DROP = (
     "SELECT graphrag._detach_all($1)",
-    "SELECT graphrag._enforce(c.id, NULL) FROM graphrag.corpora c WHERE c.id = $1 AND c.protection IS NOT NULL",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.curation.records import Curation, Item, Named
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
@@ -18,7 +19,11 @@ def create(db: Database, corpus: str | None, name: str | None, type_: str | None
     if found is not None:
         raise _taken(trimmed, found, "Change it with graphrag.edit_entity().")
     curation.refuse_deleted(key, f'entity "{trimmed}"')
-    said = {"name": trimmed, "type": (type_ or "").strip() or UNKNOWN, "description": (description or "").strip()}
+    said = {
+        "name": trimmed,
+        "type": bounds.name(type_).strip() or UNKNOWN,
+        "description": bounds.description(description),
+    }
     wins = {"name": trimmed} | ({"type": said["type"]} if said["type"] != UNKNOWN else {})
     items = [Item("fragment", key, value=said), Item("edit", key, value=wins)]
     return curation.record("create_entity", said, items)
@@ -30,7 +35,10 @@ def edit(db: Database, corpus: str | None, entity: str | None, type_: str | None
     found = curation.entity(entity)
     if type_ is not None and not type_.strip():
         raise GraphRAGError("a type cannot be empty", hint='Give a type such as person, or "UNKNOWN".')
-    given = {"type": type_ and type_.strip(), "description": None if description is None else description.strip()}
+    given = {
+        "type": type_ and bounds.name(type_).strip(),
+        "description": description and bounds.description(description),
+    }
     value: dict[str, Any] = {name: said for name, said in given.items() if said is not None}
     if not value:
         raise GraphRAGError(

@@ -4,6 +4,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.curation.entities import UNKNOWN
 from pg_graphrag.curation.records import Curation, Item
 from pg_graphrag.curation.relationships import checked_weight, clean_keywords
@@ -106,8 +107,7 @@ def _text(entry: dict[str, Any], field: str, where: str) -> str:
     value = entry.get(field)
     if value is not None and not isinstance(value, str):
         raise _bad(where, field, value, "a string")
-    text = (value or "").strip()
-    return text if field == "description" else " ".join(text.split())
+    return bounds.description(value) if field == "description" else " ".join(bounds.name(value).split())
 
 
 def _bad(where: str, field: str, value: Any, wanted: str) -> GraphRAGError:

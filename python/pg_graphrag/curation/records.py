@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.curation import aliases
 from pg_graphrag.curation.settle import Led, Touched, settle
@@ -47,7 +48,7 @@ class Curation:
         self.db = db
         self.storage = Storage(db, find(db, corpus))
         self.corpus_id = self.storage.corpus.id
-        self.storage.embed(_unknown(db, self.corpus_id, {key_of(name) for name in names if name} - {""}))
+        self.storage.embed(_unknown(db, self.corpus_id, {key_of(bounds.name(name)) for name in names if name} - {""}))
         self.storage.lock()
 
     def key(self, name: str | None) -> tuple[str, str]:
@@ -56,9 +57,9 @@ class Curation:
         Raises
         ------
         GraphRAGError
-            22023 where nothing is left of the name.
+            22023 where nothing is left of the name, or it is too long.
         """
-        trimmed = " ".join((name or "").split())
+        trimmed = " ".join(bounds.name(name).split())
         if not (found := key_of(trimmed)):
             raise GraphRAGError(
                 f"an entity cannot be called {json.dumps(name, ensure_ascii=False)}",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.curation.records import Curation, Item, Named
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
@@ -33,7 +34,7 @@ def create(
         "source": ends[0].name,
         "target": ends[1].name,
         "keywords": clean_keywords(keywords or ()),
-        "description": (description or "").strip(),
+        "description": bounds.description(description),
         "weight": checked_weight(Decimal(1) if weight is None else weight),
     }
     return curation.record(
@@ -59,7 +60,7 @@ def edit(
     if keywords is not None:
         value["keywords"] = clean_keywords(keywords)
     if description is not None:
-        value["description"] = description.strip()
+        value["description"] = bounds.description(description)
     if weight is not None:
         value["weight"] = checked_weight(weight)
     if not value:
@@ -84,7 +85,8 @@ def delete(db: Database, corpus: str | None, source: str | None, target: str | N
 
 def clean_keywords(keywords: Sequence[str | None]) -> list[str]:
     """Return keywords trimmed, each once, in the order of the C collation."""
-    return sorted({" ".join(keyword.split()) for keyword in keywords if keyword} - {""})
+    given = bounds.keywords(keywords, "keywords") or []
+    return sorted({" ".join(keyword.split()) for keyword in given})
 
 
 def checked_weight(weight: Decimal) -> str:

@@ -31,7 +31,7 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         raise GraphRAGError(f"max_suggestions cannot be {max_suggestions}", hint="Give 1 or more.")
     entities = {
         row["id"]: row
-        for row in db.query(
+        for row in db.stream(
             "SELECT e.id, e.key, e.name, e.type, e.mention_count FROM graphrag.entities e WHERE e.corpus_id = $1",
             ["int4"],
             [found.id],
@@ -94,7 +94,6 @@ def _near(db: Database, space: int | None, entities: dict[int, Row]) -> dict[tup
             one, other = int(ids[start + row_]), int(ids[column])
             if one < other:
                 found[one, other] = min(float(cosines[row_, column]), 1.0)
-        db.literal_query("SELECT 1")
     return found
 
 
@@ -120,7 +119,7 @@ def _shared_neighbours(db: Database, pairs: list[tuple[int, int]]) -> dict[tuple
     for part in slices(pairs):
         ids = sorted({number for pair in part for number in pair})
         near: dict[int, set[int]] = {number: set() for number in ids}
-        for row in db.query(
+        for row in db.stream(
             "SELECT r.low_id AS one, r.high_id AS other FROM graphrag.relationships r WHERE r.low_id = ANY ($1) UNION ALL"
             " SELECT r.high_id, r.low_id FROM graphrag.relationships r WHERE r.high_id = ANY ($1)",
             ["int8[]"],

@@ -11,6 +11,8 @@ from itertools import combinations
 MAX_ALIKE = 40
 # Letters; shorter names differ by a letter for good reasons (cat, car).
 MIN_TYPO_LETTERS = 6
+# What is longer is no name that somebody mistypes; comparing takes the square of it.
+MAX_COMPARED_LETTERS = 256
 MIN_SOUND_LETTERS = 3
 MIN_SOUND_RATIO = 0.75
 
@@ -184,7 +186,7 @@ def _pairs(
 def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], float, str]]:
     """Names that are the same once a letter of each is left out: one or two edits apart."""
     long = {number: min(some, key=lambda form: (len(form), form)) for number, some in forms.items() if some}
-    long = {number: form for number, form in long.items() if len(form) >= MIN_TYPO_LETTERS}
+    long = {number: form for number, form in long.items() if MIN_TYPO_LETTERS <= len(form) <= MAX_COMPARED_LETTERS}
     left = (
         (number, form[:at] + form[at + 1 :] if at >= 0 else form)
         for number, form in long.items()
@@ -199,7 +201,11 @@ def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], flo
 def _sounds(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], float, str]]:
     written = {number: latin(key) for number, key in keys.items()}
     heard = {number: " ".join(sound(word) for word in words(form)) for number, form in written.items()}
-    for pair in _alike((number, form) for number, form in heard.items() if len(form) >= MIN_SOUND_LETTERS):
+    for pair in _alike(
+        (number, form)
+        for number, form in heard.items()
+        if len(form) >= MIN_SOUND_LETTERS and len(written[number]) <= MAX_COMPARED_LETTERS
+    ):
         scripts = [keys[number].isascii() for number in pair]
         ratio = SequenceMatcher(None, written[pair[0]], written[pair[1]], autojunk=False).ratio()
         if scripts[0] != scripts[1] and ratio >= 0.5:
@@ -212,7 +218,8 @@ def _alike(formed: Iterable[tuple[int, str]]) -> Iterator[tuple[int, int]]:
     """Yield each pair of numbers with a form in common once."""
     by_form: dict[str, list[int]] = defaultdict(list)
     for number, form in formed:
-        if number not in by_form[form]:
+        # The forms of one number come together.
+        if by_form[form][-1:] != [number]:
             by_form[form].append(number)
     seen: set[tuple[int, int]] = set()
     for some in by_form.values():

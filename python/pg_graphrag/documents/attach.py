@@ -1,67 +1,144 @@
 """Existing rows of an attached table become documents, a batch at a time.
 
-The SQL is graphrag._backfill_attached() and its neighbours (sql/02_documents): it runs with the table owner's data and
-settings of its own, whatever those of the worker are.
+The SQL is graphrag_attached._step() (sql/02_documents): it runs with settings of its own, whatever those of the session are,
+and reads a table only for who may: its owner in his own session, a worker where the table is the extension owner's.
 """
 
 import json
+from dataclasses import asdict, dataclass
 
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.server import Database, Row
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.server import Database, Row, check_may_commit
 
-# Source rows are locked (FOR SHARE) for as long as a step takes: a few ten milliseconds for this many.
-STEP_ROWS = 500
-# Rows that a step found locked belong to an open transaction of the application: look again when it may have ended.
+# Rows that a step left over belong to an open transaction of the application: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
 
 
-def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Do one step of a job of kind ``attach``: give up to `STEP_ROWS` rows of the table their documents.
+@dataclass
+class Pass:
+    """How far a pass through an attached table is: its rows first, then its documents, for those whose row is gone."""
 
-    ``job["payload"]`` is ``{"attached": id of the attachment, "after": last key done, as text, or null, "compare": whether
-    rows whose document says something else are taken too}``. At the end
-    of the table the documents whose row is gone are deleted, and rows that were locked get a later job.
+    attached: int
+    after: str | None = None
+    sweeps: bool = False
+    left_over: bool = False
+
+    def step(self, db: Database, function: str) -> str:
+        """Do one step with an SQL function of the signature of _step(); return done at the end, more, or why it cannot be done.
+
+        Raises
+        ------
+        plpy.Error
+            23505 when a key names a document of another attached table, 42703 when a column is gone.
+        """
+        row = db.query(
+            f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
+            ["int4", "text", "bool"],
+            [self.attached, self.after, self.sweeps],
+        )[0]
+        if row["state"] == "refused":
+            raise GraphRAGError(
+                f"the attached table is not read in this session: {row['reason']}",
+                sqlstate="42501",
+                hint="Call it in a session of the table's owner, not of a superuser; what the table runs must be the owner's.",
+            )
+        if row["state"] != "done":
+            return str(row["state"])
+        self.left_over |= row["left_over"]
+        self.after = row["last_key"]
+        if self.after is None and self.sweeps:
+            return "done"
+        self.sweeps |= self.after is None
+        return "more"
+
+
+def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Do one step of a job of kind ``attach``, whose payload says how far its `Pass` is.
 
     Returns
     -------
     bool
-        True when the job is done, False when it wants to be called again. The caller commits.
-
-    Raises
-    ------
-    plpy.Error
-        23505 when a key names a document of another attached table, 42703 when a column is gone.
+        True when the job is done, False when it wants to be called again. The caller commits. A table that is not for
+        workers to read has a job that no worker takes; what somebody held has one for later.
     """
     payload = json.loads(job["payload"])
-    attached, compare = int(payload["attached"]), bool(payload.get("compare"))
-    if payload.get("after") is None:
+    if payload.keys() == {"attached"}:
         # A pass that begins now does what jobs queued earlier for the same table were to do.
         db.query(
             "DELETE FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND payload = $1 AND id <> $2",
             ["jsonb", "int8"],
             [job["payload"], job["id"]],
         )
-    step = db.query(
-        "SELECT taken, last_key FROM graphrag._backfill_attached($1, $2, $3, $4)",
-        ["int4", "text", "int4", "bool"],
-        [attached, payload.get("after"), STEP_ROWS, compare],
+    attached = int(payload["attached"])
+    waits = db.query(
+        "SELECT graphrag._attached_waits(v) IS NOT NULL AS waits FROM graphrag_attached._attachments v WHERE v.id = $1",
+        ["int4"],
+        [attached],
     )
-    if not step:  # detached, or its table dropped
+    if waits and waits[0]["waits"]:
+        _queue(db, attached)
         return True
-    taken = step[0]["taken"]
-    if taken == STEP_ROWS:
+    progress = Pass(attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False))
+    state = progress.step(db, "graphrag._backfill_attached")
+    if state == "more":
         db.query(
             "UPDATE graphrag.jobs SET payload = $2 WHERE id = $1",
             ["int8", "jsonb"],
-            [job["id"], json.dumps(payload | {"after": step[0]["last_key"]})],
+            [job["id"], json.dumps(asdict(progress))],
         )
         return False
-    # A null says that somebody holds the whole table: a worker has other things to do than to wait.
-    swept = "SELECT graphrag._sweep_attached($1, $2) AS rest"
-    if taken is None or db.query(swept, ["int4", "bool"], [attached, compare])[0]["rest"]:
-        db.query(
-            "SELECT graphrag._queue_attached($1, $2, $3)",
-            ["int4", "interval", "bool"],
-            [attached, f"{LOCKED_RETRY_SECONDS} seconds", compare],
-        )
+    # A worker has other things to do than to wait for a table that somebody holds.
+    if state == "locked" or progress.left_over:
+        _queue(db, attached)
     return True
+
+
+def _queue(db: Database, attached: int) -> None:
+    db.query(
+        "SELECT graphrag._queue_attached($1, $2)",
+        ["int4", "interval"],
+        [attached, f"{LOCKED_RETRY_SECONDS} seconds"],
+    )
+
+
+def backfill_table(db: Database, source: str, corpus: str | None) -> None:
+    """Serve graphrag.backfill_table(): a whole pass in the session of the table's owner, each step committed.
+
+    Must be the body of a top-level CALL. It names nothing but what any role may use: the owner of a table need have no
+    rights on ours.
+    """
+    if source is None:
+        raise GraphRAGError(
+            "backfill_table() needs a table",
+            sqlstate="22004",
+            hint="For example CALL graphrag.backfill_table('articles');",
+        )
+    check_may_commit(db, "backfill_table()")
+    # The number of the table: SQL's regclass comes as its name, which the search_path decides.
+    ids = db.query(
+        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2) AS ids",
+        ["text", "text"],
+        [source, corpus],
+    )[0]["ids"]
+    for attached in ids:
+        db.commit()
+        _hand_over(db, "begin", attached, source)
+        progress = Pass(attached)
+        while (state := progress.step(db, "graphrag_attached._step")) == "more":
+            db.commit()
+        if state == "locked" or progress.left_over:
+            _hand_over(db, "later", attached, source)
+            db.commit()
+            db.warning(
+                f"rows of {source} are locked by other sessions, and were left out",
+                hint="Call it again when these have ended.",
+            )
+
+
+def _hand_over(db: Database, action: str, attached: int, source: str) -> None:
+    db.query(
+        "INSERT INTO graphrag_attached._handover (action, attached_id, relation) VALUES ($1, $2, $3::pg_catalog.regclass)",
+        ["text", "int4", "text"],
+        [action, attached, source],
+    )

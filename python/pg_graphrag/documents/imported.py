@@ -47,7 +47,7 @@ RETURNING i.document_id
 # A document that was there before, with the same content, is indexed anew: something else is said of it now.
 _REINDEX = """
 UPDATE graphrag.documents d
-   SET indexed_at = NULL, indexed_hash = NULL
+   SET indexed_at = NULL
  WHERE d.id = ANY ($1) AND d.indexed_at IS NOT NULL
 """
 

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -23,6 +24,8 @@ T = TypeVar("T")
 ATTEMPTS = 3
 # How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
 _RETRIES = 6
+# Braces that are tried as the beginning of JSON.
+MAX_BRACES = 1000
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 
 
@@ -189,12 +192,10 @@ def read_object(text: str) -> Any:
         When there is none.
     """
     body = _THOUGHTS.sub("", text)
-    at = body.find("{")
-    while at >= 0:
-        reader = Reader(body, at)
+    for brace in islice(re.finditer(r"\{", body), MAX_BRACES):
+        reader = Reader(body, brace.start())
         if not reader.torn and reader.value:
             return reader.value
-        at = body.find("{", at + 1)
     raise Unusable("the reply holds no JSON object")
 
 

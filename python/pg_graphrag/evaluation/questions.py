@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
@@ -63,6 +64,9 @@ def _question(item: Any, place: int) -> JudgedQuestion:
     low, high = (_strings(item, name, field) for field in ("low_level_keywords", "high_level_keywords"))
     own = {field: item[field] for field in _OPTIONS if item.get(field) is not None}
     try:
+        bounds.question(text)
+        bounds.keywords(low, "low_level_keywords")
+        bounds.keywords(high, "high_level_keywords")
         search_options.parse(json.dumps(own), _MODE)
     except GraphRAGError as error:
         raise GraphRAGError(f'question "{name}": {error.message}', hint=error.hint) from None

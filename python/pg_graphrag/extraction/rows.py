@@ -6,6 +6,7 @@ from pg_graphrag.extraction.records import STATUSES, Claim, Extraction
 
 # <|> of GraphRAG and of LightRAG before 1.4, <|#|> since, and what models make of the latter.
 _DELIMITER = re.compile(r"<\|#\|>|<\|>|<#>|<\|#>|<#\|>")
+_OPENING = re.compile(r"\(\s*[\"']?\w")
 _COMPLETE = re.compile(r"<\|COMPLETE\|>", re.I)
 _STRENGTH = re.compile(r'^["\']?\d+(?:\.\d+)?(?:\s*/\s*10)?["\']?$')
 
@@ -39,10 +40,25 @@ def read_rows(text: str) -> tuple[Extraction, str | None]:
 
 
 def _rows(text: str) -> list[str]:
-    if re.search(r"\(\s*[\"']?\w[^\n]*?<\|", text):
-        rows = re.split(r"\s*##\s*|\)\s*\n\s*(?=\()", text)
+    if _bracketed(text):
+        rows = re.split(r"##|\)[^\S\n]*+\n\s*+(?=\()", text)
         return [row.strip().removeprefix("(").removesuffix(")") for row in rows]
     return text.splitlines()
+
+
+def _bracketed(text: str) -> bool:
+    """Whether a row begins with a bracket: "(", a word, and a delimiter on the line of the word."""
+    delimiter = line_end = -1
+    for opening in _OPENING.finditer(text):
+        at = opening.end()
+        # Looked for only from where the last one lies behind: the text is read once.
+        if delimiter < at and (delimiter := text.find("<|", at)) < 0:
+            return False
+        if line_end < at and (line_end := text.find("\n", at)) < 0:
+            line_end = len(text)
+        if delimiter < line_end:
+            return True
+    return False
 
 
 def _cell(cell: str) -> str:

@@ -36,7 +36,7 @@ BATCH = 32
 BY_BATCH = 2000
 
 Summarizing = Generator[ChatRequest, Reply, str]
-_FENCE = re.compile(r"\A\s*(?:```\w*\n)?(.*?)(?:\n```)?\s*\Z", re.S)
+_FENCE = re.compile(r"```\w*\n")
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
@@ -86,9 +86,9 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
 
 
 def _parse(text: str, cut_off: bool) -> str:
-    said = without_reasoning(text)
-    match = _FENCE.match(said)
-    found = clean(match.group(1) if match else said)
+    said = without_reasoning(text).strip()
+    fence = _FENCE.match(said)
+    found = clean(said[fence.end() if fence else 0 :].removesuffix("\n```"))
     if not found or cut_off or len(found) > MAX_CHARACTERS or found.startswith("<think"):
         raise ItemFault("the model's summary is empty, cut off or without end", raw=text)
     return found

@@ -6,14 +6,18 @@ from typing import Any
 
 from pg_graphrag.corpus import corpora
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
 from pg_graphrag.server import Database, Row
 
+# With the caller's rights: readers may read no more of a corpus than its name and number.
 _STATE = """
-SELECT s.exists, s.exists AND pg_catalog.has_schema_privilege($1, 'USAGE') AS usable, s.owner,
-       pg_catalog.pg_is_in_recovery() AS standby, pg_catalog.row_security_active('graphrag.documents') AS row_security
-  FROM (SELECT pg_catalog.count(*) > 0 AS exists, pg_catalog.min(pg_catalog.pg_get_userbyid(n.nspowner)::text) AS owner
-          FROM pg_catalog.pg_namespace n WHERE n.nspname = $1) s
+SELECT c.graph_name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
+       pg_catalog.pg_get_userbyid(e.extowner)::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
+       pg_catalog.row_security_active('graphrag.documents') AS row_security
+  FROM graphrag.corpora c
+  JOIN pg_catalog.pg_extension e ON e.extname = 'pg_graphrag'
+ WHERE c.name = $1
 """
 
 
@@ -33,33 +37,38 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     ------
     GraphRAGError
         See `cypher_text.read`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
-        who may not use the graph, 0A000 for what is refused on a standby or under row-level security; AGE's own
-        errors with a hint to its reference.
+        who is not the extension's owner, 55000 for a graph that is not the corpus's, 0A000 for what is refused on a standby
+        or under row-level security; AGE's own errors with a hint to its reference.
     """
-    graph = corpora.find(db, corpus).graph_name
+    rows = db.query(_STATE, ["text"], [corpus])
+    if not rows:
+        raise corpora.unknown_corpus(db, corpus)
+    state = rows[0]
+    graph = state["graph_name"]
     read_query = read(query or "")
     values = _parameters(read_query, params)
-    state = db.query(_STATE, ["text"], [graph])[0]
     _refuse_unsafe(read_query, state)
-    if not state["exists"]:
-        return iter(())
-    if not state["usable"]:
+    if not state["is_owner"]:
         raise GraphRAGError(
             f"permission denied for graph {graph}",
             sqlstate="42501",
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
+    if not has_graph(db, corpora.find(db, corpus)):
+        return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
-    rows = _run(db, graph, read_query, values)
-    return ("{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in rows)
+    answers = _run(db, graph, read_query, values)
+    return (
+        "{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in answers
+    )
 
 
 def _parameters(query: Query, params: str | None) -> str | None:
     """Return the parameters as agtype's text (JSON is a part of it), or None when the query has none."""
     given = json.loads(params or "{}")
     if not isinstance(given, dict):
-        raise GraphRAGError(f"params cannot be {params}", hint='Give a JSON object: {"name": "value"}.')
+        raise GraphRAGError(f"params cannot be {str(params)[:100]}", hint='Give a JSON object: {"name": "value"}.')
     missing = query.parameters - given.keys()
     if missing:
         raise GraphRAGError(

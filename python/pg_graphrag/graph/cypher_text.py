@@ -5,6 +5,7 @@ The scanner follows AGE's own (1.5), so that what is a keyword here is a keyword
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,9 +28,9 @@ _FETCHING = frozenset({"STARTNODE", "ENDNODE"})
 
 _TOKEN = re.compile(
     r"""(?P<space>[\t\n\v\f\r\ ]+|//[^\n\r]*|/\*.*?\*/)
-      | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<string>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')
       | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)[Ee][+-]?[0-9]+|0[Xx][0-9A-Fa-f]+|[0-9]+\.(?!\.)[0-9]*|\.[0-9]+|[0-9]+)
+      | (?P<number>(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)[Ee][+-]?[0-9]+|0[Xx][0-9A-Fa-f]+|[0-9]++\.(?!\.)[0-9]*|\.[0-9]+|[0-9]+)
       | (?P<parameter>\$[A-Z_a-z\x80-\U0010ffff][$0-9A-Z_a-z\x80-\U0010ffff]*)
       | (?P<word>[A-Z_a-z\x80-\U0010ffff][$0-9A-Z_a-z\x80-\U0010ffff]*)
       | (?P<unclosed>["'`]|/\*)
@@ -97,7 +98,7 @@ def read(text: str) -> Query:
             "the parts of a UNION return different numbers of columns", "Let each RETURN have the same columns."
         )
     columns = branches[0]
-    doubled = {name for name in columns if columns.count(name) > 1}
+    doubled = [name for name, count in Counter(columns).items() if count > 1]
     if doubled:
         raise GraphRAGError(
             f'RETURN gives two columns the name "{min(doubled)}"', sqlstate="42701", hint="Name one otherwise with AS."
@@ -162,9 +163,10 @@ def _branches(tokens: list[Token]) -> Iterator[list[Token]]:
     clause: list[Token] | None = None
     collecting = False
     previous = ""
-    for token in [*tokens, Token("word", "UNION", 0, 0)]:
+    last = Token("word", "UNION", 0, 0)
+    for token in [*tokens, last]:
         # After a dot a keyword is the name of a property.
-        keyword = token.word if previous != "." else ""
+        keyword = token.word if previous != "." or token is last else ""
         previous = token.text
         if not closing and keyword == "RETURN":
             clause, collecting = [], True
@@ -247,7 +249,7 @@ def _syntax(message: str, hint: str) -> GraphRAGError:
     return GraphRAGError(message, sqlstate="42601", hint=f"{hint} {REFERENCE}")
 
 
-_AGTYPE = re.compile(r'"(?:[^"\\]|\\.)*"|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
+_AGTYPE = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
 
 
 def json_of(agtype: str | None) -> str:

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.interrupts import undisturbed
 from pg_graphrag.server import Database
 
 FOLDER = Path("pg_stat_tmp")
@@ -41,6 +42,10 @@ class Place:
         self._file: int | None = file
         # Its number would be another file's after a second close.
         self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        """Free what an error left behind."""
+        self.release()
 
     def extend(self, until: float) -> None:
         """Let nobody else have the place before `until` (monotonic seconds)."""
@@ -72,9 +77,11 @@ class Places:
         turn: int | None = None
         try:
             while True:
-                if turn is None:
-                    turn = _locked(self._path.with_name(f"{self._path.name}_turn"))
-                place = self._free() if turn is not None else None
+                # A cancel between opening a file and noting it would leave its lock to nobody.
+                with undisturbed():
+                    if turn is None:
+                        turn = _locked(self._path.with_name(f"{self._path.name}_turn"))
+                    place = self._free() if turn is not None else None
                 if place is not None or time.monotonic() >= until:
                     return place
                 time.sleep(_WAIT)

@@ -231,3 +231,13 @@ class FailedJob(Base):
     attempts: Mapped[int]
     last_error: Mapped[str | None]
     created_at: Mapped[datetime]
+
+
+class GrantedCorpus(Base):
+    """View: a corpus that was given to the current role, by level."""
+
+    __tablename__ = "granted_corpora"
+
+    corpus_id: Mapped[int] = mapped_column(primary_key=True)
+    corpus: Mapped[str]
+    level: Mapped[str] = mapped_column(primary_key=True)

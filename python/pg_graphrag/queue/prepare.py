@@ -25,6 +25,8 @@ from pg_graphrag.text.windows import windows
 GOOD_SENTENCE = (40, 300)
 # A title longer than this is a sentence, not a name.
 MAX_TITLE_NAME = 100
+# Characters of a title that are indexed: it goes with every chunk and window of its document.
+MAX_TITLE = 1000
 
 
 def draft(

@@ -8,6 +8,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.queue.extracting import weight
+from pg_graphrag.queue.prepare import MAX_TITLE
 from pg_graphrag.queue.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, Row
@@ -136,7 +137,8 @@ def _of_chunks(
     for kind, (table, _, text) in _ITEMS.items():
         rows = db.query(
             f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text"
-            "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content, d.title FROM graphrag.chunks k"
+            "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content,"
+            f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
             "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
             f"  JOIN graphrag.{table} x ON {_missing(space, kind)} ORDER BY c.id, x.id",
             ["int8[]"],

@@ -16,11 +16,11 @@ from pg_graphrag.queue.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, cl
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.queue.extracting import extract, open_breaker, weight
 from pg_graphrag.queue.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
-from pg_graphrag.queue.prepare import draft
+from pg_graphrag.queue.prepare import MAX_TITLE, draft
 from pg_graphrag.queue.reembed import filled_beside, reembed
 from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
 from pg_graphrag.queue.write import write_documents
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, check_may_commit
 from pg_graphrag.text.tokenizers import tokenizer
 
 # Query cancels that the end of a run stands.
@@ -48,7 +48,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="42501",
             hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
         )
-    _check_may_commit(db)
+    check_may_commit(db, "process_jobs()")
     worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
         # However the session ends, its leases are void then.
@@ -127,19 +127,6 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
     return {row["name"]: row["old"] for row in rows}
 
 
-def _check_may_commit(db: Database) -> None:
-    try:
-        db.commit()
-    except Exception as error:
-        if getattr(error, "sqlstate", None) != "2D000":
-            raise
-        raise GraphRAGError(
-            "process_jobs() commits its work, which is not possible inside a transaction block or a function",
-            sqlstate="2D000",
-            hint="Send CALL graphrag.process_jobs() as a statement of its own, with autocommit on.",
-        ) from None
-
-
 def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
     left = max_jobs
     while left is None or left > 0:
@@ -213,8 +200,8 @@ def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> 
             db.commit()
 
 
-_READ = """
-SELECT d.id, d.title, d.content, d.content_hash
+_READ = f"""
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash
   FROM graphrag.documents d
  WHERE d.id = ANY ($1)
  ORDER BY d.id

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_MATTER_TITLE = re.compile(r"""^title:[ \t]*(?P<quote>["']?)(?P<title>.+?)(?P=quote)[ \t]*$""", re.MULTILINE)
+_FRONT_MATTER_TITLE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_ATX_HEADING = r"^ {0,3}#[ \t]+(?P<atx>.+?)(?:[ \t]+#+)?[ \t]*$"
-_SETEXT_HEADING = r"^ {0,3}(?P<setext>\S.*?)[ \t]*\n {0,3}=+[ \t]*$"
-_HEADING = re.compile(f"{_ATX_HEADING}|{_SETEXT_HEADING}", re.MULTILINE)
+_ATX = re.compile(r" {0,3}#[ \t]+(?=[^ \t])")
+_TEXT = re.compile(r" {0,3}(?=\S)")
+_UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
 
 
 def read_markdown(path: Path, key: str) -> Iterator[Document]:
@@ -30,9 +31,25 @@ def _title(content: str) -> str | None:
     front_matter = _FRONT_MATTER.match(content)
     if front_matter:
         named = _FRONT_MATTER_TITLE.search(front_matter[0])
-        if named:
-            return named["title"]
+        if named and (title := _unquoted(named[1].strip(" \t"))):
+            return title
         content = content[front_matter.end() :]
     # A "# comment" in a code block is no heading.
-    heading = _HEADING.search(_FENCE.sub("", content))
-    return (heading["atx"] or heading["setext"]) if heading else None
+    lines = _FENCE.sub("", content).split("\n")
+    for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+        if atx := _ATX.match(line):
+            return _without_marks(line[atx.end() :].rstrip(" \t"))
+        if (text := _TEXT.match(line)) and _UNDERLINE.fullmatch(below):
+            return line[text.end() :].rstrip(" \t")
+    return None
+
+
+def _unquoted(title: str) -> str:
+    quoted = len(title) > 2 and title[0] in "\"'" and title[-1] == title[0]
+    return title[1:-1] if quoted else title
+
+
+def _without_marks(heading: str) -> str:
+    """Return a heading without the marks at its end: "# Title ##"."""
+    bare = heading.rstrip("#")
+    return bare.rstrip(" \t") if bare.endswith((" ", "\t")) else heading

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
@@ -29,7 +30,7 @@ def neighbors(db: Database, entity: str | None, corpus: str | None, hops: int | 
     """Return the rows of graphrag.neighbors: nearest first, then the strongest relationship first."""
     depth = check_hops(hops)
     caller = caller_of(db, corpus)
-    return as_owner(db, lambda: around(graph_query(db, caller), key(entity or ""), depth))
+    return as_owner(db, lambda: around(graph_query(db, caller), key(bounds.name(entity)), depth))
 
 
 def check_hops(hops: int | None) -> int:

@@ -124,11 +124,13 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
     """
     given = json.loads(options) if options else {}
     if not isinstance(given, dict):
-        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"graph_top_k": 60}.')
+        raise GraphRAGError(
+            f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
+        )
     for name, value in given.items():
         if name not in SearchOptions.__dataclass_fields__:
             raise GraphRAGError(
-                f'unknown search option "{name}"',
+                f'unknown search option "{name[:100]}"',
                 hint=f"Known: {', '.join(sorted(SearchOptions.__dataclass_fields__))}.",
             )
         if name in _CONTEXT_ONLY and of == "search":
@@ -179,7 +181,7 @@ def _check(name: str, value: Any) -> None:
     else:
         good, wanted = isinstance(value, bool), "true or false"
     if not good:
-        raise GraphRAGError(f'search option "{name}" cannot be {json.dumps(value)}', hint=f"Give {wanted}.")
+        raise GraphRAGError(f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {wanted}.")
 
 
 def _is_name(value: Any) -> bool:

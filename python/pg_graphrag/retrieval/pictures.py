@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
@@ -128,7 +129,7 @@ def neighborhood(
 
     def run() -> Picture:
         query = graph_query(db, caller)
-        start = graph_of(query).named([key(entity or "")])
+        start = graph_of(query).named([key(bounds.name(entity))])
         if not start:
             raise GraphRAGError(
                 f'corpus "{corpus}" has no entity "{entity}"',

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
@@ -74,14 +75,11 @@ def prepare(
     mode(mode_name)
     parsed = search_options.parse(options, str(mode_name), of)
     corpus = find(db, caller.corpus)
-    asked = Query(db, corpus, caller, (query or "").strip(), parsed, filter_, _words(low), _words(high))
+    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    asked = Query(db, corpus, caller, bounds.question(query), parsed, filter_, low, high)
     if (low is not None or high is not None) and mode_name not in WITHOUT_KEYWORDS:
         asked.notes["understanding"] = {"by": "caller"}
     return asked
-
-
-def _words(keywords: list[str] | None) -> list[str] | None:
-    return None if keywords is None else [word for word in keywords if word and word.strip()]
 
 
 def check_top_k(top_k: int | None) -> int:

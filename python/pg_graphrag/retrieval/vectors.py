@@ -24,6 +24,9 @@ INDEXED_ROWS = 5000
 ROWS_PER_QUERY = 2000
 # Rows that are read at a time.
 _PART = 256
+# A product computes so many columns alike, and what is left over otherwise: the last bits of a row's cosine would tell how many
+# other rows there are. A multiple of what any processor takes at once.
+_COLUMNS_AT_ONCE = 64
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -39,7 +42,8 @@ for _what in ("entity", "relationship"):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, n) float32.
+    """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
+    float32, of which the first n are the rows'.
 
     `matrix` is None where the rows are more than the `most` that could be kept.
     """
@@ -58,7 +62,7 @@ class Vectors:
         One vector at a time: the last bits of a product of matrices depend on how many there are. This way around, because
         it reads memory in order, twice as fast as rows' dot products.
         """
-        cosines = (vector @ self.matrix).astype(np.float64)
+        cosines = self._products(vector).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
 
     def nearest(self, vector: Any, limit: int, among: Any = None) -> dict[int, float]:
@@ -66,7 +70,7 @@ class Vectors:
 
         `among`: of the rows with these ids, (m,) int64 ascending; None: of all.
         """
-        cosines = vector @ self.matrix
+        cosines = self._products(vector)
         near = np.flatnonzero(cosines > 0)
         if among is not None:
             near = near[within(self.ids[near], among)]
@@ -75,6 +79,10 @@ class Vectors:
             best = cosines >= np.partition(cosines, -limit)[-limit] - NOISE
             near, cosines = near[best], cosines[best]
         return dict(zip(self.ids[near].tolist(), cosines.tolist(), strict=True))
+
+    def _products(self, vector: Any) -> Any:
+        products: Any = vector @ self.matrix
+        return products[: len(self.ids)]
 
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""
@@ -140,10 +148,10 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
     order = np.argsort(ids)
     ids = ids[order]
     known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
-    matrix = np.empty((dimensions, len(ids)), np.float32)
+    matrix = np.zeros((dimensions, -(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
-        matrix[:, old] = kept.matrix[:, np.searchsorted(known, ids[old])]
+        matrix[:, np.flatnonzero(old)] = kept.matrix[:, np.searchsorted(known, ids[old])]
     filled = old.copy()
     missing = ids[~old].tolist() if old.any() else None
     for new, vectors in () if old.all() else _read_vectors(query, space, kind, missing):

@@ -13,7 +13,7 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 
 def concepts(text: str) -> list[Concept]:
     """Return runs of capitalised words inside a sentence, words with an inner capital, and identifiers."""
-    begins = {0, *(position for position, _ in ends(text, 0, len(text)))}
+    begins = {0, len(text) - len(text.lstrip()), *(position for position, _ in ends(text, 0, len(text)))}
     found: list[Concept] = []
     run: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
@@ -37,5 +37,5 @@ def _concept(text: str, run: list[tuple[int, int]], begins: set[int]) -> list[Co
     start, end = run[0][0], run[-1][1]
     name = " ".join(text[start:end].split())
     # A single capitalised word at the beginning of a sentence may be any word.
-    plain = len(run) == 1 and name[1:].islower() and (start in begins or not text[:start].strip())
+    plain = len(run) == 1 and name[1:].islower() and start in begins
     return [] if plain or not 1 < len(name) <= 80 else [Concept(name, start, end, "NAME")]

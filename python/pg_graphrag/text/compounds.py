@@ -64,8 +64,11 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
 def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
     found: list[Concept] = []
     items: list[Morpheme] = []
+    line_begins = True
     for match in _STRETCH.finditer(text):
         start, end = match.span()
+        embedded = not line_begins or text[end : end + 1] not in ("", "\n")
+        line_begins = match.group() == "\n"
         if match.lastgroup == "cjk":
             items.extend(
                 Morpheme(start + a, start + b, letter, units) for a, b, letter, units in analyse(match.group())
@@ -73,7 +76,7 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
         elif match.lastgroup == "other":
             items.append(Morpheme(start, end, "x", 1))
         elif len(_LETTER_WORD.findall(match.group())) <= _LATIN_TERM:
-            items.extend(_latin(text, start, end))
+            items.extend(_latin(text, start, end, embedded))
         else:
             items.append(Morpheme(start, end, "x", 1))
             found.extend(
@@ -91,10 +94,8 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
     return sorted(spans.values(), key=lambda one: (one.start, -one.end))
 
 
-def _latin(text: str, start: int, end: int) -> Iterator[Morpheme]:
-    """Yield the words of a Latin stretch; a plain word is a term only beside Han or kana, not in a line of its own."""
-    line_start = text.rfind("\n", 0, start) + 1
-    embedded = bool(text[line_start:start].strip()) or text[end : end + 1] not in ("", "\n")
+def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme]:
+    """Yield the words of a Latin stretch; a plain word is a term only where `embedded`, not in a line of its own."""
     for word in _LATIN_WORD.finditer(text, start, end):
         name = word.group()
         lower = name.lower()

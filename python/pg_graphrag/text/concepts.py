@@ -59,9 +59,8 @@ _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
 def key(name: str) -> str:
     """Return the key that `name` is matched by: NFKC, case-folded, white space collapsed, outer quotes stripped."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    while (stripped := " ".join(folded.split()).strip(_QUOTES)) != folded:
-        folded = stripped
-    return folded
+    # Quotes within quotes go too, with the blanks between them.
+    return " ".join(folded.split()).strip(_QUOTES + " ")
 
 
 # A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names

@@ -42,12 +42,13 @@ _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 # RZ-500K and RZ500K; 3.11.4 and v3.11.4; 12,500 and 12500 (but 1912 is a year, where it is no price); 鶴ヶ城 and 鶴ケ城.
 _IDENTIFIER = re.compile(r"(?<![\w-])([A-Za-z]{2,5})(-?)(\d{3,}[A-Za-z]{0,3})(?![\w-])")
-_VERSION = re.compile(r"(?<![\w.])(v?)(\d+(?:\.\d+){1,3})(?![\w.]*\w)", re.I)
+_VERSION = re.compile(r"(?<![\w.])(v?)(\d++(?:\.\d++){1,3}+)(?![\w.]*\w)", re.I)
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)")
 _UNGROUPED = re.compile(r"(?<![A-Za-z0-9_.,/:-])([1-9]\d{3,5})(?![A-Za-z0-9_]|[.,/:-]\d)(\s?[円元])?")
 _YEARS = range(1000, 2101)
 _SMALL_KE = re.compile(rf"(?<=[{HAN}])[ヶケ](?=[{HAN}])")
-_HAN_WITH_KE = re.compile(rf"[{HAN}]+[ヶケ][{HAN}]+")
+# Tried at the first character of a run only.
+_HAN_WITH_KE = re.compile(rf"(?<![{HAN}])[{HAN}]++[ヶケ][{HAN}]++")
 
 
 def spelled_otherwise(query: str) -> str:

@@ -11,7 +11,6 @@ from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 _RANK = re.compile(rf",\s(?:\d+(?:st|nd|rd|th)\s)?(?=(?:(?:Crown|Grand|Hereditary)\s)?(?:{'|'.join(ENGLISH_RANKS)})\b)")
 _QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
 _LONGEST_TITLE = 9
-_BRACKETS = re.compile(r"\s*[(（].*?[)）]\s*$")
 
 
 def styled(text: str, found: Iterable[Concept]) -> list[Concept]:
@@ -45,6 +44,13 @@ def title_keys(title: str) -> frozenset[str]:
     """Return the keys under which a document's title may name an entity: in running text its article may be left out."""
     names = {key(title)}
     if title.rstrip().endswith((")", "）")):
-        names.add(key(_BRACKETS.sub("", title)))
+        names.add(key(_without_brackets(title.rstrip())))
     names |= {name.removeprefix("the ") for name in names} | {name.rstrip(".") for name in names}
     return frozenset(names - {""})
+
+
+def _without_brackets(title: str) -> str:
+    """Return what stands before the first bracket of the last line of a title that ends with one."""
+    line = title.rfind("\n") + 1
+    opening = min((at for mark in "(（" if (at := title.find(mark, line)) >= 0), default=len(title))
+    return title[:opening].rstrip()

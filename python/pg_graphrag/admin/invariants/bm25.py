@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.contents import entries, items
@@ -83,7 +82,7 @@ def _items(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]
 
 
 def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
-    for row in stream(db, _COUNTS, ["int4"], [corpus.id]):
+    for row in db.stream(_COUNTS, ["int4"], [corpus.id]):
         postings = Postings.unpack(row["df"], row["ordinals"], row["frequencies"], row["overflow"])
         if postings.df != np.count_nonzero(postings.frequencies):
             yield (
@@ -95,7 +94,7 @@ def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
     """Compare term by term: both sides come in the order of terms (code points, as "C" orders UTF-8)."""
     name = kind.replace("_", " ")
-    wanted = stream(db, _TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
+    wanted = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
     held = entries(db, corpus.id, kind)
     row, entry = next(wanted, None), next(held, None)
     while row is not None or entry is not None:

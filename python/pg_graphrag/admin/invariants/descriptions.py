@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.admin.invariants.rows import stream
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.curation.effects import EDITS
 from pg_graphrag.extraction.summaries import SET_HASH
@@ -50,7 +49,7 @@ def _descriptions(db: Database, corpus: Corpus, what: str) -> Iterator[tuple[str
         edited=_EDITED[what],
         merged=MERGED.format(what=what, id="t.id", tokens=MERGED_TOKENS),
     )
-    for row in stream(db, sql, ["int4"], [corpus.id], _FETCH):
+    for row in db.stream(sql, ["int4"], [corpus.id], _FETCH):
         thing = f"{what} {row['id']}"
         many = row["fragments"] >= SUMMARY_FRAGMENTS or row["tokens"] >= MERGED_TOKENS
         if row["evidence_rank"] != row["best"]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.graph.belonging import flaw_of_graph
 from pg_graphrag.server import Database
 
 MENDS = "graphrag.rebuild_graph() makes the graph anew"
@@ -81,9 +82,11 @@ SELECT c.relname::text AS label
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
     there = {row["label"] for row in db.query(_THERE, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
-    yield "the corpus has its graph", _registered(db, corpus, there)
+    exists, flaw = flaw_of_graph(db, corpus)
+    yield "the corpus has its graph", _registered(db, corpus, there, flaw)
     for label in _LABELS:
-        if label in there:
+        # What is planted in a graph of somebody else must not run.
+        if exists and flaw is None and label in there:
             yield "the graph is what the tables are", violations(db, _compare(corpus, label), ["int4"], [corpus.id])
 
 
@@ -109,7 +112,10 @@ def _compare(corpus: Corpus, label: str) -> str:
     )
 
 
-def _registered(db: Database, corpus: Corpus, there: set[str]) -> Iterator[tuple[str, str]]:
+def _registered(db: Database, corpus: Corpus, there: set[str], flaw: str | None) -> Iterator[tuple[str, str]]:
+    if flaw is not None:
+        yield f"graph {corpus.graph_name}", f"{flaw}; {MENDS}"
+        return
     if not there and not db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
         return
     if not there:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.admin.invariants.rows import stream, violations
+from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.server import Database
 
@@ -143,7 +143,7 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
 
 def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
     # White space alone makes no chunk; what that is, the worker says.
-    for row in stream(db, _WITHOUT_CHUNKS, ["int4"], [corpus.id]):
+    for row in db.stream(_WITHOUT_CHUNKS, ["int4"], [corpus.id]):
         if row["content"].strip():
             yield row["object"], "has none"
 

@@ -1,0 +1,63 @@
+"""How long a text may be that somebody asks with. What is longer is no question, and would be read for nothing."""
+
+from collections.abc import Sequence
+
+from pg_graphrag.errors import GraphRAGError
+
+# Characters of a question, of all keywords of one kind together, and of a name.
+MAX_QUESTION = 8192
+MAX_KEYWORDS = 100
+MAX_KEYWORD_CHARACTERS = 8192
+MAX_NAME = 2048
+# PostgreSQL's text search parser takes the square of a run without blanks, and hears no cancel meanwhile.
+MAX_DESCRIPTION = 32_768
+
+
+def question(text: str | None) -> str:
+    """Return a question without white space around it; 22023 when it is longer than MAX_QUESTION characters."""
+    if len(text or "") > MAX_QUESTION:
+        raise GraphRAGError(
+            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {_begin(text)}",
+            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+        )
+    return (text or "").strip()
+
+
+def keywords(given: Sequence[str | None] | None, name: str) -> list[str] | None:
+    """Return keywords, empty ones left out; 22023 when they are too many, or too long. `name` is their argument's."""
+    if given is None:
+        return None
+    words = [word for word in given if word and not word.isspace()]
+    if len(words) > MAX_KEYWORDS:
+        raise GraphRAGError(f"{name} holds {len(words):,} keywords", hint=f"Give at most {MAX_KEYWORDS}.")
+    characters = sum(map(len, words))
+    if characters > MAX_KEYWORD_CHARACTERS:
+        raise GraphRAGError(
+            f"{name} holds {characters:,} characters: {_begin(max(words, key=len))}",
+            hint=f"Give phrases, of at most {MAX_KEYWORD_CHARACTERS:,} characters together.",
+        )
+    return words
+
+
+def name(text: str | None) -> str:
+    """Return the name of an entity as it was given, "" for None; 22023 when it is longer than MAX_NAME characters."""
+    if len(text or "") > MAX_NAME:
+        raise GraphRAGError(
+            f"the name of an entity has {len(text or ''):,} characters: {_begin(text)}",
+            hint=f"Give a name of at most {MAX_NAME:,} characters.",
+        )
+    return text or ""
+
+
+def description(text: str | None) -> str:
+    """Return a description without white space around it; 22023 when it is longer than MAX_DESCRIPTION characters."""
+    if len(text or "") > MAX_DESCRIPTION:
+        raise GraphRAGError(
+            f"the description has {len(text or ''):,} characters: {_begin(text)}",
+            hint=f"Give at most {MAX_DESCRIPTION:,}. A longer text belongs into graphrag.documents.",
+        )
+    return (text or "").strip()
+
+
+def _begin(text: str | None) -> str:
+    return f'"{(text or "")[:60]}…"'

@@ -1,0 +1,163 @@
+-- Where the owner of an attached table hands over what its rows say: an INSERT that a trigger answers, and no row is kept.
+-- `caller` is whoever runs the INSERT, and cannot be given: only the owner of the table is heard. All values are of types of
+-- PostgreSQL; what made them of the table's own types ran before, with its owner's rights.
+CREATE VIEW graphrag_attached._handover AS
+SELECT NULL::name AS caller, NULL::text AS action, NULL::int AS attached_id, NULL::oid AS relation, NULL::text[] AS source_keys,
+       NULL::text[] AS titles, NULL::text[] AS contents, NULL::jsonb[] AS metadata, NULL::bytea[] AS digests
+ WHERE false;
+ALTER VIEW graphrag_attached._handover ALTER COLUMN caller SET DEFAULT current_user;
+GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests), SELECT (source_keys)
+    ON graphrag_attached._handover TO PUBLIC;
+
+CREATE FUNCTION graphrag_attached._digest(title text, content text, metadata jsonb) RETURNS bytea
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.sha256(pg_catalog.convert_to(ROW(title, content, metadata)::text, 'UTF8'));
+END;
+
+-- SQL that hands over the documents of rows as they are now: `keys` is a query that gives their keys (column key), with $1.
+-- In slices, since no array is larger than 1 GB.
+CREATE FUNCTION graphrag_attached._write_sql(attached_id int, relation oid, s record, keys text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format(
+        'INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, titles, contents, metadata)'
+        ' SELECT ''write'', %1$s, %2$s, array_agg(x.source_key ORDER BY x.source_key), array_agg(x.title ORDER BY x.source_key),'
+        '        array_agg(x.content ORDER BY x.source_key), array_agg(x.metadata ORDER BY x.source_key)'
+        '   FROM (SELECT x.*, sum(100 + octet_length(x.content) + coalesce(octet_length(x.title), 0) + pg_column_size(x.metadata))'
+        '                     OVER (ORDER BY x.source_key ROWS UNBOUNDED PRECEDING) / 8000000 AS slice'
+        '           FROM (SELECT %3$s FROM %4$s r JOIN (%5$s) k ON %6$s %7$s k.key) x) x'
+        '  GROUP BY x.slice ORDER BY x.slice',
+        attached_id, relation, s.document, s.source, keys, s.key_value, s.equals);
+END
+$$;
+
+-- What the trigger of an attached table runs, one statement after another. What it hands over is read from the table, not from
+-- the transition tables: these only say which keys to look at, so triggers of the application that change rows again, MERGE,
+-- and a DELETE and INSERT in one statement all end with documents that say what the table says.
+CREATE FUNCTION graphrag_attached._changed_sql(attached_id int, relation oid, event text, trigger name) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_older boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
+    handover text := format('INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys) SELECT %%L, %s, %s, ',
+                            attached_id, relation);
+    reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user);
+    foreign_code text;
+    a graphrag_attached._attachments;
+    s record;
+BEGIN
+    -- Partitions too must stay their owners' until they are read; the table itself is locked by the statement.
+    IF (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation) THEN
+        EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', relation::regclass);
+    END IF;
+    -- The table has changed hands, and is not for this owner to read any more; or an old snapshot would not show that it has,
+    -- which a superuser must not risk. Workers compare it, or its new owner does.
+    IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR is_older AND graphrag_attached._is_privileged(reader) THEN
+        RETURN ARRAY[format(handover, 'queue') || 'NULL'];
+    END IF;
+    SELECT v.* INTO a FROM graphrag_attached._attachments v WHERE v.id = attached_id AND v.relation = _changed_sql.relation;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'table % is not attached under number %', relation::regclass, attached_id
+            -- A snapshot older than attach_table() does not show it: the same transaction will work when tried again.
+            USING ERRCODE = CASE WHEN is_older THEN 'serialization_failure' ELSE 'object_not_in_prerequisite_state' END,
+                  HINT = CASE WHEN is_older THEN 'Try the transaction again.'
+                         ELSE format('DROP TRIGGER %I on it, and attach it with graphrag.attach_table().', trigger) END;
+    END IF;
+    foreign_code := graphrag_attached._foreign_code(relation, reader);
+    IF foreign_code IS NOT NULL THEN
+        RAISE EXCEPTION 'reading the attached table % would run code of others with its owner''s rights: %', relation::regclass, foreign_code
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = format('Give it to "%s", the owner of the table, or detach the table with graphrag.detach_table().', pg_get_userbyid(a.owner));
+    END IF;
+    s := graphrag_attached._source(a);
+    RETURN CASE event
+        WHEN 'INSERT' THEN ARRAY[
+            graphrag_attached._write_sql(attached_id, relation, s, format('SELECT %s AS key FROM inserted r', s.key_value))]
+        WHEN 'DELETE' THEN ARRAY[
+            format(handover, 'delete')
+            || format('array_agg(o.source_key) FROM (SELECT %1$s AS key, %2$s AS source_key FROM deleted r) o'
+                      ' WHERE NOT EXISTS (SELECT FROM %3$s r WHERE %1$s %4$s o.key AND %2$s = o.source_key) HAVING count(*) > 0',
+                      s.key_value, s.key_text, s.source, s.equals)]
+        -- Rows whose key and document are as before are not looked at again.
+        WHEN 'UPDATE' THEN ARRAY[
+            format(handover, 'delete')
+            || format('array_agg(o.source_key)'
+                      '  FROM (SELECT %1$s AS key, %2$s AS source_key FROM updated_old r'
+                      '         WHERE %2$s NOT IN (SELECT %2$s FROM updated_new r)) o'
+                      ' WHERE NOT EXISTS (SELECT FROM %3$s r WHERE %1$s %4$s o.key AND %2$s = o.source_key) HAVING count(*) > 0',
+                      s.key_value, s.key_text, s.source, s.equals),
+            graphrag_attached._write_sql(attached_id, relation, s, format(
+                'SELECT %1$s AS key, x.digest FROM updated_new r %2$s EXCEPT SELECT %1$s, x.digest FROM updated_old r %2$s',
+                s.key_value,
+                format('CROSS JOIN LATERAL (SELECT w.source_key, graphrag_attached._digest(w.title, w.content, w.metadata) FROM (SELECT %s) w)'
+                       ' x (source_key, digest)', s.document)))]
+        -- The rows that there are again.
+        WHEN 'TRUNCATE' THEN ARRAY[
+            format(handover, 'truncate') || format('array_agg(%s) FROM %s r', s.key_text, s.source)]
+    END;
+END
+$$;
+
+-- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
+-- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
+-- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
+-- owner, row_security = off makes an error.
+CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := format('graphrag_attached._changed_%s()', attached_id);
+BEGIN
+    EXECUTE format($create$
+CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET row_security = off
+SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+AS $body$
+DECLARE
+    statement text;
+BEGIN
+    FOREACH statement IN ARRAY graphrag_attached._changed_sql(%2$s, TG_RELID, TG_OP, TG_NAME) LOOP
+        EXECUTE statement;
+    END LOOP;
+    RETURN NULL;
+END
+$body$
+$create$, name, attached_id);
+    -- Made by an update of the extension, it would be its member, and not be dumped.
+    IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = name::regprocedure AND d.deptype = 'e') THEN
+        EXECUTE format('ALTER EXTENSION pg_graphrag DROP FUNCTION %s', name);
+    END IF;
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
+    EXECUTE format('COMMENT ON FUNCTION %s IS ''Trigger of attached table %s: its rows become documents''', name, attached_id);
+    -- DROP EXTENSION takes it along instead of stopping at it.
+    EXECUTE format('ALTER FUNCTION %s DEPENDS ON EXTENSION pg_graphrag', name);
+    EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
+
+-- The function of an attachment and its triggers, one per event.
+CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    event record;
+BEGIN
+    PERFORM graphrag._make_attached_function(attached_id, relation);
+    FOR event IN
+        SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
+          FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
+                       ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
+                       ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
+                       ('TRUNCATE', '')) v (name, rows)
+    LOOP
+        EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
+                       event.trigger, event.name, relation::regclass, event.rows, attached_id);
+        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, relation::regclass);
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._make_attached_triggers(int, oid) FROM PUBLIC;

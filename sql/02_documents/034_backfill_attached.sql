@@ -1,0 +1,239 @@
+-- Why the rows of an attached table wait for somebody else than a worker; null: workers may read it.
+CREATE FUNCTION graphrag._attached_waits(a graphrag_attached._attachments) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    extension_owner oid := (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'pg_graphrag');
+    source text := format('%I.%I', a.schema_name, a.table_name);
+    foreign_code text := graphrag_attached._foreign_code(a.relation, extension_owner);
+BEGIN
+    RETURN CASE
+        WHEN foreign_code IS NULL THEN NULL
+        WHEN pg_has_role(a.owner, extension_owner, 'USAGE') THEN format('reading %s would run code of others: %s; give it to "%s"',
+                                                                      source, foreign_code, pg_get_userbyid(a.owner))
+        ELSE format('role "%s" owns %s and must CALL graphrag.backfill_table(%L, %L)', pg_get_userbyid(a.owner), source, source, a.corpus)
+    END;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attached_waits(graphrag_attached._attachments) FROM PUBLIC;
+
+-- Queues the job that gives rows their documents and deletes documents without a row: of one attachment, or of all (after a
+-- restore, which brings no jobs). No worker takes the job of a table that is not the extension owner's: it is there to say
+-- what waits, and for whom. Looks for no such job first: an old snapshot may show one that is done.
+CREATE FUNCTION graphrag._queue_attached(attached_id int DEFAULT NULL, delay interval DEFAULT '0') RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached record;
+BEGIN
+    FOR attached IN
+        SELECT t.id, t.corpus_id, graphrag._attached_waits(v) AS waits
+          FROM graphrag.attached_tables t
+          LEFT JOIN graphrag_attached._attachments v ON v.id = t.id
+         WHERE _queue_attached.attached_id IS NULL OR t.id = _queue_attached.attached_id
+         ORDER BY t.id
+    LOOP
+        INSERT INTO graphrag.jobs (corpus_id, kind, payload, next_attempt_at, last_error)
+        VALUES (attached.corpus_id, 'attach', jsonb_build_object('attached', attached.id),
+                CASE WHEN attached.waits IS NULL THEN now() + delay ELSE 'infinity' END, attached.waits);
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._queue_attached(int, interval) FROM PUBLIC;
+
+-- Says which attached tables wait for their owners: of one attachment, or of all.
+CREATE FUNCTION graphrag._notice_waiting(attached_id int DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    waits text;
+BEGIN
+    FOR waits IN
+        SELECT graphrag._attached_waits(v)
+          FROM graphrag_attached._attachments v
+         WHERE _notice_waiting.attached_id IS NULL OR v.id = _notice_waiting.attached_id
+         ORDER BY v.id
+    LOOP
+        IF waits IS NOT NULL THEN
+            RAISE NOTICE 'rows that exist are not read by workers: %', waits
+                USING HINT = 'Workers run with the rights of the extension''s owner and read no table of others. The owner needs USAGE on schema graphrag and EXECUTE on the procedure.';
+        END IF;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._notice_waiting(int) FROM PUBLIC;
+
+-- Holds an attached table against DDL and detaching until the transaction ends, for whoever may read it here: its owner, and
+-- neither a superuser nor who can act as the extension's owner, unless nothing of others is run. `state` is held, gone
+-- (detached, dropped, or not the caller's), locked (by somebody else), or refused for `reason`.
+CREATE FUNCTION graphrag_attached._hold(attached_id int, OUT state text, OUT reason text, OUT held graphrag_attached._attachments)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text;
+BEGIN
+    -- Looked up again under the lock: somebody may have changed anything a moment ago.
+    FOR look IN 1..2 LOOP
+        SELECT v.* INTO held FROM graphrag_attached._attachments v WHERE v.id = attached_id;
+        IF held.relation IS NULL OR name <> format('%I.%I', held.schema_name, held.table_name) THEN
+            state := 'gone';
+            RETURN;
+        END IF;
+        SELECT min(graphrag_attached._foreign_code(held.relation, r.oid)) INTO reason
+          FROM pg_roles r
+         WHERE r.oid = held.owner OR r.rolname IN (current_user, session_user) AND graphrag_attached._is_privileged(r.oid);
+        IF reason IS NOT NULL THEN
+            state := 'refused';
+            RETURN;
+        END IF;
+        name := format('%I.%I', held.schema_name, held.table_name);
+        BEGIN
+            EXECUTE format('LOCK TABLE %s IN ROW SHARE MODE NOWAIT', name);
+        EXCEPTION
+            WHEN lock_not_available THEN
+                state := 'locked';
+                RETURN;
+            WHEN undefined_table OR invalid_schema_name THEN
+                state := 'gone';
+                RETURN;
+        END;
+    END LOOP;
+    state := 'held';
+END
+$$;
+
+-- The next rows, in key order after `after`: those whose document is not there or says something else are locked (FOR SHARE) and
+-- read afterwards, so that none can be written stale; rows in others' hands are left over.
+CREATE FUNCTION graphrag_attached._write_rows(a graphrag_attached._attachments, after text, OUT last_key text, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s record := graphrag_attached._source(a);
+    max_rows int := 500;
+    keys text[];
+    digests bytea[];
+    differing text[];
+    locked text[];
+BEGIN
+    EXECUTE format(
+        'SELECT array_agg(w.source_key), array_agg(graphrag_attached._digest(w.title, w.content, w.metadata))'
+        '  FROM (SELECT %1$s FROM (SELECT r.* FROM %2$s r %3$s ORDER BY %4$s USING %5$s LIMIT $2) r) w',
+        s.document, s.source, CASE WHEN after IS NOT NULL THEN format('WHERE %s %s $1::%s', s.key_value, s.greater, s.key_type) END,
+        s.key_value, s.less)
+    INTO keys, digests USING after, max_rows;
+    last_key := CASE WHEN cardinality(keys) = max_rows THEN keys[max_rows] END;
+    INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, digests)
+    VALUES ('compare', a.id, a.relation, keys, digests)
+    RETURNING source_keys INTO differing;
+    EXECUTE format('SELECT array_agg(l.key) FROM (SELECT u.key FROM unnest($1) u (key) JOIN %s r ON %s %s u.key::%s FOR SHARE OF r SKIP LOCKED) l',
+                   s.source, s.key_value, s.equals, s.key_type)
+    INTO locked USING differing;
+    left_over := cardinality(differing) > coalesce(cardinality(locked), 0);
+    EXECUTE graphrag_attached._write_sql(a.id, a.relation, s, format('SELECT u::%s AS key FROM unnest($1) u', s.key_type)) USING locked;
+END
+$$;
+
+-- The next documents of the attachment, in key order after `after`: those whose row is gone are deleted. They are locked first
+-- and judged again by a later snapshot: a row inserted anew in between keeps its document.
+CREATE FUNCTION graphrag_attached._delete_orphans(a graphrag_attached._attachments, after text, OUT last_key text, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+-- By the key's index: the table has just grown, and what the statistics say of it would make the planner choose otherwise.
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    s record := graphrag_attached._source(a);
+    judged text := format(
+        'SELECT array_agg(u.key) FROM unnest($1) u (key)'
+        ' WHERE NOT EXISTS (SELECT FROM %1$s r WHERE %2$s %3$s CASE WHEN pg_input_is_valid(u.key, %4$L) THEN u.key::%4$s END AND %5$s = u.key)',
+        s.source, s.key_value, s.equals, s.key_type, s.key_text);
+    keys text[];
+    orphans text[];
+    locked text[];
+BEGIN
+    INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys)
+    VALUES ('list', a.id, a.relation, ARRAY[coalesce(after, '')])
+    RETURNING source_keys INTO keys;
+    last_key := keys[cardinality(keys)];
+    EXECUTE judged INTO orphans USING keys;
+    left_over := false;
+    IF orphans IS NOT NULL THEN
+        INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys)
+        VALUES ('lock', a.id, a.relation, orphans)
+        RETURNING source_keys INTO locked;
+        left_over := cardinality(locked) < cardinality(orphans);
+        EXECUTE judged INTO orphans USING locked;
+        INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys)
+        VALUES ('delete', a.id, a.relation, coalesce(orphans, '{}'));
+    END IF;
+END
+$$;
+
+-- One step of a pass through an attached table: `sweeps` false: rows that come after the key `after`; true: documents that do.
+-- `state` is done (this step), or as _hold() has it; last_key is null at the end. The pass is for READ COMMITTED: what
+-- is looked at again under a lock must be seen as it is then.
+CREATE FUNCTION graphrag_attached._step(attached_id int, after text, sweeps boolean,
+    OUT state text, OUT reason text, OUT last_key text, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp SET row_security = off
+SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+AS $$
+DECLARE
+    h record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'an attached table is not read at isolation level %', current_setting('transaction_isolation')
+            USING ERRCODE = 'active_sql_transaction', HINT = 'SET default_transaction_isolation = ''read committed'' first.';
+    END IF;
+    h := graphrag_attached._hold(attached_id);
+    state := CASE h.state WHEN 'held' THEN 'done' ELSE h.state END;
+    reason := h.reason;
+    IF h.state = 'held' THEN
+        IF sweeps THEN
+            SELECT d.last_key, d.left_over INTO last_key, left_over FROM graphrag_attached._delete_orphans(h.held, after) d;
+        ELSE
+            SELECT w.last_key, w.left_over INTO last_key, left_over FROM graphrag_attached._write_rows(h.held, after) w;
+        END IF;
+    END IF;
+END
+$$;
+
+-- As _step, for workers. SECURITY DEFINER: a worker need not be the extension's owner. Reads what is the extension owner's alone.
+CREATE FUNCTION graphrag._backfill_attached(attached_id int, after text, sweeps boolean,
+    OUT state text, OUT reason text, OUT last_key text, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SELECT s.* INTO state, reason, last_key, left_over FROM graphrag_attached._step(attached_id, after, sweeps) s;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._backfill_attached(int, text, boolean) FROM PUBLIC;
+
+-- Numbers of the attachments of a table, for its owner.
+CREATE FUNCTION graphrag_attached._attachment_ids(source oid, corpus text) RETURNS int[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    owner oid := (SELECT c.relowner FROM pg_class c WHERE c.oid = source);
+    ids int[] := (SELECT array_agg(v.id ORDER BY v.id) FROM graphrag_attached._attachments v
+                   WHERE v.relation = source AND (_attachment_ids.corpus IS NULL OR v.corpus = _attachment_ids.corpus));
+BEGIN
+    IF NOT pg_has_role(current_user, owner, 'USAGE') THEN
+        RAISE EXCEPTION 'must be owner of table %', source::regclass USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Role "%s" owns it.', pg_get_userbyid(owner));
+    ELSIF ids IS NULL THEN
+        RAISE EXCEPTION 'table % is not attached%', source::regclass, coalesce(' to corpus ' || quote_ident(corpus), '')
+            USING ERRCODE = 'undefined_object', HINT = 'Attach it with graphrag.attach_table().';
+    END IF;
+    RETURN ids;
+END
+$$;
+
+-- In the owner's own session, which commits each step. No SET clause: it would forbid the commits.
+CREATE PROCEDURE graphrag.backfill_table(source regclass, corpus text DEFAULT NULL)
+LANGUAGE plpython3u
+AS $$
+from pg_graphrag.server import call
+call(plpy, "@extversion@", "documents.attach:backfill_table", source, corpus)
+$$;
+COMMENT ON PROCEDURE graphrag.backfill_table(regclass, text) IS
+    'Brings the documents of an attached table up to date with its rows, for one corpus or all: after attach_table(), and after writes that bypassed the triggers. For the owner of the table, in a session of its own (a superuser may not, unless the table is a superuser''s); of the extension owner''s tables workers do the same. Commits step by step: call it as a statement of its own. 42501 for who is not the owner, 42704 for a table that is not attached.';

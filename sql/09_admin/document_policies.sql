@@ -1,0 +1,103 @@
+-- Row-level security of documents carries protect() and grant_corpus(). It is on as long as a corpus is protected or given to
+-- somebody: under it an application's COPY FROM fails. Nothing else has policies: what was made of documents is read through
+-- functions and views, which ask here, as the reader, which documents there are.
+
+-- The policies that do not name a corpus. Sub-selects, not conditions on each row: they are evaluated once in a statement.
+CREATE FUNCTION graphrag._document_policies() RETURNS TABLE (name name, definition text)
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    VALUES
+        -- Restrictive policies narrow what a permissive one allows: whatever the grants on the table do. But permissive
+        -- policies open to each other; beside one of the owner's own this one opens nothing.
+        ('graphrag_grants'::name,
+         'USING (NOT EXISTS (SELECT FROM pg_catalog.pg_policy p WHERE p.polrelid = ''graphrag.documents''::pg_catalog.regclass'
+         ' AND p.polpermissive AND p.polname <> ''graphrag_grants''))'),
+        ('graphrag_read',
+         'AS RESTRICTIVE FOR SELECT TO graphrag_member USING ((SELECT pg_catalog.pg_has_role(''graphrag_reader'', ''USAGE''))'
+         ' OR corpus_id = ANY (ARRAY(SELECT g.corpus_id FROM graphrag.granted_corpora g)))'),
+        ('graphrag_insert',
+         'AS RESTRICTIVE FOR INSERT TO graphrag_writer WITH CHECK'
+         ' (corpus_id = ANY (ARRAY(SELECT g.corpus_id FROM graphrag.granted_corpora g WHERE g.level = ''write'')))'),
+        ('graphrag_update',
+         'AS RESTRICTIVE FOR UPDATE TO graphrag_writer USING'
+         ' (corpus_id = ANY (ARRAY(SELECT g.corpus_id FROM graphrag.granted_corpora g WHERE g.level = ''write'')))'),
+        ('graphrag_delete',
+         'AS RESTRICTIVE FOR DELETE TO graphrag_writer USING'
+         ' (corpus_id = ANY (ARRAY(SELECT g.corpus_id FROM graphrag.granted_corpora g WHERE g.level = ''write'')))');
+END;
+
+-- One at a time decides what row-level security is to be, and sees what the one before has committed: else the last grant to go
+-- would turn it off while another is made.
+CREATE FUNCTION graphrag._lock_grants() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'who sees which document cannot be changed in a transaction that is %', upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'active_sql_transaction', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
+    END IF;
+    LOCK TABLE graphrag.corpus_grants IN SHARE ROW EXCLUSIVE MODE;
+END
+$$;
+COMMENT ON FUNCTION graphrag._lock_grants() IS 'Waits for others who grant, revoke, protect and unprotect, and keeps them waiting';
+
+-- Brings row-level security and the privileges of limited roles to what corpora and corpus_grants say; touches, and locks, nothing that
+-- is right already. Whoever else has policies, or has turned row-level security on, keeps it as it is.
+CREATE FUNCTION graphrag._settle_policies() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+AS $$
+DECLARE
+    needed  boolean;
+    secured boolean;
+    policy  record;
+BEGIN
+    PERFORM graphrag._lock_grants();
+    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL);
+    secured := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
+    FOR policy IN
+        SELECT w.name, w.definition, p.oid IS NOT NULL AS present
+          FROM graphrag._document_policies() w
+          LEFT JOIN pg_policy p ON p.polrelid = 'graphrag.documents'::regclass AND p.polname = w.name
+         WHERE (p.oid IS NOT NULL) <> needed
+           -- Where somebody else had turned it on, he decides who gets in at all.
+           AND (p.oid IS NOT NULL OR w.name <> 'graphrag_grants' OR NOT secured)
+    LOOP
+        PERFORM graphrag._lock_tables('graphrag.documents');
+        IF policy.present THEN
+            EXECUTE format('DROP POLICY %I ON graphrag.documents', policy.name);
+        ELSE
+            EXECUTE format('CREATE POLICY %I ON graphrag.documents %s', policy.name, policy.definition);
+        END IF;
+    END LOOP;
+    IF needed AND NOT secured THEN
+        PERFORM graphrag._lock_tables('graphrag.documents');
+        ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY;
+    ELSIF FOUND AND secured AND NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass) THEN
+        ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY;
+    END IF;
+    -- Without row-level security these roles would have every corpus.
+    IF needed AND NOT has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
+        GRANT SELECT ON graphrag.documents TO graphrag_member;
+        GRANT INSERT (corpus, source_key, title, content, metadata, valid_from, valid_to),
+              UPDATE (source_key, title, content, metadata, valid_from, valid_to), DELETE ON graphrag.documents TO graphrag_writer;
+    ELSIF NOT needed AND has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
+        REVOKE ALL ON graphrag.documents FROM graphrag_member, graphrag_writer;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION graphrag._settle_policies() IS 'Row-level security of documents as corpora and corpus_grants say';
+-- A dump without data has the privileges of these roles, and neither grants nor row-level security: they end before there is a document.
+CREATE FUNCTION graphrag._corpora_created() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE')
+       AND NOT (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass) THEN
+        REVOKE ALL ON graphrag.documents FROM graphrag_member, graphrag_writer;
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._corpora_created() IS 'Trigger of corpora: limited roles have no documents without row-level security';
+CREATE TRIGGER corpora_created AFTER INSERT ON graphrag.corpora
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpora_created();

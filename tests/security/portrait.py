@@ -1,0 +1,167 @@
+"""All that a reader can get of a corpus, as texts to be compared."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.ingest import Connection, rows
+
+MODES = (
+    "naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "graph_global", "drift", "lazy",
+)  # fmt: skip
+# Modes, with options, in which nothing depends on statistics of BM25, which are of the whole corpus by contract.
+WITHOUT_BM25 = {"naive": "{}", "path": '{"path_weighting": "vector", "fuse": false, "profile": "paper"}'}
+QUESTIONS = (
+    "Who admired Ada Lovelace in London?",
+    "Project Zephyr of Bletchley Park and its budget",
+)
+# Entities that visible documents mention, that hidden ones mention, and that nobody does.
+ENTITIES = ("Ada Lovelace", "Charles Babbage", "London", "Enigma", "Bletchley Park", "Project Zephyr", "Nobody At All")
+VIEWS = (
+    "graph_nodes", "graph_edges", "graph_claims", "document_coverage", "graph_growth", "entity_timeline",
+    "community_overview",
+)  # fmt: skip
+# Sequences begin so far apart in a test that compares other numbers that the digits tell whose number it is.
+_NUMBER = re.compile(r"\b[1-9]\d{6}\b")
+
+
+class Portrait(dict[str, str]):
+    """{call: what it gave, NOTICEs, WARNINGs and errors among it}."""
+
+    def difference(self, other: Portrait) -> dict[str, tuple[str, str]]:
+        """Return what differs, to be shown by a failing test."""
+        assert self.keys() == other.keys()
+        return {name: (self[name], other[name]) for name in self if self[name] != other[name]}
+
+
+class Reader:
+    """A session of a reader: what its statements give, as text."""
+
+    def __init__(self, url: str, role: str, *before: str) -> None:
+        self.connection = Database.connect(url, autocommit=True)
+        for statement in before:
+            self.connection.execute(statement.encode())
+        self.connection.execute(f"SET ROLE {role}".encode())
+        self._notices: list[str] = []
+        self.connection.add_notice_handler(
+            lambda diag: self._notices.append(f"{diag.severity}: {diag.message_primary} {diag.message_hint}")
+        )
+
+    def gives(self, sql: str, *values: Any) -> str:
+        """What a statement gives: rows in their order, messages, or the error."""
+        self._notices.clear()
+        try:
+            given = "\n".join(str(row[0]) for row in rows(self.connection, sql, *values))
+        except psycopg.Error as error:
+            diag = error.diag
+            given = f"{diag.sqlstate} {diag.message_primary} | {diag.message_detail} | {diag.message_hint}"
+        # Who asked before is no document's secret: SECURITY.md says what caches tell.
+        return "\n".join([given, *self._notices]).replace('"by": "cache"', '"by": "model"').replace("'by': 'cache'", "'by': 'model'")  # fmt: skip
+
+
+def portrait(
+    reader: Reader, corpus: str, endpoint: Endpoint | None = None, *, exact: bool = True, communities: Any = ()
+) -> Portrait:
+    """Ask everything. `exact`: statistics of BM25 are equal to those it is compared with; else of what rests on them only
+    which chunks, entities and relationships there are. `communities`: numbers of some, of which none is shown."""
+    found = Portrait()
+    whole = "to_jsonb(x) #>> '{}'"
+    chosen = whole if exact else "jsonb_build_array(x.chunk_id, x.content, x.title)::text"
+    order = "" if exact else " ORDER BY 1"
+    for question in QUESTIONS:
+        for mode in MODES:
+            sql = f"SELECT {chosen} FROM graphrag.search(%s, %s, %s, 100) x{order}"
+            found[f"search {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
+            if exact:
+                told = reader.gives("SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
+                found[f"context {mode}: {question}"] = told
+                sql = "SELECT to_jsonb(x) #>> '{}' FROM graphrag.estimate_ask(%s, %s, %s) x"
+                found[f"estimate {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
+        for mode, options in WITHOUT_BM25.items():
+            sql = f"SELECT {whole} FROM graphrag.search(%s, %s, %s, 100, options => %s) x"
+            found[f"search {mode} {options}: {question}"] = reader.gives(sql, question, corpus, mode, options)
+        for kind, columns in (("entities", "name, type, description, degree"), ("relationships", "source, target, keywords, description, weight")):  # fmt: skip
+            sql = f"SELECT {whole} FROM graphrag.search_{kind}(%s, %s, 50) x"
+            if not exact:
+                sql = f"SELECT to_jsonb(x)::text FROM (SELECT {columns} FROM graphrag.search_{kind}(%s, %s, 50)) x ORDER BY 1"  # fmt: skip
+            found[f"search_{kind}: {question}"] = reader.gives(sql, question, corpus)
+        sql = f"SELECT {whole} FROM graphrag.search_reports(%s, %s, 50) x"
+        found[f"search_reports: {question}"] = reader.gives(sql, question, corpus)
+    for entity in ENTITIES:
+        for hops in (1, 3):
+            sql = f"SELECT {whole} FROM graphrag.neighbors(%s, %s, %s) x"
+            found[f"neighbors {hops}: {entity}"] = reader.gives(sql, entity, corpus, hops)
+        for function in ("to_dot", "to_mermaid"):
+            found[f"{function}: {entity}"] = reader.gives(f"SELECT graphrag.{function}(%s, %s, 2)", entity, corpus)
+    for place, number in enumerate(communities):
+        told = reader.gives("SELECT graphrag.to_dot(%s::bigint)", number)
+        found[f"to_dot of community {place}"] = re.sub("community -?[0-9]+", "community N", told)
+    for view in VIEWS:
+        found[view] = reader.gives(f"SELECT {whole} FROM graphrag.{view} x ORDER BY x::text")
+    judged = json.dumps([{"id": str(n), "question": one, "evidence": ["ada"]} for n, one in enumerate(QUESTIONS)])
+    modes = list(MODES if exact else WITHOUT_BM25)
+    # seconds are the machine's.
+    sql = "SELECT (to_jsonb(x) - 'p50_ms' - 'p95_ms' - 'mean_ms')::text FROM graphrag.evaluate(%s, %s::jsonb, %s) x"
+    found["evaluate"] = reader.gives(sql, corpus, judged, modes)
+    hidden = json.dumps([{"question": QUESTIONS[0], "evidence": ["secret"]}])
+    nobody = json.dumps([{"question": QUESTIONS[0], "evidence": ["nobody"]}])
+    for name, evidence in (("hidden", hidden), ("unknown", nobody)):
+        found[f"evaluate by {name} evidence"] = reader.gives(sql, corpus, evidence, ["naive"])
+    for table in ("entities", "chunks", "communities", "curated", "llm_cache", "bm25_tail", "query_log", "jobs"):
+        found[table] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{table} x")
+    for call in ("fingerprint", "suggest_merges", "check", "clustered_relationships", "fingerprint_sections"):
+        found[call] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{call}(%s) x", corpus)
+    if endpoint is not None:
+        found |= _asked(reader, corpus, endpoint, exact)
+    return found
+
+
+def _asked(reader: Reader, corpus: str, endpoint: Endpoint, exact: bool) -> dict[str, str]:
+    """What asking gives, and which prompts reach the model. Usage tells what the cache had: SECURITY.md."""
+    found = {}
+    for mode in MODES if exact else ("naive",):
+        functions = {"ask": "jsonb_build_array(x.answer, x.citations, x.context)"}
+        if mode in ("naive", "hybrid"):
+            functions["ask_stream"] = "to_jsonb(x)"
+        for function, row in functions.items():
+            before = len(endpoint.requests)
+            sql = f"SELECT ({row})::text FROM graphrag.{function}(%s, %s, %s) x"
+            found[f"{function} {mode}"] = reader.gives(sql, QUESTIONS[0], corpus, mode)
+            prompts = sorted(request.text for request in endpoint.requests[before:] if request.kind == "chat")
+            found[f"prompts of {function} {mode}"] = "\n---\n".join(prompts)
+    return found
+
+
+def renumbered(shown: Portrait, names: dict[int, str]) -> Portrait:
+    """Return the same with names instead of numbers, wherever these stand."""
+
+    def name(number: re.Match[str]) -> str:
+        return names.get(int(number[0]), number[0])
+
+    return Portrait({call: _NUMBER.sub(name, text) for call, text in shown.items()})
+
+
+@contextmanager
+def restricted(db: Connection, corpus: str, how: str, role: str) -> Iterator[None]:
+    """A reader who sees the documents whose metadata say {"open": true}: by protect(), or by a policy of the user's own."""
+    db.execute(f"DROP ROLE IF EXISTS {role}".encode())
+    db.execute(f"CREATE ROLE {role} IN ROLE graphrag_reader".encode())
+    condition = "(metadata ->> 'open')::boolean"
+    if how == "protect":
+        db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])
+    else:
+        db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+        db.execute(f"CREATE POLICY own ON graphrag.documents FOR SELECT USING ({condition})".encode())
+    try:
+        yield
+    finally:
+        db.execute(f"DROP OWNED BY {role}".encode())
+        db.execute(f"DROP ROLE {role}".encode())

@@ -1,0 +1,230 @@
+"""Every text that a caller gives is answered or refused within its statement_timeout, whatever its shape and length."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.runtime.cluster import Database
+from tests.security import hostile
+from tests.security.interrupting import PROMISED
+from tests.sql.ingest import put, value, work
+
+MODES = "naive bm25 local global hybrid mix path ppr graph_local graph_global drift lazy".split()
+# Every shape at the first length, every eighth at the others.
+LENGTHS = (8_192, 60_000, 1_000_000)
+EVERY = 8
+TIMEOUT = 1.0
+# What says that the text is at fault, or that time is up; and that the statement was too large for the server's own parts.
+REFUSALS = {"22", "42", "54", "55", "57", "23"}
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> Database:
+    module_db.execute("SELECT graphrag.create_corpus('c')")
+    for number in range(12):
+        put(
+            module_db,
+            "c",
+            str(number),
+            f"Ann Lee{number} founded Acme Rockets in Osaka in 199{number % 10}. Bob Stone designed the Kestrel engine with Acme"
+            f" Rockets. 東京{number}駅は大きい。",
+            title=f"Rockets {number}",
+        )
+    work(module_db)
+    return module_db
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + 81] for at in range(0, len(text), 81)]
+
+
+# What takes a text: SQL, and the arguments made of it.
+TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
+    **{f"search {mode}": (f"graphrag.search(%s, 'c', '{mode}')", lambda text: [text]) for mode in MODES},
+    "context": ("graphrag.context(%s, 'c')", lambda text: [text]),
+    "understand": ("graphrag.understand(%s, 'c')", lambda text: [text]),
+    "ask": ("graphrag.ask(%s, 'c')", lambda text: [text]),
+    "ask_stream": ("graphrag.ask_stream(%s, 'c')", lambda text: [text]),
+    "estimate_ask": ("graphrag.estimate_ask(%s, 'c')", lambda text: [text]),
+    "search_entities": ("graphrag.search_entities(%s, 'c')", lambda text: [text]),
+    "search_relationships": ("graphrag.search_relationships(%s, 'c')", lambda text: [text]),
+    "search_reports": ("graphrag.search_reports(%s, 'c')", lambda text: [text]),
+    "evaluate": (
+        "graphrag.evaluate('c', %s::jsonb, ARRAY['bm25', 'path'])",
+        lambda text: [Jsonb([{"question": text, "evidence": ["1"]}])],
+    ),
+    "a keyword": ("graphrag.search('who', 'c', low_level_keywords => ARRAY[%s])", lambda text: [text]),
+    "low-level keywords": (
+        "graphrag.search('who', 'c', 'path', low_level_keywords => ARRAY(SELECT jsonb_array_elements_text(%s)))",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "high-level keywords": (
+        "graphrag.search('who', 'c', 'global', high_level_keywords => ARRAY(SELECT jsonb_array_elements_text(%s)))",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "filter": ("graphrag.search('who', 'c', filter => %s)", lambda text: [Jsonb({text: text})]),
+    "name of an option": ("graphrag.search('who', 'c', options => %s)", lambda text: [Jsonb({text: 1})]),
+    "value of an option": ("graphrag.search('who', 'c', options => %s)", lambda text: [Jsonb({"profile": text})]),
+    "query_entities": (
+        "graphrag.search('who', 'c', 'path', options => %s)",
+        lambda text: [Jsonb({"query_entities": _pieces(text)[:5]})],
+    ),
+    "history": (
+        "graphrag.ask('who', 'c', history => %s)",
+        lambda text: [Jsonb([{"role": "user", "content": text}])],
+    ),
+    "response_type": ("graphrag.ask('who', 'c', response_type => %s)", lambda text: [text]),
+    "name of a corpus": ("graphrag.search('who', %s)", lambda text: [text]),
+    "mode": ("graphrag.search('who', 'c', %s)", lambda text: [text]),
+    "neighbors": ("graphrag.neighbors(%s, 'c')", lambda text: [text]),
+    "to_dot": ("graphrag.to_dot(%s, 'c')", lambda text: [text]),
+    "to_mermaid": ("graphrag.to_mermaid(%s, 'c')", lambda text: [text]),
+    "cypher": ("graphrag.cypher('c', %s)", lambda text: [text]),
+    "cypher after RETURN": ("graphrag.cypher('c', %s)", lambda text: ["RETURN " + text]),
+    "cypher in a string": ("graphrag.cypher('c', %s)", lambda text: [f"RETURN {json.dumps(text)} AS x"]),
+    "cypher as a parameter": (
+        "graphrag.cypher('c', 'MATCH (e:Entity) WHERE e.name = $x RETURN e.name AS x', %s)",
+        lambda text: [Jsonb({"x": text})],
+    ),
+    "embed": ("graphrag.embed(%s, 'c')", lambda text: [text]),
+    "create_entity": ("graphrag.create_entity(%s, 'c')", lambda text: [text]),
+    "type and description": ("graphrag.create_entity('N', 'c', %s, %s)", lambda text: [text, text]),
+    "rename_entity": ("graphrag.rename_entity('Osaka', %s, 'c')", lambda text: [text]),
+    "merge_entities": (
+        "graphrag.merge_entities(ARRAY(SELECT jsonb_array_elements_text(%s)), 'Osaka', 'c')",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "create_relationship": (
+        "graphrag.create_relationship('Osaka', 'Rockets 1', 'c', ARRAY(SELECT jsonb_array_elements_text(%s)), %s)",
+        lambda text: [Jsonb(_pieces(text)), text],
+    ),
+    "insert_graph": (
+        "graphrag.insert_graph('c', %s)",
+        lambda text: [Jsonb({"entities": [{"name": text[:500], "type": text, "description": text}]})],
+    ),
+    "import_documents": (
+        "graphrag.import_documents('c', %s)",
+        lambda text: [
+            Jsonb(
+                [
+                    {
+                        "source_key": text[:100],
+                        "title": text,
+                        "content": text,
+                        "chunks": [
+                            {"start": 0, "end": len(text), "entities": [{"name": text, "description": text}]},
+                        ],
+                    }
+                ]
+            )
+        ],
+    ),
+    "import_communities": (
+        "graphrag.import_communities('c', %s)",
+        lambda text: [
+            Jsonb([{"number": 1, "level": 0, "entities": [text], "report": {"title": text, "content": text}}])
+        ],
+    ),
+    "name of a new corpus": ("graphrag.create_corpus(%s)", lambda text: [text]),
+    "prompts": ("graphrag.create_corpus('d', %s)", lambda text: [Jsonb({"prompts": {"extract": text}})]),
+    "set_provider": ("graphrag.set_provider(%s, 'openai', %s)", lambda text: [text, text]),
+    "protect": ("graphrag.protect('c', %s)", lambda text: [text]),
+}
+
+
+# Where most of the time is the embedding of each text, the shapes take turns: each meets several of these.
+EMBEDDED = {
+    *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
+    *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
+}
+SHARED = 4
+
+
+@pytest.mark.parametrize("what", TAKES)
+def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) -> None:
+    call, arguments = TAKES[what]
+    corpus.execute(f"SET statement_timeout = '{TIMEOUT}s'".encode())
+    late, strange = {}, {}
+    shapes = [*hostile.REPEATED, *hostile.ENDED]
+    if what in EMBEDDED:
+        shapes = shapes[list(TAKES).index(what) % SHARED :: SHARED]
+    for number, shape in enumerate(shapes):
+        for length in LENGTHS[: 1 if number % EVERY else None]:
+            values = arguments(hostile.text(shape, length))
+            with corpus.transaction(force_rollback=True):
+                started = time.monotonic()
+                try:
+                    with corpus.transaction():
+                        corpus.execute(f"SELECT count(*) FROM {call}".encode(), values)
+                except psycopg.Error as error:
+                    if (error.sqlstate or "")[:2] not in REFUSALS:
+                        strange[shape, length] = f"{error.sqlstate} {error}"[:200]
+                seconds = time.monotonic() - started
+            if seconds > TIMEOUT + PROMISED:
+                late[shape, length] = seconds
+    corpus.execute("SET statement_timeout = 0")
+    assert late == {}
+    assert strange == {}
+
+
+@pytest.mark.parametrize("length", [8_193, 1_000_000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(f"graphrag.search(%s, 'c', '{mode}')" for mode in MODES),
+        "graphrag.context(%s, 'c')",
+        "graphrag.ask(%s, 'c')",
+        "graphrag.ask_stream(%s, 'c')",
+        "graphrag.estimate_ask(%s, 'c')",
+        "graphrag.understand(%s, 'c')",
+        "graphrag.search_entities(%s, 'c')",
+        "graphrag.search_relationships(%s, 'c')",
+        "graphrag.search_reports(%s, 'c')",
+        "graphrag.evaluate('c', jsonb_build_array(jsonb_build_object('question', %s::text, 'evidence', '[\"1\"]'::jsonb)))",
+    ],
+)
+def test_a_question_that_is_too_long_is_refused_with_its_length(corpus: Database, call: str, length: int) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{length:,} characters") as raised:
+        corpus.execute(f"SELECT count(*) FROM {call}".encode(), ["東" * length])
+    assert raised.value.diag.message_hint
+
+
+def test_a_question_of_8192_characters_is_searched(corpus: Database) -> None:
+    question = ("Kestrel engine? " * 600)[:8192]
+    assert value(corpus, "SELECT count(*) FROM graphrag.search(%s, 'c')", question) > 0
+
+
+@pytest.mark.parametrize("name", ["low_level_keywords", "high_level_keywords"])
+@pytest.mark.parametrize("keywords", [["word"] * 101, ["w" * 8193], ["w" * 100] * 90])
+def test_too_many_or_too_long_keywords_are_refused(corpus: Database, name: str, keywords: list[str]) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=name) as raised:
+        corpus.execute(f"SELECT graphrag.search('who', 'c', {name} => %s)".encode(), [keywords])
+    assert raised.value.diag.message_hint
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "graphrag.neighbors(%s, 'c')",
+        "graphrag.to_dot(%s, 'c')",
+        "graphrag.to_mermaid(%s, 'c')",
+        "graphrag.create_entity(%s, 'c')",
+        "graphrag.edit_entity(%s, 'c', 'person')",
+        "graphrag.rename_entity('Osaka', %s, 'c')",
+        "graphrag.delete_entity(%s, 'c')",
+        "graphrag.merge_entities(ARRAY['Osaka'], %s, 'c')",
+        "graphrag.create_relationship('Osaka', %s, 'c')",
+        "graphrag.insert_graph('c', jsonb_build_object('entities', jsonb_build_array(jsonb_build_object('name', %s::text))))",
+    ],
+)
+def test_a_name_that_is_too_long_is_refused(corpus: Database, call: str) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="2,049 characters") as raised:
+        corpus.execute(f"SELECT count(*) FROM {call}".encode(), ["n" * 2049])
+    assert raised.value.diag.message_hint

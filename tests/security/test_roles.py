@@ -1,0 +1,333 @@
+"""The roles of the cluster, what they may call and read, and who may say that a document is indexed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.security.acting import acting_as, denied, has_hint, new_role
+from tests.sql.ingest import corpus_id, keys, new_corpus, put, rows, search, statuses, value, work
+
+ROLES = ("graphrag_member", "graphrag_reader", "graphrag_writer")
+ENSURE = "SELECT graphrag._ensure_roles()"
+HERE = Path(__file__).parent
+
+
+def entries(file: str) -> dict[str, str]:
+    """Names and reasons of a list."""
+    lines = (HERE / file).read_text().splitlines()
+    return {name: reason.strip() for name, _, reason in (line.partition("  ") for line in lines if line)}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("make", "undo"),
+    [
+        ("ALTER ROLE {role} LOGIN", "ALTER ROLE {role} NOLOGIN"),
+        ("ALTER ROLE {role} SUPERUSER", "ALTER ROLE {role} NOSUPERUSER"),
+        ("ALTER ROLE {role} CREATEDB", "ALTER ROLE {role} NOCREATEDB"),
+        ("ALTER ROLE {role} CREATEROLE", "ALTER ROLE {role} NOCREATEROLE"),
+        ("ALTER ROLE {role} REPLICATION", "ALTER ROLE {role} NOREPLICATION"),
+        ("ALTER ROLE {role} BYPASSRLS", "ALTER ROLE {role} NOBYPASSRLS"),
+        ("GRANT pg_read_all_data TO {role}", "REVOKE pg_read_all_data FROM {role}"),
+        ("GRANT {mallory} TO {role}", "REVOKE {mallory} FROM {role}"),
+        ("GRANT {role} TO {mallory} WITH ADMIN OPTION", "REVOKE {role} FROM {mallory}"),
+        ("GRANT {role} TO {mallory} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE", "REVOKE {role} FROM {mallory}"),
+    ],
+    ids=lambda text: None if text.startswith(("REVOKE", "ALTER ROLE {role} NO")) else text,
+)
+def test_a_role_that_somebody_prepared_is_refused(db: Database, role: str, make: str, undo: str) -> None:
+    with new_role(db) as mallory, db.transaction(force_rollback=True):
+        db.execute(make.format(role=role, mallory=mallory).encode())
+        with db.transaction(force_rollback=True):
+            assert role in has_hint_in_transaction(db)
+        db.execute(undo.format(role=role, mallory=mallory).encode())
+        db.execute(ENSURE)
+
+
+def test_whoever_inherits_the_right_to_grant_from_a_superuser_is_refused(db: Database) -> None:
+    with (
+        new_role(db) as mallory,
+        new_role(db, "SUPERUSER") as admin,
+        db.transaction(force_rollback=True),
+    ):
+        db.execute(f"GRANT graphrag_reader TO {admin} WITH ADMIN OPTION".encode())
+        db.execute(f"GRANT {admin} TO {mallory}".encode())
+        db.execute(ENSURE)  # he is a superuser whenever he wants
+        db.execute(f"GRANT {admin} TO {mallory} WITH INHERIT TRUE, SET FALSE".encode())
+        assert mallory in has_hint_in_transaction(db)
+
+
+def has_hint_in_transaction(db: Database) -> str:
+    with db.transaction(force_rollback=True):
+        return has_hint(db, ENSURE, "42501")
+
+
+def test_a_role_that_a_creator_of_roles_made_is_refused(db: Database) -> None:
+    # CREATEROLE has ADMIN OPTION on what it makes, and so decides who reads.
+    with new_role(db, "CREATEROLE") as mallory, db.transaction(force_rollback=True):
+        db.execute("ALTER ROLE graphrag_writer RENAME TO graphrag_away")
+        db.execute(f"SET LOCAL ROLE {mallory}".encode())
+        db.execute("CREATE ROLE graphrag_writer NOLOGIN")
+        db.execute("RESET ROLE")
+        assert mallory in has_hint_in_transaction(db)
+
+
+def test_the_roles_are_made_again_and_members_of_each_other_as_before(db: Database) -> None:
+    membership = (
+        "SELECT r.rolname::text, x.rolname::text, m.inherit_option, m.admin_option FROM pg_auth_members m"
+        " JOIN pg_roles r ON r.oid = m.member JOIN pg_roles x ON x.oid = m.roleid AND x.rolname = 'graphrag_member'"
+        " WHERE r.rolname ^@ 'graphrag_' ORDER BY 1"
+    )
+    expected = [(role, "graphrag_member", True, False) for role in ROLES[1:]]
+    assert rows(db, membership) == expected
+    with db.transaction(force_rollback=True):
+        db.execute("GRANT graphrag_member TO graphrag_reader WITH INHERIT FALSE")
+        db.execute("REVOKE graphrag_member FROM graphrag_writer")
+        db.execute(ENSURE)
+        assert rows(db, membership) == expected
+    for attribute in ("rolcanlogin", "rolsuper", "rolcreatedb", "rolcreaterole", "rolreplication", "rolbypassrls"):
+        assert rows(db, f"SELECT rolname FROM pg_roles WHERE rolname = ANY (%s) AND {attribute}", list(ROLES)) == []
+
+
+def test_nothing_is_executable_by_public(db: Database) -> None:
+    public = (
+        "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'graphrag'::regnamespace"
+        " AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0))"
+    )
+    assert rows(db, public) == []
+    with new_role(db) as mallory, acting_as(db, mallory) as session:
+        denied(session, "SELECT graphrag.search('x')")
+
+
+def test_no_role_but_the_owner_executes_a_private_function_unless_the_list_says_why(db: Database) -> None:
+    private = (
+        "SELECT DISTINCT 'graphrag.' || p.proname FROM pg_proc p, aclexplode(p.proacl) a"
+        " WHERE p.pronamespace = 'graphrag'::regnamespace AND p.proname ^@ '_' AND a.grantee <> p.proowner"
+    )
+    listed = entries("private_functions.txt")
+    assert {name for (name,) in rows(db, private)} == listed.keys()
+    assert all(listed.values()), "each has its reason"
+
+
+def test_whoever_reads_everything_administers_nothing(db: Database) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
+    with (
+        new_role(db, "IN ROLE graphrag_reader, graphrag_writer, pg_monitor") as mallory,
+        acting_as(db, mallory) as session,
+    ):
+        for call in (
+            "SELECT graphrag.create_corpus('x')",
+            f"SELECT graphrag.alter_corpus('{corpus}', '{{}}')",
+            f"SELECT graphrag.drop_corpus('{corpus}')",
+            f"SELECT graphrag.protect('{corpus}', 'true')",
+            f"SELECT graphrag.unprotect('{corpus}')",
+            f"SELECT graphrag.grant_corpus('{corpus}', '{mallory}', 'write')",
+            f"SELECT graphrag.revoke_corpus('{corpus}', '{mallory}')",
+            "SELECT graphrag.set_provider('x', 'openai', 'https://x.example/v1')",
+            "SELECT graphrag.repair()",
+            "SELECT graphrag.optimize()",
+            "SELECT graphrag.retry_failed()",
+            "SELECT graphrag.uninstall()",
+            "SELECT graphrag.schedule_worker()",
+            f"SELECT graphrag.check('{corpus}')",
+            f"SELECT graphrag.fingerprint('{corpus}')",
+            f"SELECT graphrag.clustered_relationships('{corpus}')",
+            f"SELECT graphrag.suggest_merges('{corpus}')",
+            "SELECT graphrag.merge_entities('{a,b}', 'c')",
+            f"SELECT graphrag.reembed('{corpus}', '{{}}')",
+            "SELECT graphrag._lock_corpus(1)",
+            "SELECT graphrag._settle_policies()",
+            "SELECT graphrag._lock_tables('graphrag.documents')",
+            "SELECT graphrag._enforce(1, NULL)",
+            "SELECT graphrag._close('graphrag.documents')",
+            ENSURE,
+            "CALL graphrag.process_jobs()",
+        ):
+            denied(session, call)
+
+
+def test_readers_read_no_table_that_is_made_of_documents(db: Database) -> None:
+    put(db, new_corpus(db), "a", "Ada Lovelace met Charles Babbage.")
+    work(db)
+    readable = (
+        "SELECT c.relname::text FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE',"
+        " 'REFERENCES', 'TRIGGER', 'MAINTAIN']) p (privilege), unnest(%s::text[]) r (role)"
+        " WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
+        " AND has_table_privilege(r.role, c.oid, p.privilege) GROUP BY 1 ORDER BY 1"
+    )
+    assert rows(db, readable, [*ROLES, "pg_monitor"]) == [("corpora",), ("documents",)]
+    # Names of sequences tell how much there is.
+    used = (
+        "SELECT c.relname FROM pg_class c, unnest(%s::text[]) r (role) WHERE c.relnamespace = 'graphrag'::regnamespace"
+        " AND c.relkind = 'S' AND has_sequence_privilege(r.role, c.oid, 'USAGE, SELECT, UPDATE')"
+    )
+    assert rows(db, used, [*ROLES, "pg_monitor"]) == []
+
+
+def test_a_monitor_sees_numbers_and_no_text(db: Database) -> None:
+    secret = "Ada Lovelace hid the Enigma machine"
+    corpus = new_corpus(db, query_log=True)
+    put(db, corpus, "secret/key", secret, title=secret)
+    work(db)
+    number = corpus_id(db, corpus)
+    error = f"ItemFault: it is no JSON\nDETAIL:  The model said: {secret}"
+    db.execute("UPDATE graphrag.documents SET status = 'failed', error = %s, indexed_at = NULL", [error])
+    db.execute("DELETE FROM graphrag.jobs")
+    db.execute(
+        "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error)"
+        " SELECT corpus_id, 'index', id, 'failed', %s FROM graphrag.documents",
+        [error],
+    )
+    db.execute(
+        "INSERT INTO graphrag.jobs (corpus_id, kind, last_error, next_attempt_at)"
+        " VALUES (%s, 'summarize', %s, now() + interval '1 day')",
+        [number, error],
+    )
+    db.execute("SELECT graphrag.log_query(%s, %s, 'search', 'hybrid', 1)", [secret, corpus])
+    db.execute(
+        "INSERT INTO graphrag.llm_calls (corpus_id, purpose, provider, model, tokens_in, tokens_out, cost, seconds, error)"
+        " VALUES (%s, 'answer', 'p', 'm', 1, 1, 1, 1, %s)",
+        [number, secret],
+    )
+    with new_role(db, "IN ROLE pg_monitor") as monitor, acting_as(db, monitor) as session:
+        for view in ("progress", "failed_jobs", "llm_usage", "budgets", "query_stats"):
+            shown = rows(session, f"SELECT v::text FROM graphrag.{view} v")
+            assert len(shown) == 1, view
+            assert "Enigma" not in str(shown) and "secret/key" not in str(shown), view
+            assert rows(db, f"SELECT count(*) FROM graphrag.{view}") == [(1,)]
+        assert rows(session, "SELECT document_id IS NULL, source_key, last_error FROM graphrag.failed_jobs") == [
+            (False, None, "ItemFault")
+        ]
+        assert value(session, "SELECT waiting_for FROM graphrag.progress") == "ItemFault"
+        for closed in ("jobs", "llm_calls", "query_log", "documents", "corpora", "chunks", "graph_nodes"):
+            denied(session, f"SELECT * FROM graphrag.{closed}")
+    assert secret in value(db, "SELECT last_error FROM graphrag.failed_jobs")
+
+
+FORGED = {
+    "indexed_hash": "'x'",
+    "indexed_at": "now()",
+    "status": "'indexed'",
+    "error": "'x'",
+    "attached_id": "1",
+}
+
+
+@pytest.mark.parametrize("column", FORGED)
+def test_whoever_may_write_every_column_does_not_say_what_is_indexed(db: Database, column: str) -> None:
+    corpus, forged = new_corpus(db), FORGED[column]
+    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
+    with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory:
+        db.execute(f"GRANT ALL ON graphrag.documents TO {mallory}".encode())
+        db.execute(f"GRANT SET ON PARAMETER session_replication_role TO {mallory}".encode())
+        insert = (
+            f"INSERT INTO graphrag.documents (corpus, source_key, content, {column}) VALUES (%s, %s, 'x', {forged})"
+        )
+        with acting_as(db, mallory) as session:
+            for replication_role in ("origin", "replica"):
+                session.execute(f"SET session_replication_role = {replication_role}".encode())
+                has_hint(session, insert, "42501", corpus, "b")
+                has_hint(session, f"UPDATE graphrag.documents SET {column} = {forged}", "42501")
+                conflict = f" ON CONFLICT (corpus, source_key) DO UPDATE SET {column} = {forged}"
+                plain = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, 'a', 'y')"
+                if replication_role == "origin":
+                    has_hint(session, plain + conflict, "42501", corpus)
+                    has_hint(
+                        session,
+                        f"MERGE INTO graphrag.documents d USING (VALUES ('a')) v (k) ON d.source_key = v.k"
+                        f" WHEN MATCHED THEN UPDATE SET {column} = {forged}",
+                        "42501",
+                    )
+            session.execute("RESET session_replication_role")
+            put(session, corpus, "a", "Changed.")
+            denied(session, "ALTER TABLE graphrag.documents DISABLE TRIGGER documents_authorize_update")
+            with session.transaction(force_rollback=True):
+                copied = f"COPY graphrag.documents (corpus, source_key, content, {column}) FROM STDIN"
+                with pytest.raises(Exception, match="may not set"), session.cursor().copy(copied.encode()) as copy:
+                    copy.write_row([corpus, "c", "x", {"status": "indexed", "attached_id": "1"}.get(column, "now")])
+        db.execute(f"REVOKE SET ON PARAMETER session_replication_role FROM {mallory}".encode())
+    assert rows(db, "SELECT source_key, content, status FROM graphrag.documents") == [("a", "Changed.", "pending")]
+
+
+def test_taking_an_indexed_hash_away_is_forging_too(db: Database) -> None:
+    put(db, new_corpus(db), "a", "Ada Lovelace met Charles Babbage.")
+    work(db)
+    with new_role(db) as mallory:
+        db.execute(
+            f"GRANT USAGE ON SCHEMA graphrag TO {mallory}; GRANT ALL ON graphrag.documents TO {mallory}".encode()
+        )
+        with acting_as(db, mallory) as session:
+            for column in ("indexed_hash", "indexed_at", "attached_id = 1, indexed_at"):
+                denied(session, f"UPDATE graphrag.documents SET {column} = NULL")
+
+
+def test_a_new_row_with_the_number_of_a_deleted_one_is_of_no_indexed_version(db: Database) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
+    work(db)
+    ((number, indexed),) = rows(db, "SELECT id, indexed_hash = content_hash FROM graphrag.documents")
+    assert indexed
+    with new_role(db) as mallory:
+        db.execute(
+            f"GRANT USAGE ON SCHEMA graphrag TO {mallory}; GRANT ALL ON graphrag.documents TO {mallory}".encode()
+        )
+        with acting_as(db, mallory) as session:
+            session.execute("DELETE FROM graphrag.documents")
+            # The same text, too: it is the index that says what it holds.
+            session.execute(
+                "INSERT INTO graphrag.documents (id, corpus, source_key, content)"
+                " VALUES (%s, %s, 'b', 'Ada Lovelace met Charles Babbage.')",
+                [number, corpus],
+            )
+    assert rows(db, "SELECT id, indexed_hash, indexed_at FROM graphrag.documents") == [(number, None, None)]
+
+
+def test_documents_that_are_only_cut_anew_stay_the_version_that_is_served(db: Database) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
+    work(db)
+    put(db, corpus, "b", "Grace Hopper met Alan Turing.")
+    db.execute("SELECT graphrag.alter_corpus(%s, '{\"chunk_token_size\": 300}')", [corpus])
+    state = (
+        "SELECT source_key, indexed_hash = content_hash, indexed_at IS NULL, status FROM graphrag.documents ORDER BY 1"
+    )
+    assert rows(db, state) == [("a", True, True, "pending"), ("b", None, True, "pending")]
+    assert rows(db, "SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'") == [(2,)]
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    assert keys(search(db, "Ada Lovelace", corpus, "bm25")) == ["a"]
+    # Lost jobs come back, and what is indexed is still known.
+    db.execute("DELETE FROM graphrag.jobs")
+    assert value(db, "SELECT graphrag.repair() ->> 'jobs_queued'") == "2"
+    assert rows(db, state) == [("a", True, True, "pending"), ("b", None, True, "pending")]
+    work(db)
+    assert statuses(db, corpus) == {"a": "indexed", "b": "indexed"}
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_repair_keeps_the_version_of_what_came_past_the_triggers(db: Database) -> None:
+    corpus = new_corpus(db)
+    for key in ("hashed", "unhashed", "elsewhere"):
+        put(db, corpus, key, f"Ada Lovelace met Charles Babbage {key}.")
+    work(db)
+    db.execute("SET session_replication_role = replica")
+    db.execute(
+        "UPDATE graphrag.documents SET content = 'New text.',"
+        " content_hash = graphrag._content_hash(title, 'New text.') WHERE source_key = 'hashed'"
+    )
+    db.execute("UPDATE graphrag.documents SET content = 'Newer text.' WHERE source_key = 'unhashed'")
+    db.execute(
+        "DELETE FROM graphrag.chunks WHERE document_id = (SELECT id FROM graphrag.documents WHERE source_key = 'elsewhere')"
+    )
+    db.execute("RESET session_replication_role")
+    before = dict(rows(db, "SELECT source_key, indexed_hash FROM graphrag.documents"))
+    db.execute("SELECT graphrag.repair()")
+    assert value(db, "SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'") == 3
+    assert dict(rows(db, "SELECT source_key, indexed_hash FROM graphrag.documents")) == before | {"elsewhere": None}
+    assert rows(db, "SELECT DISTINCT status, indexed_at FROM graphrag.documents") == [("pending", None)]
+    assert rows(db, "SELECT FROM graphrag.documents WHERE content_hash <> graphrag._content_hash(title, content)") == []
+    work(db)
+    assert set(statuses(db, corpus).values()) == {"indexed"}

@@ -1,0 +1,111 @@
+"""Whatever reads a text that somebody else wrote takes four times as long for four times as much, not sixteen."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pg_graphrag.answer import replies
+from pg_graphrag.answer.citations import Citations
+from pg_graphrag.curation import variants
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.evaluation.model import Unusable, read_object
+from pg_graphrag.extraction import records, rows
+from pg_graphrag.graph import cypher_text
+from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.readers import markdown
+from pg_graphrag.text import concepts, dates, languages, lexical, names, sentences, windows
+
+from tests.security import hostile
+
+# Characters; and what is too quick to be compared, in seconds.
+LENGTH = 4000
+FLOOR = 0.02
+# Four times the length may take so many times as long: the processor's caches and other processes have their part.
+FACTOR = 8
+
+
+def _cite(text: str) -> None:
+    whole = Citations([1, 2, 3])
+    whole.feed(text)
+    whole.finish()
+    pieces = Citations([1, 2, 3])
+    for at in range(0, len(text), 7):
+        pieces.feed(text[at : at + 7])
+    pieces.finish()
+
+
+def _read_cypher(text: str) -> None:
+    for query in (text, f"RETURN {text}", f"RETURN {text} AS x"):
+        try:
+            cypher_text.read(query)
+        except GraphRAGError:
+            continue
+
+
+def _refused(function: Callable[..., Any], *more: Any) -> Callable[[str], None]:
+    def read(text: str) -> None:
+        try:
+            function(text, *more)
+        except (ItemFault, Unusable):
+            return
+
+    return read
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "the key of a name": concepts.key,
+    "concepts, English": lambda text: concepts.concepts(text, "en"),
+    "concepts, another language": lambda text: concepts.concepts(text, "fr"),
+    "search terms": lambda text: lexical.lexical(text, "en"),
+    "other spellings": lexical.spelled_otherwise,
+    "languages": lexical.query_languages,
+    "language": languages.detect,
+    "dates": dates.dates,
+    "sentences": lambda text: sentences.sentences(text, "en"),
+    "windows": lambda text: windows.windows(text, 0, len(text), "en"),
+    "keys of a title": names.title_keys.__wrapped__,
+    "quoted titles": names.quoted,
+    "citations": _cite,
+    "reasoning": replies.without_reasoning,
+    "keywords of a model": _refused(replies.keywords, False),
+    "an object of a model": _refused(read_object),
+    "rows of a model": rows.read_rows,
+    "a strength": records.strength,
+    "a name of a model": records.clean_name,
+    "spellings of a name": variants.spelled,
+    "words of a name": variants.words,
+    "Cypher": _read_cypher,
+    "agtype": cypher_text.json_of,
+    "the title of a Markdown file": markdown._title,
+}
+
+
+def _seconds(read: Callable[[str], Any], text: str) -> float:
+    started = time.process_time()
+    read(text)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_four_times_as_long(reader: str) -> None:
+    read = READERS[reader]
+    read("warm up 東京")
+    gc.disable()
+    try:
+        slow = {}
+        for shape in (*hostile.REPEATED, *hostile.ENDED):
+            short, long = hostile.text(shape, LENGTH), hostile.text(shape, 4 * LENGTH)
+            if (seconds := _seconds(read, long)) < FLOOR:
+                continue
+            # The best of some: nothing else makes it quicker.
+            once = min(_seconds(read, short) for _ in range(3))
+            seconds = min(seconds, _seconds(read, long))
+            if seconds > max(FLOOR, FACTOR * once):
+                slow[shape] = (once, seconds)
+    finally:
+        gc.enable()
+    assert slow == {}

@@ -36,7 +36,8 @@ COMMENT ON COLUMN graphrag.query_log.relationships IS 'Relationships in the cont
 COMMENT ON COLUMN graphrag.query_log.chunks IS 'Chunks in the context or the result';
 COMMENT ON COLUMN graphrag.query_log.usage IS 'What ask() says its calls came to; null for the others (llm_calls has every call)';
 
--- SECURITY DEFINER: readers may add to the log, not read it. Nothing happens for a corpus that has not opted in, or where nothing may be written.
+-- With the caller's rights: readers add to the log of what they may read, and do not read it. Nothing happens for a corpus that has
+-- not opted in, or where nothing may be written.
 CREATE FUNCTION graphrag.log_query(
     question      text,
     corpus        text,
@@ -48,20 +49,11 @@ CREATE FUNCTION graphrag.log_query(
     chunks        int DEFAULT NULL,
     usage         jsonb DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    this_corpus int;
-BEGIN
-    SELECT c.id INTO this_corpus FROM graphrag.corpora c WHERE c.name = log_query.corpus AND c.options @> '{"query_log": true}';
-    IF this_corpus IS NULL OR current_setting('transaction_read_only')::boolean THEN
-        RETURN false;
-    END IF;
-    INSERT INTO graphrag.query_log (corpus_id, kind, mode, question, milliseconds, entities, relationships, chunks, usage)
-    VALUES (this_corpus, log_query.kind, log_query.mode, left(log_query.question, 10000), log_query.milliseconds,
-            log_query.entities, log_query.relationships, log_query.chunks, log_query.usage);
-    RETURN true;
-END
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,
+            relationships, chunks, usage)
 $$;
 REVOKE ALL ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Notes a search in the query log of a corpus that opted in ("query_log": true); true: it is noted. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';
+COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Notes a search in the query log of a corpus that opted in ("query_log": true); true: it is noted; false: the corpus has not opted in, the caller sees nothing of it or has noted 600 queries of it in this minute, or nothing may be written. kind: search or context. 22023 for a time or a count that is none. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';

@@ -40,7 +40,7 @@ COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role 
 
 CREATE VIEW graphrag.llm_usage_by_role AS
 SELECT c.name AS corpus,
-       l.role,
+       l.role::text COLLATE "default"              AS role,
        pg_catalog.date_trunc('month', l.at, 'UTC') AS month,
        pg_catalog.count(*)                         AS calls,
        pg_catalog.sum(l.tokens_in)::bigint         AS tokens_in,

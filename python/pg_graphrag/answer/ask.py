@@ -218,5 +218,5 @@ def _write_down(db: Database, asked: _Asked, kind: str, usage: dict[str, Any] | 
     if asked.corpus.options.query_log:
         counts = [len(asked.context[part]) for part in ("entities", "relationships", "chunks")]
         log_query(
-            db, asked.corpus.name, kind, asked.mode, asked.question, time.monotonic() - asked.started, counts, usage
+            db, asked.corpus.id, kind, asked.mode, asked.question, time.monotonic() - asked.started, counts, usage
         )

@@ -1,15 +1,31 @@
 """The opt-in log of questions: corpus option ``query_log``."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.meters import Meter
 from pg_graphrag.server import Database
+
+# What the log takes of a question.
+MAX_QUESTION = 10_000
+# A role fills neither the disk nor, by what retention then forgets, the log with its own entries.
+ENTRIES_PER_MINUTE = 600
+# As the caller: whose documents of a corpus are none may not read it, and has no question to it.
+_LOGGED = """
+SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner
+  FROM graphrag.corpora c, pg_catalog.pg_extension e
+ WHERE c.name = $1 AND e.extname = 'pg_graphrag' AND c.options @> '{"query_log": true}'
+   AND (graphrag._reads_whole(c.id) OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus = $1))
+"""
 
 
 def log_query(
     db: Database,
-    corpus: str,
+    corpus_id: int,
     kind: str,
     mode: str,
     question: str,
@@ -17,9 +33,60 @@ def log_query(
     counts: Sequence[int | None],
     usage: dict[str, Any] | None,
 ) -> None:
-    """Note a question and what it found; `counts` are entities, relationships, chunks. Where nothing may be written: no."""
+    """Note a question and what it found; `counts` are entities, relationships, chunks. With the owner's rights."""
+    said = None if usage is None else json.dumps(usage)
+    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, said))
+
+
+def log_named(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    kind: str | None,
+    mode: str | None,
+    milliseconds: float | None,
+    entities: int | None,
+    relationships: int | None,
+    chunks: int | None,
+    usage: str | None,
+) -> bool:
+    """Serve graphrag.log_query(); return whether the question is noted.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a time or a count that is none, and where others than the owner note what ask() notes itself.
+    """
+    rows = db.query(_LOGGED, ["text"], [corpus])
+    if not rows:
+        return False
+    number, role, is_owner = int(rows[0]["id"]), str(rows[0]["role"]), bool(rows[0]["is_owner"])
+    if kind in ("ask", "ask_stream") and not is_owner:
+        raise GraphRAGError(f'kind of query cannot be "{kind}"', hint="Give search or context: ask() notes itself.")
+    for name, given in (("entities", entities), ("relationships", relationships), ("chunks", chunks)):
+        if given is not None and given < 0:
+            raise GraphRAGError(f"{name} cannot be {given}", hint="Give how many there were, or null.")
+    if milliseconds is None or not math.isfinite(milliseconds) or milliseconds < 0:
+        raise GraphRAGError(f"milliseconds cannot be {milliseconds}", hint="Give the time that the query took.")
+    values = (question, kind, mode, milliseconds, entities, relationships, chunks, usage)
+
+    def note() -> bool:
+        if not is_owner and not Meter(db, number, f"{role}\0log").admit(ENTRIES_PER_MINUTE):
+            return False
+        return _note(db, number, values)
+
+    return as_owner(db, note, writes=True)
+
+
+def _note(db: Database, corpus_id: int, values: tuple[Any, ...]) -> bool:
+    """Add an entry; False where nothing may be written."""
+    if db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]:
+        return False
     db.query(
-        "SELECT graphrag.log_query($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        ["text", "text", "text", "text", "float8", "int4", "int4", "int4", "jsonb"],
-        [question, corpus, kind, mode, 1000.0 * seconds, *counts, None if usage is None else json.dumps(usage)],
+        "INSERT INTO graphrag.query_log"
+        " (corpus_id, question, kind, mode, milliseconds, entities, relationships, chunks, usage)"
+        f" VALUES ($1, pg_catalog.left($2, {MAX_QUESTION}), $3, $4, $5, $6, $7, $8, $9)",
+        ["int4", "text", "text", "text", "float8", "int4", "int4", "int4", "jsonb"],
+        [corpus_id, *values],
     )
+    return True

@@ -25,7 +25,7 @@ SEEN = {
     "edges": "SELECT string_agg(x.source || x.target, ',' ORDER BY x.source, x.target) FROM graphrag.graph_edges x",
     "coverage": "SELECT string_agg(x.source_key || x.entities, ',' ORDER BY 1) FROM graphrag.document_coverage x",
     "timeline": "SELECT string_agg(x.name || x.mentions, ',' ORDER BY x.name) FROM graphrag.entity_timeline x",
-    "growth": "SELECT string_agg(x::text, ',') FROM graphrag.graph_growth x",
+    "growth": "SELECT string_agg(x.documents || ' ' || x.entities, ',') FROM graphrag.graph_growth x",
 }
 SETTINGS = (
     "SET plan_cache_mode = force_generic_plan",
@@ -257,8 +257,6 @@ def test_explain_of_a_view_tells_no_hidden_value(tenants: Database, bob: Reader)
     tenants.execute("ANALYZE")
     for view, columns in {"graph_nodes": ("name", "key", "description"), "graph_edges": ("source", "target", "description")}.items():
         for column in columns:
-            said = rows(tenants, f"SELECT DISTINCT {column} FROM graphrag.{view} WHERE x({column})".replace("x(", "length("))[0:0]
-            assert said == []
             for operator in ("=", "<", ">"):
                 told = {
                     estimate(bob, f"SELECT FROM graphrag.{view} WHERE {column} {operator} '{text}'")

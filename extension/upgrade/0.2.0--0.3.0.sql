@@ -66,3 +66,14 @@ DROP FUNCTION graphrag._refuse_source_key(text, text);
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
+
+-- What ANALYZE sampled of columns that sql/09_admin/unsampled_columns.sql excepts would stay.
+DELETE FROM pg_catalog.pg_statistic s
+ USING pg_catalog.pg_attribute a
+ WHERE a.attrelid = s.starelid AND a.attnum = s.staattnum
+   AND (a.attrelid = 'graphrag.claims'::pg_catalog.regclass
+        OR (a.attrelid::pg_catalog.regclass::text, a.attname) IN (
+            ('graphrag.documents', 'title'), ('graphrag.documents', 'content'), ('graphrag.documents', 'error'),
+            ('graphrag.chunks', 'content'), ('graphrag.entities', 'name'), ('graphrag.entities', 'type'),
+            ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
+            ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));

@@ -1,8 +1,9 @@
 -- Entities and relationships as some documents state them, by the rules of the merge: names and types by frequency, descriptions
 -- as their distinct fragments, else the best sentence. What people say belongs to no document and holds for all that is visible;
 -- what they say of a relationship names its ends where that relationship is.
--- No summaries: a model wrote them of all documents. ids null: all that these documents mention.
-CREATE FUNCTION graphrag._entities_as_visible(entity_ids bigint[], document_ids bigint[])
+-- No summaries: a model wrote them of all documents. mention_ids: mentions of entities in visible documents, all that there are of
+-- each; null: all of document_ids. relationship_ids: what visible documents state of them.
+CREATE FUNCTION graphrag._entities_as_visible(mention_ids bigint[], relationship_ids bigint[], document_ids bigint[])
 RETURNS TABLE (entity_id bigint, corpus_id int, key text, name text, type text, description text, degree int, mention_count int)
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
@@ -10,25 +11,20 @@ BEGIN ATOMIC
         SELECT m.entity_id, m.chunk_id, m.name, m.type, m.description, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.chunks AS k
           JOIN graphrag.entity_mentions AS m ON m.chunk_id = k.id
-         WHERE _entities_as_visible.entity_ids IS NULL AND k.document_id = ANY (document_ids) AND m.entity_id IS NOT NULL
+         WHERE _entities_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.entity_id IS NOT NULL
          UNION ALL
         SELECT m.entity_id, m.chunk_id, m.name, m.type, m.description, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.entity_mentions AS m
-         WHERE m.entity_id = ANY (entity_ids) AND m.document_id IN (SELECT pg_catalog.unnest(document_ids))
+         WHERE m.id = ANY (mention_ids) AND m.entity_id IS NOT NULL
     ), counted AS (
         SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count FROM mentions AS m GROUP BY m.entity_id
     ), related AS (
         SELECT DISTINCT m.relationship_id
           FROM graphrag.chunks AS k
           JOIN graphrag.relationship_mentions AS m ON m.chunk_id = k.id
-         WHERE _entities_as_visible.entity_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
+         WHERE _entities_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
          UNION
-        SELECT m.relationship_id
-          FROM (SELECT l.id FROM graphrag.relationships AS l WHERE l.low_id = ANY (entity_ids)
-                 UNION
-                SELECT h.id FROM graphrag.relationships AS h WHERE h.high_id = ANY (entity_ids)) AS r
-          JOIN graphrag.relationship_mentions AS m ON m.relationship_id = r.id
-         WHERE m.document_id IN (SELECT pg_catalog.unnest(document_ids))
+        SELECT pg_catalog.unnest(relationship_ids)
     ), degrees AS (
         SELECT u.id AS entity_id, pg_catalog.count(*)::int AS degree
           FROM related AS d
@@ -111,9 +107,9 @@ BEGIN ATOMIC
       LEFT JOIN sentences AS s ON s.entity_id = c.entity_id
       LEFT JOIN degrees AS g ON g.entity_id = c.entity_id;
 END;
-COMMENT ON FUNCTION graphrag._entities_as_visible(bigint[], bigint[]) IS 'Entities as these documents, and people, state them; those that none of these documents mentions are not among them. ids null: all';
+COMMENT ON FUNCTION graphrag._entities_as_visible(bigint[], bigint[], bigint[]) IS 'Entities as these mentions, or those of these documents, and people, state them';
 
-CREATE FUNCTION graphrag._relationships_as_visible(relationship_ids bigint[], document_ids bigint[])
+CREATE FUNCTION graphrag._relationships_as_visible(mention_ids bigint[], document_ids bigint[])
 RETURNS TABLE (relationship_id bigint, corpus_id int, low_id bigint, high_id bigint, source_id bigint, target_id bigint,
                keywords text[], description text, weight numeric, mention_count int)
 LANGUAGE sql STABLE ROWS 1000
@@ -122,11 +118,11 @@ BEGIN ATOMIC
         SELECT m.relationship_id, m.chunk_id, m.keywords, m.description, m.weight, m.forward, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.chunks AS k
           JOIN graphrag.relationship_mentions AS m ON m.chunk_id = k.id
-         WHERE _relationships_as_visible.relationship_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
+         WHERE _relationships_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
          UNION ALL
         SELECT m.relationship_id, m.chunk_id, m.keywords, m.description, m.weight, m.forward, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.relationship_mentions AS m
-         WHERE m.relationship_id = ANY (relationship_ids) AND m.document_id IN (SELECT pg_catalog.unnest(document_ids))
+         WHERE m.id = ANY (mention_ids) AND m.relationship_id IS NOT NULL
     ), counted AS (
         SELECT r.id, r.corpus_id, r.low_id, r.high_id, l.key AS low_key, h.key AS high_key, c.mention_count, c.weight, c.direction
           FROM (SELECT m.relationship_id AS id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count,
@@ -193,7 +189,7 @@ BEGIN ATOMIC
       LEFT JOIN descriptions AS d ON d.id = c.id
       LEFT JOIN sentences AS s ON s.id = c.id;
 END;
-COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[], bigint[]) IS 'Relationships as these documents, and people, state them; those that none of these documents states are not among them. ids null: all';
+COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[], bigint[]) IS 'Relationships as these mentions, or those of these documents, and people, state them';
 
 -- What graph_nodes and graph_edges show of corpora that the caller does not see whole. SECURITY INVOKER: they ask as the caller which
 -- documents he may see, then read what these state with the owner's rights (access/entry.py).

@@ -1,6 +1,7 @@
 -- Views for BI tools: one row per thing, plain column types, names instead of numbers. They read with the owner's rights and show
 -- what the caller may see: of a corpus that he sees whole the merged rows; of others what his documents state.
--- A corpus is seen whole or in part: graphrag._reads_whole(). security_barrier: a condition of the caller's sees no other rows.
+-- A corpus is seen whole or in part: graphrag._reads_whole(). security_barrier: a condition of the caller's sees no other rows. It
+-- does not hold for a bare UNION ALL, whose parts the planner takes apart: a SELECT stands around it.
 
 -- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
@@ -10,9 +11,12 @@ SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
     OR d.id IN (SELECT graphrag.visible_documents());
 
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
+SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count
+  FROM (
 SELECT c.name AS corpus,
        e.id   AS entity_id,
-       e.key::text COLLATE "default" AS key,
+       -- Planned without the statistics of keys, which EXPLAIN would tell.
+       (e.key || '')::text COLLATE "default" AS key,
        e.name,
        e.type,
        e.description,
@@ -24,7 +28,7 @@ SELECT c.name AS corpus,
  UNION ALL
 SELECT n.corpus, n.entity_id, n.key, n.name, n.type, n.description, n.degree, n.mention_count
   FROM graphrag._visible_nodes() n
- WHERE pg_catalog.row_security_active('graphrag.documents');
+ WHERE pg_catalog.row_security_active('graphrag.documents')) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
@@ -39,6 +43,9 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- The LEFT JOIN for N costs nothing where pmi is not asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
+SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
+       u.description, u.weight, u.mention_count, u.pmi
+  FROM (
 SELECT c.name AS corpus,
        r.id   AS relationship_id,
        r.source_id,
@@ -66,7 +73,7 @@ SELECT c.name AS corpus,
 SELECT e.corpus, e.relationship_id, e.source_id, e.source, e.source_type, e.target_id, e.target, e.target_type,
        pg_catalog.array_to_string(e.keywords, ', '), e.keywords, e.description, e.weight, e.mention_count, e.pmi
   FROM graphrag._visible_edges() e
- WHERE pg_catalog.row_security_active('graphrag.documents');
+ WHERE pg_catalog.row_security_active('graphrag.documents')) u;
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';

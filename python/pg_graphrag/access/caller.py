@@ -30,7 +30,7 @@ class Caller:
 # What the index holds of a document may be an earlier version, which says what its current row no longer permits to be read.
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(CASE WHEN d.metadata @> $2 THEN '\\x01'::bytea ELSE '\\x00'::bytea END, ''::bytea) AS matches
+       pg_catalog.string_agg(pg_catalog.boolsend(coalesce(d.metadata @> $2, false)), ''::bytea) AS matches
   FROM graphrag.documents d
  WHERE d.corpus = $1 AND d.indexed_hash = d.content_hash
 """

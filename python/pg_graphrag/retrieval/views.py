@@ -14,12 +14,12 @@ SELECT coalesce(pg_catalog.array_agg(d.id), '{}') AS ids
 """
 _NODES = """
 SELECT c.name AS corpus, e.entity_id, e.key, e.name, e.type, e.description, e.degree, e.mention_count
-  FROM graphrag._entities_as_visible(NULL, $1) e
+  FROM graphrag._entities_as_visible(NULL, NULL, $1) e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
 """
 _EDGES = """
 WITH nodes AS MATERIALIZED (
-    SELECT e.entity_id, e.name, e.type, e.mention_count FROM graphrag._entities_as_visible(NULL, $1) e
+    SELECT e.entity_id, e.name, e.type, e.mention_count FROM graphrag._entities_as_visible(NULL, NULL, $1) e
 ), chunks AS (
     SELECT k.corpus_id, pg_catalog.count(*) AS n FROM graphrag.chunks k WHERE k.document_id = ANY ($1) GROUP BY k.corpus_id
 )

@@ -9,17 +9,18 @@ from typing import Any
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import held, topology
 from pg_graphrag.retrieval.graph_tables import Among, in_one_line
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
 from pg_graphrag.server import Row
 
 _ENTITIES = """
 SELECT e.entity_id AS id, e.key, e.name, e.type, e.description, e.degree, e.mention_count
-  FROM graphrag._entities_as_visible($1, $2) e
+  FROM graphrag._entities_as_visible($1, $2, NULL) e
 """
 _RELATIONSHIPS = """
 SELECT r.relationship_id AS id, r.source_id, r.target_id, r.keywords, r.description, r.weight::float8 AS weight
-  FROM graphrag._relationships_as_visible($1, $2) r
+  FROM graphrag._relationships_as_visible($1, NULL) r
 """
 # The chunks that an item with many mentions has most of.
 _HEAVIEST = """
@@ -64,12 +65,15 @@ class VisibleGraph(TopologyGraph):
     def entities(self, ids: list[int]) -> list[Row]:
         if not ids:
             return []
-        return in_one_line(self.query.db.query(_ENTITIES, ["int8[]", "int8[]"], [ids, self.query.visible_ids]))
+        graph = self.topology
+        _, edges = graph.incident.at(graph.entities.places(ids))
+        given = [self._mention_ids("entity", ids), graph.relationships.ids[np.unique(edges)].tolist()]
+        return in_one_line(self.query.db.query(_ENTITIES, ["int8[]", "int8[]"], given))
 
     def relationships(self, ids: list[int]) -> list[Row]:
         if not ids:
             return []
-        rows = in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]", "int8[]"], [ids, self.query.visible_ids]))
+        rows = in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [self._mention_ids("relationship", ids)]))
         ends = {row["id"]: row for row in self.entities(list({row[end] for row in rows for end in _ENDS}))}
         return [
             row
@@ -131,6 +135,12 @@ class VisibleGraph(TopologyGraph):
 
     def chunks(self, ids: list[int]) -> list[Row]:
         return super().chunks(self.topology.chunks.ids[self.topology.chunks.places(ids)].tolist())
+
+    def _mention_ids(self, kind: str, ids: list[int]) -> list[int]:
+        """Return the ids of the visible mentions of entities or relationships."""
+        mentioned = self.topology.mentioned[kind]
+        found: list[int] = mentioned.ids[within(mentioned.items, np.unique(np.asarray(ids, np.int64)))].tolist()
+        return found
 
     def _heaviest(self, kind: str, ids: list[int], most: int) -> tuple[Any, Any]:
         """Return (chunk ids, item ids) of the `most` weightiest visible mentions of each item."""

@@ -44,7 +44,7 @@ def idle_streams(db: Database, role: str, corpus: str, count: int) -> Iterator[l
 
 
 def test_idle_streams_keep_no_place_from_others_for_long(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = stories(module_db, endpoint, concurrency=2, timeout=60, stream_idle=0.5)
+    corpus = stories(module_db, endpoint, concurrency=2, timeout=60, stream_idle=3)
     endpoint.misbehave("hanging_stream", times=2)
     with readers(module_db, 1) as (alice,), idle_streams(module_db, alice, corpus, 2):
         assert places_held(module_db) == 2
@@ -52,7 +52,7 @@ def test_idle_streams_keep_no_place_from_others_for_long(module_db: Database, en
         module_db.execute("SET statement_timeout = '20s'")
         assert ask(module_db, QUESTION, corpus)[0] == ANSWER
         module_db.execute("RESET statement_timeout")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 10
 
 
 def test_a_stream_that_was_left_too_long_ends_with_an_error_and_is_paid_for(

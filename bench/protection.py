@@ -50,7 +50,9 @@ def documents(count: int) -> Any:
     for number in range(count):
         names = [name(int(NAMES * chosen.random() ** 3)) for _ in range(14)]
         pairs = zip(names[::2], names[1::2], strict=True)
-        text = " ".join(f"{one} {chosen.choice(VERBS)} {other} in {chosen.randrange(1, 30)} words." for one, other in pairs)
+        text = " ".join(
+            f"{one} {chosen.choice(VERBS)} {other} in {chosen.randrange(1, 30)} words." for one, other in pairs
+        )
         share = chosen.randrange(100)
         yield f"{number:06}", text, {f"below {limit}": share < limit for limit in SHARES}
 
@@ -107,7 +109,10 @@ def median(connection: psycopg.Connection[Any], statement: str, rounds: int) -> 
     took = []
     rounds = 3 if "count(" in statement else rounds
     for number in range(rounds + 2):
-        given = {"entity": name(number % 3), "question": f"Who {VERBS[number % 8]} {name(number * 7)} and {name(number)}?"}
+        given = {
+            "entity": name(number % 3),
+            "question": f"Who {VERBS[number % 8]} {name(number * 7)} and {name(number)}?",
+        }
         began = time.perf_counter()
         connection.execute(statement.encode(), given if "%(" in statement else None).fetchall()
         took.append(1e3 * (time.perf_counter() - began))
@@ -121,7 +126,9 @@ def measure(url: str, limit: int, given: argparse.Namespace) -> None:
         asked = "SELECT count(*) FROM graphrag.documents WHERE corpus = 'bench'"
         seen = reader.execute(asked).fetchone()
         assert seen is not None
-        print(f"\n{limit} % visible: {seen[0]:,} documents, which take {median(reader, asked, 9):.1f} ms to be counted\n")
+        print(
+            f"\n{limit} % visible: {seen[0]:,} documents, which take {median(reader, asked, 9):.1f} ms to be counted\n"
+        )
         print("| what | owner with the filter | reader | ratio |\n|---|---|---|---|")
         for what, (of_reader, of_owner) in statements(limit).items():
             if given.only and what not in given.only:

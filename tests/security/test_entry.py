@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.portrait import Reader
-from tests.sql.ingest import new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import new_corpus, put, rows, work
 
 ALICES = "Ada Lovelace met Charles Babbage. Ada Lovelace praised the Analytical Engine."
 BOBS = "Alan Turing met Grace Hopper. Alan Turing praised the Bombe."
@@ -26,6 +25,16 @@ SEEN = {
     "coverage": "SELECT string_agg(x.source_key || x.entities, ',' ORDER BY 1) FROM graphrag.document_coverage x",
     "timeline": "SELECT string_agg(x.name || x.mentions, ',' ORDER BY x.name) FROM graphrag.entity_timeline x",
     "growth": "SELECT string_agg(x.documents || ' ' || x.entities, ',') FROM graphrag.graph_growth x",
+}
+# Of each view a column that would tell.
+COLUMNS = {
+    "graph_nodes": "name",
+    "graph_edges": "source",
+    "document_coverage": "source_key",
+    "entity_timeline": "name",
+    "graph_growth": "entities",
+    "graph_claims": "subject",
+    "community_overview": "title",
 }
 SETTINGS = (
     "SET plan_cache_mode = force_generic_plan",
@@ -89,7 +98,9 @@ def expected(tenants: Database) -> dict[str, str]:
     shown = seen(reader)
     reader.connection.close()
     assert shown["naive"] == shown["hybrid"] == "bobs"
-    assert "turing" in shown["nodes"] and not [text for text in shown.values() if "ada" in text.lower() or "Mata" in text]
+    assert "turing" in shown["nodes"] and not [
+        text for text in shown.values() if "ada" in text.lower() or "Mata" in text
+    ]
     return shown
 
 
@@ -100,7 +111,9 @@ def test_no_token_is_guessed(bob: Reader, entry: str) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_settings_change_nothing_that_is_shown(bob: Reader, tenants: Database, expected: dict[str, str], setting: str) -> None:
+def test_settings_change_nothing_that_is_shown(
+    bob: Reader, tenants: Database, expected: dict[str, str], setting: str
+) -> None:
     bob.connection.execute(setting.encode())
     assert seen(bob) == expected
 
@@ -111,11 +124,14 @@ def test_planted_functions_and_operators_are_not_run(tenants: Database, bob: Rea
     for signature, kind in {
         "eq(bigint, bigint)": "boolean", "eqt(text, text)": "boolean", "cont(jsonb, jsonb)": "boolean",
         "unnest(bigint[])": "SETOF bigint", "int8send(bigint)": "bytea", "least(int, int)": "int",
-        "row_security_active(text)": "boolean", "has_table_privilege(text, text)": "boolean", "to_tsvector(regconfig, text)": "tsvector",
+        "row_security_active(text)": "boolean", "has_table_privilege(text, text)": "boolean",
+        "to_tsvector(regconfig, text)": "tsvector",
         "current_setting(text, boolean)": "text", "coalesce(int, int)": "int",
     }.items():  # fmt: skip
         body = trap.replace("RETURN NULL", "RETURN") if kind.startswith("SETOF") else trap
-        bob.connection.execute(f'CREATE FUNCTION planted."{signature.replace("(", chr(34) + "(", 1)} {body.format(kind)}'.encode())
+        bob.connection.execute(
+            f'CREATE FUNCTION planted."{signature.replace("(", chr(34) + "(", 1)} {body.format(kind)}'.encode()
+        )
     for operator, function, kind in (("=", "eq", "bigint"), ("=", "eqt", "text"), ("@>", "cont", "jsonb")):
         bob.connection.execute(
             f"CREATE OPERATOR planted.{operator} (FUNCTION = planted.{function}, LEFTARG = {kind}, RIGHTARG = {kind})".encode()
@@ -151,7 +167,9 @@ def test_prepared_statements_and_cursors_ask_for_who_runs_them(tenants: Database
     session.connection.close()
 
 
-def test_a_view_or_function_of_somebody_else_shows_what_its_caller_sees(tenants: Database, bob: Reader, expected: dict[str, str]) -> None:
+def test_a_view_or_function_of_somebody_else_shows_what_its_caller_sees(
+    tenants: Database, bob: Reader, expected: dict[str, str]
+) -> None:
     tenants.execute("CREATE SCHEMA shared; GRANT ALL ON SCHEMA shared TO alice, bob")
     alice = Reader(tenants.url, "alice")
     for name, sql in SEEN.items():
@@ -174,7 +192,10 @@ def test_errors_rollbacks_and_cancels_leave_no_token(tenants: Database, expected
         " AS 'from pg_graphrag.access import entry; return len(entry._pending)'"
     )
     reader = Reader(tenants.url, "bob")
-    for wrong in ("SELECT graphrag.search('x', 'tenants', 'hybrid', options => '{\"no\": 1}')", "SELECT graphrag.to_dot('Mata Hari', 'tenants')"):
+    for wrong in (
+        "SELECT graphrag.search('x', 'tenants', 'hybrid', options => '{\"no\": 1}')",
+        "SELECT graphrag.to_dot('Mata Hari', 'tenants')",
+    ):
         with reader.connection.transaction():
             reader.connection.execute("SAVEPOINT before")
             assert reader.gives(wrong)[:5] in ("22023", "42704")
@@ -197,14 +218,19 @@ def test_row_security_off_and_replication_role_open_nothing(bob: Reader, expecte
     assert bob.gives("SET session_replication_role = replica").startswith("42501")
     bob.connection.execute("SET row_security = off")
     for name, given in seen(bob).items():
-        assert given.startswith("42501") or given == expected[name] or "Mata" not in given and "ada" not in given.lower(), (name, given)
+        assert (
+            given.startswith("42501") or given == expected[name] or ("Mata" not in given and "ada" not in given.lower())
+        ), (name, given)
 
 
 def test_a_policy_that_searches_ends_in_an_error_and_the_session_lives(db: Database) -> None:
     corpus = new_corpus(db)
     put(db, corpus, "a", ALICES)
     work(db)
-    db.execute("CREATE FUNCTION public.recurse(text) RETURNS boolean LANGUAGE sql STABLE AS $$SELECT count(*) >= 0 FROM graphrag.search('x', $1, 'naive')$$")
+    db.execute(
+        "CREATE FUNCTION public.recurse(text) RETURNS boolean LANGUAGE sql STABLE"
+        " AS $$SELECT count(*) >= 0 FROM graphrag.search('x', $1, 'naive')$$"
+    )
     db.execute("SELECT graphrag.protect(%s, 'public.recurse(corpus)')", [corpus])
     reader = Reader(db.url, "graphrag_reader")
     given = reader.gives("SELECT source_key FROM graphrag.search('Ada', %s, 'naive')", corpus)
@@ -220,17 +246,20 @@ def test_a_condition_of_the_callers_sees_no_hidden_row_of_a_view(bob: Reader, te
         "CREATE FUNCTION public.leak(anyelement) RETURNS boolean LANGUAGE plpgsql COST 0.0000001"
         " AS $$BEGIN RAISE NOTICE 'leak %', $1; RETURN true; END$$"
     )
-    for view, column in (("graph_nodes", "name"), ("graph_edges", "source"), ("document_coverage", "source_key"), ("entity_timeline", "name"), ("graph_growth", "entities"), ("graph_claims", "subject"), ("community_overview", "title")):  # fmt: skip
+    for view, column in COLUMNS.items():
+        bad = f"x.{column}::text ~ 'Mata|nobody|Zephyr'"
         for sql in (
             f"SELECT count(*) FROM graphrag.{view} x WHERE public.leak(x.{column})",
             f"SELECT count(*) FROM graphrag.{view} x WHERE public.leak(x)",
             f"SELECT x.{column} FROM graphrag.{view} x ORDER BY public.leak(x.{column}) LIMIT 1",
             f"SELECT count(*) FROM graphrag.{view} x WHERE x.{column}::text = 'Mata Hari' AND public.leak(x.{column})",
-            f"SELECT count(*) FROM graphrag.{view} x WHERE 1 / CASE WHEN x.{column}::text ~ 'Mata|nobody|Zephyr' THEN 0 ELSE 1 END = 1",
-            f"SELECT count(*) FROM graphrag.{view} x WHERE (CASE WHEN x.{column}::text ~ 'Mata|nobody|Zephyr' THEN 'x' ELSE '1' END)::int = 1",
+            f"SELECT count(*) FROM graphrag.{view} x WHERE 1 / CASE WHEN {bad} THEN 0 ELSE 1 END = 1",
+            f"SELECT count(*) FROM graphrag.{view} x WHERE (CASE WHEN {bad} THEN 'x' ELSE '1' END)::int = 1",
         ):
             given = bob.gives(sql)
-            assert not [secret for secret in ("Mata", "nobodys", "Zephyr", "Lovelace", "22012", "22P02") if secret in given], (sql, given)
+            assert not [
+                secret for secret in ("Mata", "nobodys", "Zephyr", "Lovelace", "22012", "22P02") if secret in given
+            ], (sql, given)
     bob.connection.execute("DROP FUNCTION public.leak(anyelement)")
     tenants.execute("REVOKE CREATE ON SCHEMA public FROM bob")
 
@@ -255,7 +284,10 @@ def numbers(node: object) -> Iterator[tuple[str, object]]:
 
 def test_explain_of_a_view_tells_no_hidden_value(tenants: Database, bob: Reader) -> None:
     tenants.execute("ANALYZE")
-    for view, columns in {"graph_nodes": ("name", "key", "description"), "graph_edges": ("source", "target", "description")}.items():
+    for view, columns in {
+        "graph_nodes": ("name", "key", "description"),
+        "graph_edges": ("source", "target", "description"),
+    }.items():
         for column in columns:
             for operator in ("=", "<", ">"):
                 told = {
@@ -267,7 +299,9 @@ def test_explain_of_a_view_tells_no_hidden_value(tenants: Database, bob: Reader)
 
 def test_no_statistics_of_derived_tables_are_readable(tenants: Database, bob: Reader) -> None:
     tenants.execute("ANALYZE")
-    assert bob.gives("SELECT count(*) FROM pg_stats WHERE schemaname = 'graphrag' AND tablename NOT IN ('corpora')") == "0"
+    assert (
+        bob.gives("SELECT count(*) FROM pg_stats WHERE schemaname = 'graphrag' AND tablename NOT IN ('corpora')") == "0"
+    )
     assert bob.gives("SELECT count(*) FROM pg_stats_ext WHERE schemaname = 'graphrag'") == "0"
     for sequence in ("documents_id_seq", "chunks_id_seq", "entities_id_seq"):
         for call in ("last_value FROM graphrag.", "currval('graphrag.", "nextval('graphrag."):

@@ -34,8 +34,6 @@ VIEWS = (
     "graph_nodes", "graph_edges", "graph_claims", "document_coverage", "graph_growth", "entity_timeline",
     "community_overview",
 )  # fmt: skip
-# Sequences begin so far apart in a test that compares other numbers that the digits tell whose number it is.
-_NUMBER = re.compile(r"\b[1-9]\d{6}\b")
 
 
 class Portrait(dict[str, str]):
@@ -144,15 +142,6 @@ def _asked(reader: Reader, corpus: str, endpoint: Endpoint, exact: bool) -> dict
             prompts = sorted(request.text for request in endpoint.requests[before:] if request.kind == "chat")
             found[f"prompts of {function} {mode}"] = "\n---\n".join(prompts)
     return found
-
-
-def renumbered(shown: Portrait, names: dict[int, str]) -> Portrait:
-    """Return the same with names instead of numbers, wherever these stand."""
-
-    def name(number: re.Match[str]) -> str:
-        return names.get(int(number[0]), number[0])
-
-    return Portrait({call: _NUMBER.sub(name, text) for call, text in shown.items()})
 
 
 @contextmanager

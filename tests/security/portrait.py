@@ -19,6 +19,11 @@ MODES = (
 )  # fmt: skip
 # Modes, with options, in which nothing depends on statistics of BM25, which are of the whole corpus by contract.
 WITHOUT_BM25 = {"naive": "{}", "path": '{"path_weighting": "vector", "fuse": false, "profile": "paper"}'}
+# What there is besides scores.
+_COLUMNS = {
+    "entities": "name, type, description, degree",
+    "relationships": "source, target, keywords, description, weight",
+}
 QUESTIONS = (
     "Who admired Ada Lovelace in London?",
     "Project Zephyr of Bletchley Park and its budget",
@@ -29,8 +34,6 @@ VIEWS = (
     "graph_nodes", "graph_edges", "graph_claims", "document_coverage", "graph_growth", "entity_timeline",
     "community_overview",
 )  # fmt: skip
-# Sequences begin so far apart in a test that compares other numbers that the digits tell whose number it is.
-_NUMBER = re.compile(r"\b[1-9]\d{6}\b")
 
 
 class Portrait(dict[str, str]):
@@ -64,7 +67,7 @@ class Reader:
             diag = error.diag
             given = f"{diag.sqlstate} {diag.message_primary} | {diag.message_detail} | {diag.message_hint}"
         # Who asked before is no document's secret: SECURITY.md says what caches tell.
-        return "\n".join([given, *self._notices]).replace('"by": "cache"', '"by": "model"').replace("'by': 'cache'", "'by': 'model'")  # fmt: skip
+        return re.sub(r"""(["']by["']: ["'])cache""", r"\1model", "\n".join([given, *self._notices]))
 
 
 def portrait(
@@ -88,10 +91,11 @@ def portrait(
         for mode, options in WITHOUT_BM25.items():
             sql = f"SELECT {whole} FROM graphrag.search(%s, %s, %s, 100, options => %s) x"
             found[f"search {mode} {options}: {question}"] = reader.gives(sql, question, corpus, mode, options)
-        for kind, columns in (("entities", "name, type, description, degree"), ("relationships", "source, target, keywords, description, weight")):  # fmt: skip
+        for kind, columns in _COLUMNS.items():
             sql = f"SELECT {whole} FROM graphrag.search_{kind}(%s, %s, 50) x"
             if not exact:
-                sql = f"SELECT to_jsonb(x)::text FROM (SELECT {columns} FROM graphrag.search_{kind}(%s, %s, 50)) x ORDER BY 1"  # fmt: skip
+                some = f"SELECT {columns} FROM graphrag.search_{kind}(%s, %s, 50)"
+                sql = f"SELECT to_jsonb(x)::text FROM ({some}) x ORDER BY 1"
             found[f"search_{kind}: {question}"] = reader.gives(sql, question, corpus)
         sql = f"SELECT {whole} FROM graphrag.search_reports(%s, %s, 50) x"
         found[f"search_reports: {question}"] = reader.gives(sql, question, corpus)
@@ -138,15 +142,6 @@ def _asked(reader: Reader, corpus: str, endpoint: Endpoint, exact: bool) -> dict
             prompts = sorted(request.text for request in endpoint.requests[before:] if request.kind == "chat")
             found[f"prompts of {function} {mode}"] = "\n---\n".join(prompts)
     return found
-
-
-def renumbered(shown: Portrait, names: dict[int, str]) -> Portrait:
-    """Return the same with names instead of numbers, wherever these stand."""
-
-    def name(number: re.Match[str]) -> str:
-        return names.get(int(number[0]), number[0])
-
-    return Portrait({call: _NUMBER.sub(name, text) for call, text in shown.items()})
 
 
 @contextmanager

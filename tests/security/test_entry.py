@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.portrait import Reader
-from tests.sql.ingest import new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import new_corpus, put, rows, work
 
 ALICES = "Ada Lovelace met Charles Babbage. Ada Lovelace praised the Analytical Engine."
 BOBS = "Alan Turing met Grace Hopper. Alan Turing praised the Bombe."
@@ -26,6 +25,16 @@ SEEN = {
     "coverage": "SELECT string_agg(x.source_key || x.entities, ',' ORDER BY 1) FROM graphrag.document_coverage x",
     "timeline": "SELECT string_agg(x.name || x.mentions, ',' ORDER BY x.name) FROM graphrag.entity_timeline x",
     "growth": "SELECT string_agg(x.documents || ' ' || x.entities, ',') FROM graphrag.graph_growth x",
+}
+# Of each view a column that would tell.
+COLUMNS = {
+    "graph_nodes": "name",
+    "graph_edges": "source",
+    "document_coverage": "source_key",
+    "entity_timeline": "name",
+    "graph_growth": "entities",
+    "graph_claims": "subject",
+    "community_overview": "title",
 }
 SETTINGS = (
     "SET plan_cache_mode = force_generic_plan",
@@ -115,7 +124,8 @@ def test_planted_functions_and_operators_are_not_run(tenants: Database, bob: Rea
     for signature, kind in {
         "eq(bigint, bigint)": "boolean", "eqt(text, text)": "boolean", "cont(jsonb, jsonb)": "boolean",
         "unnest(bigint[])": "SETOF bigint", "int8send(bigint)": "bytea", "least(int, int)": "int",
-        "row_security_active(text)": "boolean", "has_table_privilege(text, text)": "boolean", "to_tsvector(regconfig, text)": "tsvector",
+        "row_security_active(text)": "boolean", "has_table_privilege(text, text)": "boolean",
+        "to_tsvector(regconfig, text)": "tsvector",
         "current_setting(text, boolean)": "text", "coalesce(int, int)": "int",
     }.items():  # fmt: skip
         body = trap.replace("RETURN NULL", "RETURN") if kind.startswith("SETOF") else trap
@@ -209,7 +219,7 @@ def test_row_security_off_and_replication_role_open_nothing(bob: Reader, expecte
     bob.connection.execute("SET row_security = off")
     for name, given in seen(bob).items():
         assert (
-            given.startswith("42501") or given == expected[name] or "Mata" not in given and "ada" not in given.lower()
+            given.startswith("42501") or given == expected[name] or ("Mata" not in given and "ada" not in given.lower())
         ), (name, given)
 
 
@@ -218,7 +228,8 @@ def test_a_policy_that_searches_ends_in_an_error_and_the_session_lives(db: Datab
     put(db, corpus, "a", ALICES)
     work(db)
     db.execute(
-        "CREATE FUNCTION public.recurse(text) RETURNS boolean LANGUAGE sql STABLE AS $$SELECT count(*) >= 0 FROM graphrag.search('x', $1, 'naive')$$"
+        "CREATE FUNCTION public.recurse(text) RETURNS boolean LANGUAGE sql STABLE"
+        " AS $$SELECT count(*) >= 0 FROM graphrag.search('x', $1, 'naive')$$"
     )
     db.execute("SELECT graphrag.protect(%s, 'public.recurse(corpus)')", [corpus])
     reader = Reader(db.url, "graphrag_reader")
@@ -235,14 +246,15 @@ def test_a_condition_of_the_callers_sees_no_hidden_row_of_a_view(bob: Reader, te
         "CREATE FUNCTION public.leak(anyelement) RETURNS boolean LANGUAGE plpgsql COST 0.0000001"
         " AS $$BEGIN RAISE NOTICE 'leak %', $1; RETURN true; END$$"
     )
-    for view, column in (("graph_nodes", "name"), ("graph_edges", "source"), ("document_coverage", "source_key"), ("entity_timeline", "name"), ("graph_growth", "entities"), ("graph_claims", "subject"), ("community_overview", "title")):  # fmt: skip
+    for view, column in COLUMNS.items():
+        bad = f"x.{column}::text ~ 'Mata|nobody|Zephyr'"
         for sql in (
             f"SELECT count(*) FROM graphrag.{view} x WHERE public.leak(x.{column})",
             f"SELECT count(*) FROM graphrag.{view} x WHERE public.leak(x)",
             f"SELECT x.{column} FROM graphrag.{view} x ORDER BY public.leak(x.{column}) LIMIT 1",
             f"SELECT count(*) FROM graphrag.{view} x WHERE x.{column}::text = 'Mata Hari' AND public.leak(x.{column})",
-            f"SELECT count(*) FROM graphrag.{view} x WHERE 1 / CASE WHEN x.{column}::text ~ 'Mata|nobody|Zephyr' THEN 0 ELSE 1 END = 1",
-            f"SELECT count(*) FROM graphrag.{view} x WHERE (CASE WHEN x.{column}::text ~ 'Mata|nobody|Zephyr' THEN 'x' ELSE '1' END)::int = 1",
+            f"SELECT count(*) FROM graphrag.{view} x WHERE 1 / CASE WHEN {bad} THEN 0 ELSE 1 END = 1",
+            f"SELECT count(*) FROM graphrag.{view} x WHERE (CASE WHEN {bad} THEN 'x' ELSE '1' END)::int = 1",
         ):
             given = bob.gives(sql)
             assert not [

@@ -63,7 +63,8 @@ def claims_of(text: str) -> list[dict[str, str]]:
     names = re.compile(r"[A-Z]\w+ [A-Z]\w+")
     found = [(names.findall(sentence), sentence) for sentence in re.findall(r"[^\s.][^.]*\.", text)]
     return [
-        {"subject": said[0], "object": said[-1], "type": "act", "status": "TRUE", "start": "", "end": "", "source_text": "", "description": sentence}
+        {"subject": said[0], "object": said[-1], "type": "act", "status": "TRUE", "description": sentence}
+        | {"start": "", "end": "", "source_text": ""}
         for said, sentence in found
         if len(said) > 1
     ]  # fmt: skip
@@ -89,8 +90,10 @@ def described(db: Any, endpoint: Endpoint) -> str:
 
 def more_hidden(db: Any, corpus: str) -> None:
     """More mentions, other spellings and types of what is visible, and relationships that only these documents state."""
-    fill(db, corpus, {f"louder {n}": f"ADA LOVELACE despised CHARLES BABBAGE {n} times. " * 3 for n in range(12)}, visible=False)  # fmt: skip
-    fill(db, corpus, {"link": "Ada Lovelace never met London. London owned the Analytical Engine. Grace Hopper met London."}, visible=False)  # fmt: skip
+    loud = "ADA LOVELACE despised CHARLES BABBAGE {} times. "
+    fill(db, corpus, {f"louder {n}": loud.format(n) * 3 for n in range(12)}, visible=False)
+    link = "Ada Lovelace never met London. London owned the Analytical Engine. Grace Hopper met London."
+    fill(db, corpus, {"link": link}, visible=False)
     fill(db, corpus, {"empty": "", "only a title": " "} | HIDDEN, visible=False)
 
 

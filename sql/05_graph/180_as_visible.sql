@@ -86,12 +86,13 @@ BEGIN ATOMIC
           FROM fragments AS f
          GROUP BY f.entity_id
     ), sentences AS (
-        SELECT DISTINCT ON (m.entity_id) m.entity_id,
-               pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset) AS text
-          FROM mentions AS m
-          JOIN graphrag.chunks AS k ON k.id = m.chunk_id
-         WHERE m.evidence_rank IS NOT NULL
-         ORDER BY m.entity_id, m.evidence_rank
+        SELECT b.entity_id,
+               pg_catalog.substr(k.content, b.start_offset - k.start_offset + 1, b.end_offset - b.start_offset) AS text
+          FROM (SELECT DISTINCT ON (m.entity_id) m.entity_id, m.chunk_id, m.start_offset, m.end_offset
+                  FROM mentions AS m
+                 WHERE m.evidence_rank IS NOT NULL
+                 ORDER BY m.entity_id, m.evidence_rank) AS b
+          JOIN graphrag.chunks AS k ON k.id = b.chunk_id
     )
     SELECT e.id, e.corpus_id, e.key::text COLLATE "default",
            coalesce(p.value ->> 'name', n.value)::text COLLATE "default", coalesce(p.value ->> 'type', t.value)::text COLLATE "default",
@@ -165,12 +166,13 @@ BEGIN ATOMIC
                 SELECT s.id, pg_catalog.jsonb_array_elements_text(s.value -> 'keywords') FROM said AS s) AS w
          GROUP BY w.id
     ), sentences AS (
-        SELECT DISTINCT ON (m.relationship_id) m.relationship_id AS id,
-               pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset) AS text
-          FROM mentions AS m
-          JOIN graphrag.chunks AS k ON k.id = m.chunk_id
-         WHERE m.evidence_rank IS NOT NULL
-         ORDER BY m.relationship_id, m.evidence_rank
+        SELECT b.relationship_id AS id,
+               pg_catalog.substr(k.content, b.start_offset - k.start_offset + 1, b.end_offset - b.start_offset) AS text
+          FROM (SELECT DISTINCT ON (m.relationship_id) m.relationship_id, m.chunk_id, m.start_offset, m.end_offset
+                  FROM mentions AS m
+                 WHERE m.evidence_rank IS NOT NULL
+                 ORDER BY m.relationship_id, m.evidence_rank) AS b
+          JOIN graphrag.chunks AS k ON k.id = b.chunk_id
     )
     SELECT c.id, c.corpus_id, c.low_id, c.high_id,
            CASE WHEN f.forward THEN c.low_id ELSE c.high_id END, CASE WHEN f.forward THEN c.high_id ELSE c.low_id END,

@@ -26,7 +26,7 @@ ROWS_PER_QUERY = 2000
 _PART = 256
 # A product computes so many columns alike, and what is left over otherwise: the last bits of a row's cosine would tell how many
 # other rows there are. A multiple of what any processor takes at once.
-_COLUMNS_AT_ONCE = 64
+_COLUMNS_AT_ONCE = 32
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
@@ -109,7 +109,8 @@ def small(query: Query, kind: str) -> Vectors | None:
         known = kept is not None and kept.matrix is not None
         pays = MAX_ROWS if first or known else max(INDEXED_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
         row_bytes = 4 * corpus.options.embedding.dimensions
-        most = min(MAX_ROWS, pays, held.room(corpus, key, first=first) // row_bytes)
+        fitting = held.room(corpus, key, first=first) // (row_bytes * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
+        most = min(MAX_ROWS, pays, fitting)
         if kept is None or kept.revision != corpus.revision or most > kept.most:
             many = not known and _are_more(query, corpus.space, kind, most)
             kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any, TypeVar
 
 from pg_graphrag.signals import signals_blocked
@@ -20,6 +21,8 @@ T = TypeVar("T")
 
 # Seconds of processor time between two looks at the flag, and of waiting for a thread.
 STEP_SECONDS = 0.03
+# Where Python's own code for imports says it comes from.
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 # The calls under way, and the plpy that they were given.
 _calls: list[Any] = []
@@ -51,11 +54,20 @@ def check() -> None:
         _calls[-1].execute("SELECT 1")
 
 
+def _look(_number: int, frame: FrameType | None) -> None:
+    """Look at the flag, but not within an import: a package that is imported by half cannot be imported again."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return
+        frame = frame.f_back
+    check()
+
+
 @contextmanager
 def watched(plpy: Any) -> Iterator[None]:
     """Let cancel, timeout and terminate end what runs inside, within a step of processor time. May be nested."""
     if not _calls:
-        signal.signal(signal.SIGVTALRM, lambda _number, _frame: check())
+        signal.signal(signal.SIGVTALRM, _look)
         # System calls of the server go on as if nothing had been.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)

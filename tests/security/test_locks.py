@@ -142,7 +142,7 @@ def test_a_transaction_that_does_not_end_is_left_alone_and_others_go_on_beside_i
         error = administrator.finish()
         assert isinstance(error, psycopg.errors.LockNotAvailable)
         assert error.diag.message_hint and "pg_blocking_pids" in error.diag.message_hint
-        assert len(waits) > 20 and max(waits) < 1.5, max(waits)
+        assert len(waits) > 20 and max(waits) < 3, max(waits)
     # Nothing of it stays.
     assert rows(db, "SELECT protection FROM graphrag.corpora") == [(None,)]
     assert value(db, "SELECT count(*) FROM graphrag.corpus_grants") == 0
@@ -161,7 +161,7 @@ def test_repair_waits_for_no_document_while_it_holds_others(db: Database) -> Non
         # It could lock a; a wait for b would be a deadlock now, and the user's transaction its victim.
         begin = time.monotonic()
         user.execute(update.format("a").encode())
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 3
         assert isinstance(administrator.finish(), psycopg.errors.LockNotAvailable)
         user.commit()
     assert rows(db, "SELECT metadata FROM graphrag.documents") == [({"n": 1},)] * 2

@@ -79,7 +79,7 @@ def test_a_stream_that_is_fetched_slowly_ends_when_its_time_is_over(module_db: D
     begun = time.monotonic()
     diag = refused(module_db, "SELECT graphrag.ask_stream(%s, %s)", QUESTION, corpus)
     assert diag.sqlstate == "57014"
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 6
     wait_for(lambda: endpoint.in_flight == 0, "the closed connection")
 
 

@@ -9,7 +9,7 @@ DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
 
 -- Roles and row-level security. Documents alone carry policies, readers hold nothing on what was made of documents. The policies
--- of the corpora (graphrag_protection_N) stay; document_policies.sql makes those around them.
+-- of the corpora (graphrag_protection_N) stay until protect.sql; document_policies.sql makes those around them.
 DO $block$
 DECLARE
     item record;
@@ -21,6 +21,19 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_policy AS p WHERE p.polrelid = item.relation AND p.polname !~ '^graphrag_protection_[0-9]+$') THEN
             EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', item.relation);
         END IF;
+    END LOOP;
+END
+$block$;
+-- The policies of protected corpora are made anew (protect.sql): no index could serve the condition of theirs.
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT p.polname FROM graphrag.corpora AS c
+                  JOIN pg_catalog.pg_policy AS p ON p.polrelid = 'graphrag.documents'::pg_catalog.regclass
+                                                AND p.polname = 'graphrag_protection_' || c.id
+                 WHERE pg_catalog.obj_description(p.oid, 'pg_policy') = c.protection LOOP
+        EXECUTE pg_catalog.format('COMMENT ON POLICY %I ON graphrag.documents IS NULL', item.polname);
     END LOOP;
 END
 $block$;

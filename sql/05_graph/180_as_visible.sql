@@ -1,39 +1,24 @@
--- Entities and relationships as some documents state them, by the rules of the merge: names and types by frequency, descriptions
--- as their distinct fragments, else the best sentence. What people say belongs to no document and holds for all that is visible;
--- what they say of a relationship names its ends where that relationship is.
--- No summaries: a model wrote them of all documents. mention_ids: mentions of entities in visible documents, all that there are of
--- each; null: all of document_ids. relationship_ids: what visible documents state of them.
-CREATE FUNCTION graphrag._entities_as_visible(mention_ids bigint[], relationship_ids bigint[], document_ids bigint[])
-RETURNS TABLE (entity_id bigint, corpus_id int, key text, name text, type text, description text, degree int, mention_count int)
+-- What some mentions say of entities and relationships, by the rules of the merge: names and types by frequency, descriptions as their
+-- distinct fragments, else the best sentence. What people say belongs to no document and holds for all that is visible; what they say
+-- of a relationship names its ends where that relationship is. No summaries: a model wrote them of all documents.
+-- description: null where none says more than a sentence. sentence: the best, as its chunk has it (graph/descriptions.py shows it).
+-- mention_ids: all visible mentions of these items. relationship_ids: what visible documents state of these entities, if people said
+-- anything of it.
+CREATE FUNCTION graphrag._entities_as_visible(mention_ids bigint[], relationship_ids bigint[])
+RETURNS TABLE (entity_id bigint, name text, type text, description text, sentence text)
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
     WITH mentions AS MATERIALIZED (
         SELECT m.entity_id, m.chunk_id, m.name, m.type, m.description, m.evidence_rank, m.start_offset, m.end_offset
-          FROM graphrag.chunks AS k
-          JOIN graphrag.entity_mentions AS m ON m.chunk_id = k.id
-         WHERE _entities_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.entity_id IS NOT NULL
-         UNION ALL
-        SELECT m.entity_id, m.chunk_id, m.name, m.type, m.description, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.entity_mentions AS m
          WHERE m.id = ANY (mention_ids) AND m.entity_id IS NOT NULL
-    ), counted AS (
-        SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count FROM mentions AS m GROUP BY m.entity_id
+    ), mentioned AS (
+        SELECT DISTINCT m.entity_id FROM mentions AS m
     ), related AS (
-        SELECT DISTINCT m.relationship_id
-          FROM graphrag.chunks AS k
-          JOIN graphrag.relationship_mentions AS m ON m.chunk_id = k.id
-         WHERE _entities_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
-         UNION
-        SELECT pg_catalog.unnest(relationship_ids)
-    ), degrees AS (
-        SELECT u.id AS entity_id, pg_catalog.count(*)::int AS degree
-          FROM related AS d
-          JOIN graphrag.relationships AS r ON r.id = d.relationship_id
-         CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
-         GROUP BY u.id
+        SELECT pg_catalog.unnest(relationship_ids) AS relationship_id
     ), said AS (
-        SELECT c.entity_id, e.corpus_id, e.key, v.kind, v.value
-          FROM counted AS c
+        SELECT c.entity_id, v.kind, v.value
+          FROM mentioned AS c
           JOIN graphrag.entities AS e ON e.id = c.entity_id
           JOIN graphrag.curated AS x ON x.corpus_id = e.corpus_id AND x.entity_key = e.key AND x.effect = 'fragment'
          CROSS JOIN LATERAL (
@@ -48,8 +33,8 @@ BEGIN ATOMIC
           LEFT JOIN graphrag.relationships AS r ON r.low_id = least(e.id, o.id) AND r.high_id = greatest(e.id, o.id)
          WHERE x.other_entity_key IS NULL OR r.id IN (SELECT d.relationship_id FROM related AS d)
          UNION ALL
-        SELECT c.entity_id, e.corpus_id, e.key, v.kind, v.value
-          FROM counted AS c
+        SELECT c.entity_id, v.kind, v.value
+          FROM mentioned AS c
           JOIN graphrag.entities AS e ON e.id = c.entity_id
           JOIN graphrag.curated AS x ON x.corpus_id = e.corpus_id AND x.other_entity_key = e.key AND x.effect = 'fragment'
           JOIN graphrag.entities AS o ON o.corpus_id = e.corpus_id AND o.key = x.entity_key
@@ -94,52 +79,40 @@ BEGIN ATOMIC
                  ORDER BY m.entity_id, m.evidence_rank) AS b
           JOIN graphrag.chunks AS k ON k.id = b.chunk_id
     )
-    SELECT e.id, e.corpus_id, e.key::text COLLATE "default",
-           coalesce(p.value ->> 'name', n.value)::text COLLATE "default", coalesce(p.value ->> 'type', t.value)::text COLLATE "default",
-           coalesce(p.value ->> 'description', d.text,
-                    pg_catalog.left(pg_catalog.btrim(pg_catalog.regexp_replace(s.text, '\s+', ' ', 'g')), 600), '')::text COLLATE "default",
-           coalesce(g.degree, 0), c.mention_count
-      FROM counted AS c
+    SELECT e.id, coalesce(p.value ->> 'name', n.value)::text COLLATE "default", coalesce(p.value ->> 'type', t.value)::text COLLATE "default",
+           coalesce(p.value ->> 'description', d.text)::text COLLATE "default", s.text
+      FROM mentioned AS c
       JOIN graphrag.entities AS e ON e.id = c.entity_id
-     CROSS JOIN LATERAL (SELECT graphrag._edits(e.corpus_id, e.key) AS value) AS p
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN EXISTS (SELECT FROM graphrag.curated AS x
+                                     WHERE x.corpus_id = e.corpus_id AND x.entity_key = e.key AND x.effect = 'edit')
+                       THEN graphrag._edits(e.corpus_id, e.key) END AS value) AS p
       LEFT JOIN names AS n ON n.entity_id = c.entity_id
       LEFT JOIN types AS t ON t.entity_id = c.entity_id
       LEFT JOIN descriptions AS d ON d.entity_id = c.entity_id
-      LEFT JOIN sentences AS s ON s.entity_id = c.entity_id
-      LEFT JOIN degrees AS g ON g.entity_id = c.entity_id;
+      LEFT JOIN sentences AS s ON s.entity_id = c.entity_id;
 END;
-COMMENT ON FUNCTION graphrag._entities_as_visible(bigint[], bigint[], bigint[]) IS 'Entities as these mentions, or those of these documents, and people, state them';
+COMMENT ON FUNCTION graphrag._entities_as_visible(bigint[], bigint[]) IS 'Names, types and descriptions of entities as these mentions, and people, state them';
 
-CREATE FUNCTION graphrag._relationships_as_visible(mention_ids bigint[], document_ids bigint[])
-RETURNS TABLE (relationship_id bigint, corpus_id int, low_id bigint, high_id bigint, source_id bigint, target_id bigint,
-               keywords text[], description text, weight numeric, mention_count int)
+CREATE FUNCTION graphrag._relationships_as_visible(mention_ids bigint[])
+RETURNS TABLE (relationship_id bigint, keywords text[], description text, sentence text)
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
     WITH mentions AS MATERIALIZED (
-        SELECT m.relationship_id, m.chunk_id, m.keywords, m.description, m.weight, m.forward, m.evidence_rank, m.start_offset, m.end_offset
-          FROM graphrag.chunks AS k
-          JOIN graphrag.relationship_mentions AS m ON m.chunk_id = k.id
-         WHERE _relationships_as_visible.mention_ids IS NULL AND k.document_id = ANY (document_ids) AND m.relationship_id IS NOT NULL
-         UNION ALL
-        SELECT m.relationship_id, m.chunk_id, m.keywords, m.description, m.weight, m.forward, m.evidence_rank, m.start_offset, m.end_offset
+        SELECT m.relationship_id, m.chunk_id, m.keywords, m.description, m.evidence_rank, m.start_offset, m.end_offset
           FROM graphrag.relationship_mentions AS m
          WHERE m.id = ANY (mention_ids) AND m.relationship_id IS NOT NULL
-    ), counted AS (
-        SELECT r.id, r.corpus_id, r.low_id, r.high_id, l.key AS low_key, h.key AS high_key, c.mention_count, c.weight, c.direction
-          FROM (SELECT m.relationship_id AS id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count,
-                       pg_catalog.sum(m.weight) AS weight, pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
-                  FROM mentions AS m GROUP BY m.relationship_id) AS c
+    ), stated AS (
+        SELECT r.id, r.corpus_id, least(l.key, h.key) AS key, greatest(l.key, h.key) AS other_key
+          FROM (SELECT DISTINCT m.relationship_id AS id FROM mentions AS m) AS c
           JOIN graphrag.relationships AS r ON r.id = c.id
           JOIN graphrag.entities AS l ON l.id = r.low_id
           JOIN graphrag.entities AS h ON h.id = r.high_id
     ), said AS (
-        SELECT c.id, x.value, CASE WHEN x.forward = (c.low_key < c.high_key) THEN 1 ELSE -1 END AS direction
-          FROM counted AS c
+        SELECT c.id, x.value
+          FROM stated AS c
           JOIN graphrag.curated AS x ON x.corpus_id = c.corpus_id AND x.effect = 'fragment'
-                                    AND x.entity_key = least(c.low_key, c.high_key) AND x.other_entity_key = greatest(c.low_key, c.high_key)
-    ), people AS (
-        SELECT s.id, pg_catalog.sum((s.value ->> 'weight')::numeric) AS weight, pg_catalog.sum(s.direction) AS direction
-          FROM said AS s GROUP BY s.id
+                                    AND x.entity_key = c.key AND x.other_entity_key = c.other_key
     ), frequencies AS (
         SELECT d.id, d.value COLLATE "C" AS value, pg_catalog.count(*) AS n
           FROM (SELECT m.relationship_id AS id, m.description AS value FROM mentions AS m
@@ -174,42 +147,43 @@ BEGIN ATOMIC
                  ORDER BY m.relationship_id, m.evidence_rank) AS b
           JOIN graphrag.chunks AS k ON k.id = b.chunk_id
     )
-    SELECT c.id, c.corpus_id, c.low_id, c.high_id,
-           CASE WHEN f.forward THEN c.low_id ELSE c.high_id END, CASE WHEN f.forward THEN c.high_id ELSE c.low_id END,
+    SELECT c.id,
            CASE WHEN p.value ->> 'keywords' IS NULL THEN coalesce(w.keywords, '{}')
                 ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(p.value -> 'keywords')) END COLLATE "default",
-           coalesce(p.value ->> 'description', d.text,
-                    pg_catalog.left(pg_catalog.btrim(pg_catalog.regexp_replace(s.text, '\s+', ' ', 'g')), 600), '')::text COLLATE "default",
-           pg_catalog.trim_scale(coalesce((p.value ->> 'weight')::numeric, c.weight + coalesce(o.weight, 0))), c.mention_count
-      FROM counted AS c
-     CROSS JOIN LATERAL (SELECT graphrag._edits(c.corpus_id, c.low_key, c.high_key) AS value) AS p
-      LEFT JOIN people AS o ON o.id = c.id
+           coalesce(p.value ->> 'description', d.text)::text COLLATE "default", s.text
+      FROM stated AS c
      CROSS JOIN LATERAL (
-           SELECT CASE c.direction + coalesce(o.direction, 0) WHEN 0 THEN c.low_key < c.high_key
-                       ELSE c.direction + coalesce(o.direction, 0) > 0 END AS forward) AS f
+           SELECT CASE WHEN EXISTS (SELECT FROM graphrag.curated AS x
+                                     WHERE x.corpus_id = c.corpus_id AND x.entity_key = c.key AND x.other_entity_key = c.other_key
+                                       AND x.effect = 'edit')
+                       THEN graphrag._edits(c.corpus_id, c.key, c.other_key) END AS value) AS p
       LEFT JOIN words AS w ON w.id = c.id
       LEFT JOIN descriptions AS d ON d.id = c.id
       LEFT JOIN sentences AS s ON s.id = c.id;
 END;
-COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[], bigint[]) IS 'Relationships as these mentions, or those of these documents, and people, state them';
+COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[]) IS 'Keywords and descriptions of relationships as these mentions, and people, state them';
 
 -- What graph_nodes and graph_edges show of corpora that the caller does not see whole. SECURITY INVOKER: they ask as the caller which
--- documents he may see, then read what these state with the owner's rights (access/entry.py).
+-- documents he may see, then read what these state with the owner's rights (access/entry.py). A row for each corpus; its columns
+-- are packed, and null for what the merged row says (retrieval/views.py).
+-- ROWS 1000: with unnest() the planner expects ten thousand items, and joins them by hashes.
 CREATE FUNCTION graphrag._visible_nodes()
-RETURNS TABLE (corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
+               entity_mention_counts text)
 LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:nodes")
 $$;
-COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora that the caller sees in part';
+COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora that the caller sees in part, packed';
 
 CREATE FUNCTION graphrag._visible_edges()
-RETURNS TABLE (corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
-               keywords text[], description text, weight double precision, mention_count int, pmi double precision)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
+               relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
+               keywords text[], relationship_descriptions text[])
 LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:edges")
 $$;
-COMMENT ON FUNCTION graphrag._visible_edges() IS 'Rows of graph_edges in corpora that the caller sees in part';
+COMMENT ON FUNCTION graphrag._visible_edges() IS 'Rows of graph_edges in corpora that the caller sees in part, packed';

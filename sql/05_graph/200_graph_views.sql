@@ -26,8 +26,13 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = e.corpus_id
  WHERE graphrag._reads_whole(c.id)
  UNION ALL
-SELECT n.corpus, n.entity_id, n.key, n.name, n.type, n.description, n.degree, n.mention_count
-  FROM graphrag._visible_nodes() n
+SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
+       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count)
+  FROM graphrag._visible_nodes() v
+ CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+                               pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
+                               pg_catalog.unnest(v.entity_mention_counts::int[])) AS n (id, name, type, description, degree, mention_count)
+  JOIN graphrag.entities e ON e.id = n.id
  WHERE pg_catalog.row_security_active('graphrag.documents')) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
@@ -43,6 +48,16 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- The LEFT JOIN for N costs nothing where pmi is not asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
+WITH visible AS MATERIALIZED (
+    SELECT v.* FROM graphrag._visible_edges() v WHERE pg_catalog.row_security_active('graphrag.documents')
+), visible_entities AS MATERIALIZED (
+    SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
+      FROM visible v
+     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+                                   pg_catalog.unnest(v.entity_mention_counts::int[]))
+                AS n (id, name, type, mention_count)
+      JOIN graphrag.entities e ON e.id = n.id
+)
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
        u.description, u.weight, u.mention_count, u.pmi
   FROM (
@@ -70,10 +85,24 @@ SELECT c.name AS corpus,
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
  WHERE graphrag._reads_whole(c.id)
  UNION ALL
-SELECT e.corpus, e.relationship_id, e.source_id, e.source, e.source_type, e.target_id, e.target, e.target_type,
-       pg_catalog.array_to_string(e.keywords, ', '), e.keywords, e.description, e.weight, e.mention_count, e.pmi
-  FROM graphrag._visible_edges() e
- WHERE pg_catalog.row_security_active('graphrag.documents')) u;
+SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.array_to_string(e.keywords, ', '), e.keywords, e.description,
+       e.weight, e.mention_count,
+       CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
+            e.mention_count::double precision / e.chunks
+            * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+       END
+  FROM (SELECT v.corpus, v.chunks, r.id, coalesce(x.source_id, r.source_id) AS source_id, coalesce(x.target_id, r.target_id) AS target_id,
+               coalesce(x.keywords::text[], r.keywords) AS keywords, coalesce(x.description, r.description) AS description,
+               coalesce(x.weight, r.weight::double precision) AS weight, coalesce(x.mention_count, r.mention_count) AS mention_count
+          FROM visible v
+         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
+                                       pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
+                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
+                                       pg_catalog.unnest(v.relationship_descriptions))
+                    AS x (id, source_id, target_id, weight, mention_count, keywords, description)
+          JOIN graphrag.relationships r ON r.id = x.id) e
+  JOIN visible_entities s ON s.id = e.source_id
+  JOIN visible_entities t ON t.id = e.target_id) u;
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';

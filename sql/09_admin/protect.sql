@@ -68,7 +68,8 @@ BEGIN
         EXECUTE format('DROP POLICY IF EXISTS %I ON graphrag.documents', policy);
     END IF;
     IF changes AND _enforce.condition IS NOT NULL THEN
-        EXECUTE format('CREATE POLICY %I ON graphrag.documents AS RESTRICTIVE USING (corpus_id <> %s OR (%s)) WITH CHECK (true)',
+        -- Not corpus_id <> n: in a query of this corpus both comparisons are known to be false, so that an index may serve the condition.
+        EXECUTE format('CREATE POLICY %I ON graphrag.documents AS RESTRICTIVE USING (corpus_id < %2$s OR corpus_id > %2$s OR (%3$s)) WITH CHECK (true)',
                        policy, corpus_id, _enforce.condition);
         EXECUTE format('COMMENT ON POLICY %I ON graphrag.documents IS %L', policy, _enforce.condition);
     END IF;
@@ -102,5 +103,10 @@ CREATE TRIGGER corpora_restored AFTER INSERT ON graphrag.corpora
     FOR EACH ROW WHEN (NEW.protection IS NOT NULL) EXECUTE FUNCTION graphrag._corpus_restored();
 -- Also in a session that replicates or restores with triggers off.
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_restored;
--- An update from a version whose policies were others leaves the protected corpora protected.
+-- An update from a version whose policies were others leaves the protected corpora protected. It takes the comments off those to
+-- be made anew.
+SELECT graphrag._enforce(c.id, c.protection)
+  FROM graphrag.corpora AS c
+  JOIN pg_catalog.pg_policy AS p ON p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname = 'graphrag_protection_' || c.id
+ WHERE pg_catalog.obj_description(p.oid, 'pg_policy') IS NULL;
 SELECT graphrag._settle_policies();

@@ -28,14 +28,15 @@ class Caller:
 
 
 # What the index holds of a document may be an earlier version, which says what its current row no longer permits to be read.
+# By corpus_id, as the condition of protect() is kept (_enforce): only so can it use an index.
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
        pg_catalog.string_agg(pg_catalog.boolsend(coalesce(d.metadata @> $2, false)), ''::bytea) AS matches
   FROM graphrag.documents d
- WHERE d.corpus = $1 AND d.indexed_hash = d.content_hash
+ WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
 """
 _CALLER = """
-SELECT current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
+SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
        graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c, pg_catalog.pg_extension e
@@ -75,7 +76,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     known = caller["role"], caller["is_owner"], str(corpus)
     if caller["reads_whole"]:
         return Caller(*known)
-    row = db.query(_DOCUMENTS, ["text", "jsonb"], [corpus, filter_])[0]
+    row = db.query(_DOCUMENTS, ["int4", "jsonb"], [caller["id"], filter_])[0]
     ids = int64s(row["ids"])
     order = np.argsort(ids)
     ids = ids[order]

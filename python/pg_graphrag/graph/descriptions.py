@@ -1,5 +1,6 @@
 """Merged descriptions: the distinct fragments by frequency, up to a number of tokens; whether a model should summarise them."""
 
+from pg_graphrag.queue.drafts import MAX_DESCRIPTION
 from pg_graphrag.server import Database, columns
 
 # Tokens of a merged description (DESIGN.md 3).
@@ -47,6 +48,11 @@ UPDATE graphrag.{table} t
  WHERE t.id = f.id AND NOT t.summary_due
 """
 TABLES = {"entity": "entities", "relationship": "relationships"}
+
+
+def as_description(sentence: str | None) -> str:
+    """Return how a sentence describes what it mentions: in one line, cut."""
+    return " ".join((sentence or "").split())[:MAX_DESCRIPTION]
 
 
 def is_described(what: str, id_: str) -> str:

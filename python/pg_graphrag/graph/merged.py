@@ -3,8 +3,7 @@
 from collections import Counter
 
 from pg_graphrag.graph.change import Delta
-from pg_graphrag.graph.descriptions import is_described
-from pg_graphrag.queue.drafts import MAX_DESCRIPTION
+from pg_graphrag.graph.descriptions import as_description, is_described
 from pg_graphrag.server import Database, columns, slices
 
 _COUNT_VALUES = """
@@ -141,6 +140,6 @@ def renew_evidence(db: Database, what: str, ids: list[int]) -> None:
         [
             [row["id"] for row in rows],
             [row["evidence_rank"] for row in rows],
-            [" ".join((row["text"] or "").split())[:MAX_DESCRIPTION] for row in rows],
+            [as_description(row["text"]) for row in rows],
         ],
     )

@@ -11,6 +11,7 @@ from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
+from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
 # From this many vectors on, an HNSW index answers faster than a scan.
 HNSW_ROWS = 5000
@@ -56,7 +57,8 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
     if (held := vectors.small(query, "entity")) is not None:
-        visible = None if query.visible is None else graph_of(query).entity_ids()
+        graph = graph_of(query)
+        visible = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
         return [held.nearest(vector, limit, visible) for vector in nearby]
     seen = (
         "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"

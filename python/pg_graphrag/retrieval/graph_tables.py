@@ -165,9 +165,6 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids,
   FROM graphrag.relationships r
  WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)
 """
-_IDS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea) AS ids FROM graphrag.entities e WHERE e.corpus_id = $1
-"""
 _COUNTS = "SELECT e.id, e.mention_count AS n FROM graphrag.entities e WHERE e.id = ANY ($1)"
 _NODES = """
 SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER BY e.key
@@ -234,10 +231,6 @@ class TableGraph:
     def mention_counts(self, entities: list[int]) -> dict[int, int]:
         """Return {entity id: in how many chunks it is mentioned}."""
         return {row["id"]: row["n"] for row in self.query.db.query(_COUNTS, ["int8[]"], [entities])}
-
-    def entity_ids(self) -> Any:
-        """Return the ids of all entities, (n,) int64 ascending."""
-        return np.sort(int64s(self.query.db.query(_IDS, ["int4"], [self.query.corpus.id])[0]["ids"]))
 
     def chunk_count(self) -> int:
         """Return how many chunks there are."""

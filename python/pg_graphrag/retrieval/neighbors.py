@@ -1,6 +1,6 @@
 """graphrag.neighbors: breadth first over the relationships."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller, caller_of
@@ -20,6 +20,13 @@ _WHOLE = """
 SELECT n.hop, n.entity_id, n.name, n.type, n.description, n.degree, n.relationship_id, n.relationship, n.keywords,
        n.weight::text AS weight, n.path
   FROM graphrag._neighbors($1, $2, $3) n
+"""
+_WHOLE_IDS = """
+SELECT n.entity_id
+  FROM graphrag._neighbors($1, $2, $3) WITH ORDINALITY
+       AS n (hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path, place)
+ ORDER BY n.place
+ LIMIT $4
 """
 
 # (hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path)
@@ -49,54 +56,75 @@ def around(query: Query, start: str, hops: int) -> list[Neighbor]:
     """Return the neighbours of the entity with a key, or with an alias of it."""
     graph = graph_of(query)
     if isinstance(graph, VisibleGraph):
-        return _around_visible(graph, start, hops)
+        return _rows(graph, *_walked(graph, start, hops))
     rows = query.db.query(_WHOLE, ["int4", "text", "int4"], [query.corpus.id, start, hops])
     return [tuple(row.values()) for row in rows]
 
 
-def _around_visible(graph: VisibleGraph, start: str, hops: int) -> list[Neighbor]:
-    """Walk the visible relationships.
+def ids_around(query: Query, start: str, hops: int, most: int) -> list[int]:
+    """Return the ids of the first `most` neighbours."""
+    graph = graph_of(query)
+    if isinstance(graph, VisibleGraph):
+        steps, _ = _walked(graph, start, hops)
+        return [int(graph.topology.entities.ids[step.place]) for step in steps[:most]]
+    types, given = ["int4", "text", "int4", "int4"], [query.corpus.id, start, hops, most]
+    return [row["entity_id"] for row in query.db.query(_WHOLE_IDS, types, given)]
+
+
+class Step(NamedTuple):
+    """How the walk came to an entity: in how many hops, to which `place`, over which relationship, from which place."""
+
+    hop: int
+    place: int
+    edge: int
+    parent: int
+
+
+def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int]:
+    """Walk the visible relationships; return the steps, in the order of neighbors(), and the place of the start.
 
     Where several ways of one length lead to an entity, the strongest last relationship is shown, then the strongest before.
     """
     topology = graph.topology
-    frontier = topology.named([start])[-1:]
-    parents: dict[int, tuple[int, int]] = dict.fromkeys(frontier, (-1, -1))
-    steps: list[tuple[int, int, int]] = []
+    first = topology.named([start])[-1:]
+    visited = np.zeros(len(topology.keys), np.bool_)
+    visited[first] = True
+    frontier = np.array(first, np.int64)
+    steps: list[Step] = []
     for hop in range(1, hops + 1):
-        if not frontier:
+        if not len(frontier):
             break
-        rank = {place: number for number, place in enumerate(frontier)}
-        owners, edges = topology.incident.at(np.array(frontier, np.int64))
+        rank = np.empty(len(topology.keys), np.int64)
+        rank[frontier] = np.arange(len(frontier))
+        owners, edges = topology.incident.at(frontier)
         others = topology.low[edges] + topology.high[edges] - owners
-        strongest: dict[int, tuple[float, int, int, int]] = {}
-        for owner, edge, other in zip(owners.tolist(), edges.tolist(), others.tolist(), strict=True):
-            way = (-float(topology.weights[edge]), rank[owner], owner, edge)
-            if other not in parents and (other not in strongest or way < strongest[other]):
-                strongest[other] = way
-        # Places are in the order of keys.
-        frontier = sorted(strongest, key=lambda place: (strongest[place][0], place))
-        for place in frontier:
-            parents[place] = strongest[place][2:]
-            steps.append((hop, place, strongest[place][3]))
-    return _rows(graph, steps, parents)
+        new = ~visited[others]
+        owners, edges, others = owners[new], edges[new], others[new]
+        weights = topology.weights[edges]
+        # Of each entity the strongest way, then all by weight. Places are in the order of keys.
+        order = np.lexsort((edges, rank[owners], -weights, others))
+        order = order[np.flatnonzero(np.diff(others[order], prepend=-1))]
+        order = order[np.lexsort((others[order], -weights[order]))]
+        frontier = others[order]
+        visited[frontier] = True
+        found = frontier.tolist(), edges[order].tolist(), owners[order].tolist()
+        steps += [Step(hop, *step) for step in zip(*found, strict=True)]
+    return steps, first[0] if first else -1
 
 
-def _rows(
-    graph: VisibleGraph, steps: list[tuple[int, int, int]], parents: dict[int, tuple[int, int]]
-) -> list[Neighbor]:
+def _rows(graph: VisibleGraph, steps: list[Step], start: int) -> list[Neighbor]:
+    if not steps:
+        return []
     ids = graph.topology.entities.ids
-    entities = {row["id"]: row for row in graph.entities(ids[list(parents)].tolist())}
-    numbers = graph.topology.relationships.ids[[edge for _, _, edge in steps]].tolist()
-    relationships = {row["id"]: row for row in graph.relationships(numbers)}
+    places = [start, *(step.place for step in steps)]
+    entities = dict(zip(places, graph.stated_entities(ids[places].tolist()), strict=True))
+    relationships = graph.stated_relationships(graph.topology.relationships.ids[[step.edge for step in steps]].tolist())
+    paths = {start: [entities[start]["name"]]}
     found = []
-    for (hop, place, _), number in zip(steps, numbers, strict=True):
-        path, at = [], place
-        while at >= 0:
-            path.append(entities[int(ids[at])]["name"])
-            at = parents[at][0]
-        entity, relationship = entities[int(ids[place])], relationships[number]
+    for step, stated in zip(steps, relationships, strict=True):
+        entity = entities[step.place]
+        paths[step.place] = [*paths[step.parent], entity["name"]]
         shown = (entity["id"], entity["name"], entity["type"], entity["description"], entity["degree"])
-        stated = (number, relationship["description"], relationship["keywords"])
-        found.append((hop, *shown, *stated, f"{relationship['weight']:.15g}", path[::-1]))
+        relationship = (stated["id"], stated["description"], stated["keywords"], f"{stated['weight']:.15g}")
+        found.append((step.hop, *shown, *relationship, paths[step.place]))
     return found

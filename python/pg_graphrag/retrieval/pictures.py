@@ -9,7 +9,7 @@ from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.held_graph import graph_of
-from pg_graphrag.retrieval.neighbors import around, check_hops, graph_query
+from pg_graphrag.retrieval.neighbors import check_hops, graph_query, ids_around
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.concepts import key
@@ -136,8 +136,8 @@ def neighborhood(
                 sqlstate="42704",
                 hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
             )
-        near = around(query, start[-1]["key"], depth)[: wanted - 1]
-        return _among(query, [start[-1]["id"], *(row[1] for row in near)], start[-1]["id"])
+        near = ids_around(query, start[-1]["key"], depth, wanted - 1)
+        return _among(query, [start[-1]["id"], *near], start[-1]["id"])
 
     return as_owner(db, run)
 

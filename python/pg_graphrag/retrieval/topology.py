@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import float64s, int64s, np
@@ -11,6 +12,11 @@ from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
+
+# What a dictionary takes for a key, about.
+_KEY_BYTES = 100
+# After every rank of a sentence.
+_NO_EVIDENCE = 2**63 - 1
 
 
 class Lists:
@@ -31,6 +37,15 @@ class Lists:
         rows = np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
         return np.repeat(places, counts), *(column[rows] for column in self.columns)
 
+    def counts(self, places: Any) -> Any:
+        """Return how long the lists at `places` are, (n,)."""
+        return self.starts[places + 1] - self.starts[places]
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the lists take."""
+        return int(self.starts.nbytes) + sum(int(column.nbytes) for column in self.columns)
+
 
 class Ids:
     """Where ids stand: `ids` (n,) int64 by place."""
@@ -48,6 +63,11 @@ class Ids:
         at = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
         return self._order[at[self._ascending[at] == ids]]
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the arrays take."""
+        return 3 * int(self.ids.nbytes)
+
 
 @dataclass(frozen=True)
 class Mentioned:
@@ -63,16 +83,24 @@ class Mentioned:
         at = at[self.ids[at] == ids] if len(self.ids) else np.empty(0, np.int64)
         return self.ids[at], self.items[at], self.chunks[at]
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the arrays take."""
+        return 3 * int(self.ids.nbytes)
+
 
 @dataclass(frozen=True)
 class Topology:
     """A graph at one revision: entities by key; relationships by degrees, weight and keys; chunks by id.
 
-    `keys` (entities,), `place`: of each key. `low`, `high`, `sources`, `targets` (relationships,): places of entities; `weights`.
+    `keys` (entities,), `place`: of each key. `low`, `high`, `sources` (relationships,): places of entities; `weights`.
     `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
     ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
     relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship. `owners` (chunks,): their
     documents. `aliases`: entity keys by theirs.
+
+    Of some documents besides, by kind: `evidence`: of each item the ids of its mentions, best sentence first. `as_merged`, bool:
+    whether the item's merged texts are what these documents state; of a relationship also its weight, direction and count.
     """
 
     revision: str | None
@@ -85,7 +113,6 @@ class Topology:
     low: Any
     high: Any
     sources: Any
-    targets: Any
     weights: Any
     chunks: Ids
     owners: Any
@@ -96,12 +123,17 @@ class Topology:
     stated_in: Lists
     incident: Lists
     mentioned: dict[str, Mentioned]
+    evidence: dict[str, Lists] = field(default_factory=dict)
+    as_merged: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def size(self) -> int:
-        """How many entities, relationships, chunks and mentions there are."""
-        mentions = sum(len(kind.ids) for kind in self.mentioned.values())
-        return len(self.keys) + len(self.relationships.ids) + len(self.chunks.ids) + mentions
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        arrays = self.low, self.high, self.sources, self.weights, self.owners, self.mention_counts, self.stating_counts
+        lists = self.chunks_of, self.entities_of, self.stated_in, self.incident, *self.evidence.values()
+        ids = self.entities, self.relationships, self.chunks, *self.mentioned.values(), *self.as_merged.values()
+        texts = sum(map(getsizeof, self.keys)) + _KEY_BYTES * (len(self.keys) + len(self.aliases))
+        return texts + sum(int(part.nbytes) for part in (*arrays, *lists, *ids))
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""
@@ -147,7 +179,8 @@ class TopologyGraph(TableGraph):
     def ends(self, ids: list[int]) -> list[Row]:
         held = self.topology
         places = held.relationships.places(ids)
-        sources, targets = held.sources[places], held.targets[places]
+        sources = held.sources[places]
+        targets = held.low[places] + held.high[places] - sources
         rows = _rows(
             ("id", "weight", "source_id", "target_id", "source_key", "target_key"),
             (
@@ -290,10 +323,24 @@ def read(query: Query) -> Topology | None:
 
 
 # $2: documents. Degrees and order follow from these rows.
+# merged_counts: -1 where the merged texts are not of the mentions alone. uniform_ranks: of the merged sentence, where name and
+# type are those of each mention; -1 elsewhere.
 _VISIBLE_ENTITIES = f"""
-SELECT pg_catalog.array_agg(e.key) AS keys, {_packed(ids="e.id")}
-  FROM (SELECT x.id, x.key FROM graphrag.entities x WHERE x.id = ANY ($1) ORDER BY x.key) e
+SELECT pg_catalog.array_agg(e.key) AS keys, {_packed(ids="e.id", merged_counts="e.merged_count", uniform_ranks="e.uniform_rank")}
+  FROM (SELECT x.id, x.key,
+               CASE WHEN p.is_curated OR x.summary_of IS NOT NULL THEN -1 ELSE x.mention_count END AS merged_count,
+               CASE WHEN p.is_curated OR x.evidence_rank IS NULL THEN -1
+                    WHEN (SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')
+                            FROM graphrag.entity_values v WHERE v.entity_id = x.id) THEN x.evidence_rank
+                    ELSE -1 END AS uniform_rank
+          FROM graphrag.entities x
+         CROSS JOIN LATERAL (SELECT {{people}} AS is_curated) p
+         WHERE x.id = ANY ($1)
+         ORDER BY x.key) e
 """
+_PEOPLE_OF_ENTITY = """
+               EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = x.corpus_id AND c.entity_key = x.key)
+                    OR EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = x.corpus_id AND c.other_entity_key = x.key)"""
 _VISIBLE_RELATIONSHIPS = f"""
 SELECT {
     _packed(
@@ -303,9 +350,11 @@ SELECT {
         sources="CASE WHEN r.forward THEN r.low_id ELSE r.high_id END",
         weights="r.weight::float8",
         counts="r.mention_count",
+        as_merged="r.as_merged::int",
     )
 }
   FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count,
+               m.mention_count = x.mention_count AND x.summary_of IS NULL AND NOT f.is_curated AS as_merged,
                coalesce((p.value ->> 'weight')::numeric, m.weight + coalesce(f.weight, 0)) AS weight,
                CASE m.direction + coalesce(f.direction, 0) WHEN 0 THEN l.key < h.key
                     ELSE m.direction + coalesce(f.direction, 0) > 0 END AS forward
@@ -324,27 +373,29 @@ SELECT {
 _PEOPLE = """
          CROSS JOIN LATERAL (SELECT graphrag._edits(x.corpus_id, l.key, h.key) AS value) p
          CROSS JOIN LATERAL (
-               SELECT pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
+               SELECT pg_catalog.count(*) > 0 OR p.value IS NOT NULL AS is_curated,
+                      pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
                       pg_catalog.sum(CASE WHEN c.forward = (l.key < h.key) THEN 1 ELSE -1 END) AS direction
                  FROM graphrag.curated c
                 WHERE c.corpus_id = x.corpus_id AND c.entity_key = least(l.key, h.key)
                   AND c.other_entity_key = greatest(l.key, h.key) AND c.effect = 'fragment') f"""
 _NO_PEOPLE = """
          CROSS JOIN (SELECT NULL::jsonb AS value) p
-         CROSS JOIN (SELECT NULL::numeric AS weight, NULL::int AS direction) f"""
+         CROSS JOIN (SELECT false AS is_curated, NULL::numeric AS weight, NULL::int AS direction) f"""
 _VISIBLE_CHUNKS = f"""
 SELECT {_packed(ids="c.id", owners="c.document_id")}
   FROM graphrag.chunks c
  WHERE c.document_id = ANY ($1)
 """
+_RANK = f"coalesce(m.evidence_rank, {_NO_EVIDENCE})"
 _VISIBLY_MENTIONED = f"""
-SELECT {_packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)")}
+SELECT {_packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)", ranks=_RANK)}
   FROM graphrag.chunks c
   JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
  WHERE c.document_id = ANY ($1) AND m.entity_id IS NOT NULL
 """
 _VISIBLY_STATED = f"""
-SELECT {_packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id")}
+SELECT {_packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id", ranks=_RANK)}
   FROM graphrag.chunks c
   JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
  WHERE c.document_id = ANY ($1) AND m.relationship_id IS NOT NULL
@@ -367,7 +418,8 @@ def read_visible(query: Query) -> Topology:
     )
     items = [int64s(mentioned["items"]), int64s(relationship["low"]), int64s(relationship["high"])]
     ids = np.unique(np.concatenate(items))
-    (entity,) = db.query(_VISIBLE_ENTITIES, ["int8[]"], [ids.tolist()])
+    people = _PEOPLE_OF_ENTITY if curated["is_curated"] else "false"
+    (entity,) = db.query(_VISIBLE_ENTITIES.replace("{people}", people), ["int8[]"], [ids.tolist()])
     here = int64s(entity["ids"])
     by_id = np.argsort(here)
     ends = np.append(items[1], items[2])
@@ -376,7 +428,12 @@ def read_visible(query: Query) -> Topology:
     pairs = np.unique(np.column_stack([items[0], int64s(mentioned["chunks"])]), axis=0)
     counts = np.bincount(by_id[np.searchsorted(here, pairs[:, 0], sorter=by_id)], minlength=len(here))
     entity |= {"degrees": degrees.astype(">i8").tobytes(), "counts": counts.astype(">i8").tobytes()}
-    return _built(query.corpus.revision, entity, relationship, chunk, mentioned, stated, curated)
+    graph = _built(query.corpus.revision, entity, relationship, chunk, mentioned, stated, curated)
+    evidence = {
+        "entity": _evidence(graph.entities, mentioned),
+        "relationship": _evidence(graph.relationships, stated),
+    }
+    return replace(graph, evidence=evidence, as_merged=_as_merged(graph, entity, mentioned, relationship))
 
 
 def _built(
@@ -390,7 +447,9 @@ def _built(
         int64s(relationship["counts"]),
         float64s(relationship["weights"]),
     )
-    low, high, sources = (entities.places(int64s(relationship[end])) for end in ("low", "high", "sources"))
+    low, high, sources = (
+        entities.places(int64s(relationship[end])).astype(np.int32) for end in ("low", "high", "sources")
+    )
     order = np.lexsort((np.maximum(low, high), np.minimum(low, high), -weights, -(degrees[low] + degrees[high])))
     low, high, sources = low[order], high[order], sources[order]
     relationships = Ids(ids[order])
@@ -398,7 +457,7 @@ def _built(
     chunks = Ids(int64s(chunk["ids"])[owned])
     in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int8)
     owners = entities.places(int64s(mentioned["items"]))
-    every = np.arange(len(ids))
+    every = np.arange(len(ids), dtype=np.int32)
     return Topology(
         revision=revision,
         entities=entities,
@@ -410,14 +469,13 @@ def _built(
         low=low,
         high=high,
         sources=sources,
-        targets=low + high - sources,
         weights=weights[order],
         chunks=chunks,
         owners=int64s(chunk["owners"])[owned],
         mention_counts=int64s(entity["counts"]),
         stating_counts=counts[order],
         chunks_of=Lists(owners, len(keys), in_chunks, frequencies),
-        entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners, frequencies),
+        entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners.astype(np.int32), frequencies),
         stated_in=Lists(relationships.places(int64s(stated["items"])), len(ids), int64s(stated["chunks"])),
         incident=Lists(np.append(low, high), len(keys), np.append(every, every)),
         mentioned={"entity": _mentioned(mentioned), "relationship": _mentioned(stated)},
@@ -428,3 +486,18 @@ def _mentioned(row: Row) -> Mentioned:
     columns = [int64s(row[name]) for name in ("ids", "items", "chunks")]
     order = np.argsort(columns[0])
     return Mentioned(*(column[order] for column in columns))
+
+
+def _evidence(items: Ids, row: Row) -> Lists:
+    ids = int64s(row["ids"])
+    best_first = np.lexsort((ids, int64s(row["ranks"])))
+    return Lists(items.places(int64s(row["items"])[best_first]), len(items.ids), ids[best_first])
+
+
+def _as_merged(graph: Topology, entity: Row, mentioned: Row, relationship: Row) -> dict[str, Any]:
+    best = np.full(len(graph.keys), _NO_EVIDENCE)
+    np.minimum.at(best, graph.entities.places(int64s(mentioned["items"])), int64s(mentioned["ranks"]))
+    entities = (int64s(entity["merged_counts"]) == graph.mention_counts) | (int64s(entity["uniform_ranks"]) == best)
+    relationships = np.zeros(len(graph.relationships.ids), np.bool_)
+    relationships[graph.relationships.places(int64s(relationship["ids"]))] = int64s(relationship["as_merged"]) == 1
+    return {"entity": entities, "relationship": relationships}

@@ -1,50 +1,117 @@
-"""Rows of the views graph_nodes and graph_edges for callers who see a corpus in part: what their documents state of it."""
+"""What graph_nodes and graph_edges show of corpora that the caller sees in part: what his documents state of them.
 
+A row holds the columns of all items of a corpus, packed: numbers as array literals, since a Python object for each takes longer
+than to read them. Null: what the merged row says.
+"""
+
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.neighbors import graph_query
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.visible_graph import VisibleGraph
+from pg_graphrag.retrieval.visible_texts import Text
 from pg_graphrag.server import Database, Row
 
-# As the caller. Corpora that he sees whole are shown by the views themselves.
-_DOCUMENTS = """
-SELECT coalesce(pg_catalog.array_agg(d.id), '{}') AS ids
-  FROM graphrag.documents d
- WHERE d.indexed_hash = d.content_hash
-   AND d.corpus_id <> ALL (ARRAY(SELECT c.id FROM graphrag.corpora c WHERE graphrag._reads_whole(c.id)))
+# As the caller. Corpora that he sees whole are shown by the views themselves, those that he was not given by nothing.
+_SEEN_IN_PART = """
+SELECT c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id) ORDER BY c.id
 """
-_NODES = """
-SELECT c.name AS corpus, e.entity_id, e.key, e.name, e.type, e.description, e.degree, e.mention_count
-  FROM graphrag._entities_as_visible(NULL, NULL, $1) e
-  JOIN graphrag.corpora c ON c.id = e.corpus_id
-"""
-_EDGES = """
-WITH nodes AS MATERIALIZED (
-    SELECT e.entity_id, e.name, e.type, e.mention_count FROM graphrag._entities_as_visible(NULL, NULL, $1) e
-), chunks AS (
-    SELECT k.corpus_id, pg_catalog.count(*) AS n FROM graphrag.chunks k WHERE k.document_id = ANY ($1) GROUP BY k.corpus_id
-)
-SELECT c.name AS corpus, r.relationship_id, r.source_id, s.name AS source, s.type AS source_type, r.target_id, t.name AS target,
-       t.type AS target_type, r.keywords, r.description, r.weight::float8 AS weight, r.mention_count,
-       r.mention_count::float8 / k.n * pg_catalog.ln(r.mention_count::float8 * k.n / s.mention_count / t.mention_count)
-           / pg_catalog.ln(2::float8) AS pmi
-  FROM graphrag._relationships_as_visible(NULL, $1) r
-  JOIN graphrag.corpora c ON c.id = r.corpus_id
-  JOIN chunks k ON k.corpus_id = r.corpus_id
-  JOIN nodes s ON s.entity_id = r.source_id
-  JOIN nodes t ON t.entity_id = r.target_id
-"""
+_ALL = "SELECT pg_catalog.array_agg(x.id)::text AS ids FROM graphrag.{table} x WHERE x.corpus_id = $1"
 
 
 def nodes(db: Database) -> list[Row]:
-    """Return the rows of graph_nodes, of all corpora that the caller sees in part."""
-    return _of_visible(db, _NODES)
+    """Return a row for each corpus that the caller sees in part: corpus, chunks, and columns of entities."""
+    return _of_corpora(db, _nodes)
 
 
 def edges(db: Database) -> list[Row]:
-    """Return the rows of graph_edges, likewise."""
-    return _of_visible(db, _EDGES)
+    """Return the same with columns of relationships."""
+    return _of_corpora(db, _edges)
 
 
-def _of_visible(db: Database, sql: str) -> list[Row]:
-    ids: list[Any] = db.query(_DOCUMENTS)[0]["ids"]
-    return as_owner(db, lambda: db.query(sql, ["int8[]"], [ids])) if ids else []
+def _of_corpora(db: Database, packed: Callable[[Query], Row]) -> list[Row]:
+    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART)]
+    return [
+        as_owner(db, partial(_packed, db, caller, packed))
+        for caller in callers
+        if caller.documents is None or len(caller.documents)
+    ]
+
+
+def _packed(db: Database, caller: Caller, packed: Callable[[Query], Row]) -> Row:
+    return packed(graph_query(db, caller))
+
+
+def _nodes(query: Query) -> Row:
+    graph = graph_of(query)
+    row: Row = {"corpus": query.corpus.name, "chunks": graph.chunk_count()}
+    if not isinstance(graph, VisibleGraph):
+        return row | _all(query, "entity", "entities")
+    topology = graph.topology
+    places = np.argsort(topology.entities.ids)
+    ids = topology.entities.ids[places]
+    texts = _texts(graph, "entity", ids, ~topology.as_merged["entity"][places])
+    return row | {
+        "entity_ids": _literal(ids),
+        "names": [text and text.name for text in texts],
+        "types": [text and text.type for text in texts],
+        "entity_descriptions": [text and text.description for text in texts],
+        "degrees": _literal(topology.incident.counts(places)),
+        "entity_mention_counts": _literal(topology.mention_counts[places]),
+    }
+
+
+def _edges(query: Query) -> Row:
+    graph = graph_of(query)
+    row = _nodes(query)
+    if not isinstance(graph, VisibleGraph):
+        return row | _all(query, "relationship", "relationships")
+    topology = graph.topology
+    # By id: so the view reads neighbouring rows one after the other.
+    places = np.argsort(topology.relationships.ids)
+    ids = topology.relationships.ids[places]
+    sources = topology.sources[places]
+    targets = topology.low[places] + topology.high[places] - sources
+    own = ~topology.as_merged["relationship"][places]
+    texts = _texts(graph, "relationship", ids, own)
+    return row | {
+        "relationship_ids": _literal(ids),
+        "source_ids": _literal(topology.entities.ids[sources], own),
+        "target_ids": _literal(topology.entities.ids[targets], own),
+        "weights": _literal(topology.weights[places], own),
+        "relationship_mention_counts": _literal(topology.stating_counts[places], own),
+        "keywords": [text and _quoted(text.keywords) for text in texts],
+        "relationship_descriptions": [text and text.description for text in texts],
+    }
+
+
+def _all(query: Query, kind: str, table: str) -> Row:
+    """Return a row that names all items: he sees all documents all the same."""
+    return {f"{kind}_ids": query.db.query(_ALL.format(table=table), ["int4"], [query.corpus.id])[0]["ids"]}
+
+
+def _texts(graph: VisibleGraph, kind: str, ids: Any, own: Any) -> list[Text | None]:
+    """Return what is said of each item; None but where `own`, (n,) bool: there the merged row says it."""
+    texts = graph.texts_of(kind, ids[own])
+    return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own.tolist(), strict=True)]
+
+
+def _literal(values: Any, where: Any = None) -> str:
+    """Return numbers, (n,), as an array literal; null but `where`, (n,) bool."""
+    if where is None:
+        return "{" + ",".join(map(str, values.tolist())) + "}"
+    shown = np.full(len(values), "NULL", object)
+    shown[where] = list(map(str, values[where].tolist()))
+    return "{" + ",".join(shown.tolist()) + "}"
+
+
+def _quoted(words: tuple[str, ...]) -> str:
+    """Return texts as an array literal."""
+    escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
+    return "{" + ",".join(f'"{word}"' for word in escaped) + "}"

@@ -7,21 +7,13 @@ import hashlib
 from typing import Any
 
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval import held, topology
+from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.graph_tables import Among, in_one_line
-from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.topology import Topology, TopologyGraph
+from pg_graphrag.retrieval.topology import TopologyGraph, read_visible
+from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts
 from pg_graphrag.server import Row
 
-_ENTITIES = """
-SELECT e.entity_id AS id, e.key, e.name, e.type, e.description, e.degree, e.mention_count
-  FROM graphrag._entities_as_visible($1, $2, NULL) e
-"""
-_RELATIONSHIPS = """
-SELECT r.relationship_id AS id, r.source_id, r.target_id, r.keywords, r.description, r.weight::float8 AS weight
-  FROM graphrag._relationships_as_visible($1, NULL) r
-"""
 # The chunks that an item with many mentions has most of.
 _HEAVIEST = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,
@@ -36,54 +28,109 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chun
         ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
         LIMIT $3) b
 """
-# What a topology of so many rows takes, each.
-_LINK_BYTES = 100
 
 
 def visible_graph(query: Query) -> "VisibleGraph":
     """Return the graph of the query's visible documents; kept in the session for equal ones."""
-    corpus, documents = query.corpus, query.visible
-    key = "visible graph", corpus.id, hashlib.sha256(documents.tobytes()).hexdigest()
-    cached: Topology | None = held.recall(key)
-    if cached is None or corpus.revision is None or cached.revision != corpus.revision:
-        cached = topology.read_visible(query)
-        size = _LINK_BYTES * cached.size
-        if cached.revision is not None and cached.revision == corpus.revision and size <= held.room(corpus, key):
-            held.keep(corpus, key, cached, size)
-    return VisibleGraph(query, cached)
+    corpus = query.corpus
+    key = "visible graph", corpus.id, hashlib.sha256(query.visible.tobytes()).hexdigest()
+    cached: VisibleTexts | None = held.recall(key)
+    if cached is None or corpus.revision is None or cached.topology.revision != corpus.revision:
+        cached = VisibleTexts(read_visible(query))
+    graph = VisibleGraph(query, cached, key)
+    graph.keep()
+    return graph
 
 
 class VisibleGraph(TopologyGraph):
     """A graph of some documents: its topology in memory, texts put together from these documents as they are asked for."""
 
+    def __init__(self, query: Query, texts: VisibleTexts, key: tuple[str, int, str]):
+        super().__init__(query, texts.topology)
+        self.texts = texts
+        self._key = key
+
+    def keep(self) -> None:
+        """Keep in the session what has been read, as far as there is room: the topology first."""
+        corpus, revision = self.query.corpus, self.topology.revision
+        room = held.room(corpus, self._key)
+        if self.texts.nbytes > room:
+            self.texts.forget()
+        if revision is not None and revision == corpus.revision and self.texts.nbytes <= room:
+            held.keep(corpus, self._key, self.texts, self.texts.nbytes)
+
     def named(self, keys: list[str]) -> list[Row]:
         return self.entities(self.topology.entities.ids[self.topology.named(keys)].tolist())
 
     def entity_ids(self) -> Any:
+        """Return the ids of all entities, (n,) int64 ascending."""
         return np.sort(self.topology.entities.ids)
 
     def entities(self, ids: list[int]) -> list[Row]:
-        if not ids:
-            return []
-        graph = self.topology
-        _, edges = graph.incident.at(graph.entities.places(ids))
-        given = [self._mention_ids("entity", ids), graph.relationships.ids[np.unique(edges)].tolist()]
-        return in_one_line(self.query.db.query(_ENTITIES, ["int8[]", "int8[]"], given))
+        return in_one_line(self.stated_entities(ids))
 
     def relationships(self, ids: list[int]) -> list[Row]:
-        if not ids:
-            return []
-        rows = in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [self._mention_ids("relationship", ids)]))
-        ends = {row["id"]: row for row in self.entities(list({row[end] for row in rows for end in _ENDS}))}
+        return in_one_line(self.stated_relationships(ids))
+
+    def texts_of(self, kind: str, ids: Any) -> dict[int, Text]:
+        """Return what the documents say of entities or relationships, by id: of `ids`, and of others."""
+        texts = self.texts.of(self.query.db, kind, ids.tolist())
+        self.keep()
+        return texts
+
+    def stated_entities(self, ids: list[int]) -> list[Row]:
+        """Return entities (id, key, name, type, description, degree, mention_count) in the order of `ids`, texts as merged."""
+        topology = self.topology
+        places = topology.entities.places(ids)
+        here = topology.entities.ids[places]
+        texts = self.texts_of("entity", here)
+        columns = here, places, topology.incident.counts(places), topology.mention_counts[places]
         return [
-            row
-            | {
-                "source": ends[row["source_id"]]["name"],
-                "target": ends[row["target_id"]]["name"],
-                "source_key": ends[row["source_id"]]["key"],
-                "target_key": ends[row["target_id"]]["key"],
+            {
+                "id": item,
+                "key": topology.keys[place],
+                "name": texts[item].name,
+                "type": texts[item].type,
+                "description": texts[item].description,
+                "degree": degree,
+                "mention_count": count,
             }
-            for row in rows
+            for item, place, degree, count in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+    def stated_relationships(self, ids: list[int]) -> list[Row]:
+        """Return relationships in the order of `ids`, texts as merged.
+
+        Columns: id, source_id, source, source_key, target_id, target, target_key, keywords, description, weight, mention_count.
+        """
+        topology = self.topology
+        places = topology.relationships.places(ids)
+        here = topology.relationships.ids[places]
+        sources = topology.sources[places]
+        targets = topology.low[places] + topology.high[places] - sources
+        texts = self.texts_of("relationship", here)
+        names = self.texts_of("entity", topology.entities.ids[np.unique(np.append(sources, targets))])
+        columns = (
+            *(here, topology.entities.ids[sources], sources, topology.entities.ids[targets], targets),
+            *(topology.weights[places], topology.stating_counts[places]),
+        )
+        return [
+            {
+                "id": item,
+                "source_id": source_id,
+                "source": names[source_id].name,
+                "source_key": topology.keys[source],
+                "target_id": target_id,
+                "target": names[target_id].name,
+                "target_key": topology.keys[target],
+                "keywords": list(texts[item].keywords),
+                "description": texts[item].description,
+                "weight": weight,
+                "mention_count": count,
+            }
+            for item, source_id, source, target_id, target, weight, count in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
         ]
 
     def nodes(self, entities: Any) -> list[Row]:
@@ -136,12 +183,6 @@ class VisibleGraph(TopologyGraph):
     def chunks(self, ids: list[int]) -> list[Row]:
         return super().chunks(self.topology.chunks.ids[self.topology.chunks.places(ids)].tolist())
 
-    def _mention_ids(self, kind: str, ids: list[int]) -> list[int]:
-        """Return the ids of the visible mentions of entities or relationships."""
-        mentioned = self.topology.mentioned[kind]
-        found: list[int] = mentioned.ids[within(mentioned.items, np.unique(np.asarray(ids, np.int64)))].tolist()
-        return found
-
     def _heaviest(self, kind: str, ids: list[int], most: int) -> tuple[Any, Any]:
         """Return (chunk ids, item ids) of the `most` weightiest visible mentions of each item."""
         if not ids:
@@ -149,6 +190,3 @@ class VisibleGraph(TopologyGraph):
         sql = _HEAVIEST.format(kind=kind, order="tf" if kind == "entity" else "weight")
         row = self.query.db.query(sql, ["int8[]", "int8[]", "int4"], [ids, self.query.visible_ids, most])[0]
         return int64s(row["chunks"]), int64s(row["items"])
-
-
-_ENDS = ("source_id", "target_id")

@@ -6,8 +6,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.curation.effects import EDITS
 from pg_graphrag.extraction.summaries import SET_HASH
 from pg_graphrag.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
-from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES
-from pg_graphrag.queue.drafts import MAX_DESCRIPTION
+from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES, as_description
 from pg_graphrag.server import Database
 
 _FETCH = 1000
@@ -64,8 +63,7 @@ def _descriptions(db: Database, corpus: Corpus, what: str) -> Iterator[tuple[str
             if row["summary_of"] != row["set_hash"]:
                 yield thing, "its summary is not of the descriptions that its mentions give"
         else:
-            sentence = " ".join((row["sentence"] or "").split())[:MAX_DESCRIPTION]
-            wanted = sentence if row["text"] is None else row["text"]
+            wanted = as_description(row["sentence"]) if row["text"] is None else row["text"]
             if row["description"] != wanted:
                 yield thing, f"is described as “{row['description'][:200]}”, should be “{wanted[:200]}”"
         if row["summary_due"] and (row["summary_of"] is not None or not many):

@@ -1,0 +1,154 @@
+"""What some documents say of entities and relationships: names, types, keywords and descriptions.
+
+Most items need no merge of their own. Where the merged texts are what these documents state, they are read. Else where one
+visible mention states the item, or all mentions say the same, its text is that of the mention with the best sentence. Of the
+others all visible mentions are merged (sql/05_graph/180_as_visible.sql).
+"""
+
+from collections.abc import Iterable
+from sys import getsizeof, intern
+from typing import Any, NamedTuple
+
+from pg_graphrag.graph.descriptions import as_description
+from pg_graphrag.numeric import int64s, np
+from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.topology import Topology
+from pg_graphrag.server import Database, Row
+
+# About what the texts of an item take beside its description, in a dictionary.
+_TEXTS_BYTES = 350
+
+
+class Text(NamedTuple):
+    """What is said of an item. Of an entity its `name` and `type`, of a relationship its `keywords`."""
+
+    description: str
+    name: str = ""
+    type: str = ""
+    keywords: tuple[str, ...] = ()
+
+
+_PACKED = "coalesce(pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea), '') AS ids FROM pg_catalog.unnest($1) AS u (id)"
+# Items of which all mentions, visible or not, say the same: what any of them says is what the visible ones do.
+_UNIFORM = {
+    # One name and one type.
+    "entity": f"""
+SELECT {_PACKED}
+ WHERE (SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')
+          FROM graphrag.entity_values v WHERE v.entity_id = u.id)
+""",
+    "relationship": f"""
+SELECT {_PACKED}
+ WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id AND v.kind = 'd')
+""",
+}
+# Items of which people said something.
+_CURATED = {
+    "entity": f"""
+SELECT {_PACKED}
+  JOIN graphrag.entities e ON e.id = u.id
+ WHERE EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = e.corpus_id AND c.entity_key = e.key)
+    OR EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = e.corpus_id AND c.other_entity_key = e.key)
+""",
+    "relationship": f"""
+SELECT {_PACKED}
+  JOIN graphrag.relationships r ON r.id = u.id
+  JOIN graphrag.entities l ON l.id = r.low_id
+  JOIN graphrag.entities h ON h.id = r.high_id
+ WHERE EXISTS (SELECT FROM graphrag.curated c
+                WHERE c.corpus_id = r.corpus_id AND c.entity_key = least(l.key, h.key)
+                  AND c.other_entity_key = greatest(l.key, h.key))
+""",
+}
+_MERGED = {
+    "entity": "SELECT e.id, e.name, e.type, e.description FROM graphrag.entities e WHERE e.id = ANY ($1)",
+    "relationship": "SELECT r.id, r.keywords, r.description FROM graphrag.relationships r WHERE r.id = ANY ($1)",
+}
+# $1: of each item the mention with the best sentence.
+_STATED = {
+    "entity": """
+SELECT m.entity_id AS id, m.name, m.type, nullif(m.description, '') AS description,
+       pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset) AS sentence
+  FROM graphrag.entity_mentions m
+  LEFT JOIN graphrag.chunks k ON k.id = m.chunk_id AND m.evidence_rank IS NOT NULL
+ WHERE m.id = ANY ($1)
+""",
+    "relationship": """
+SELECT m.relationship_id AS id, nullif(m.description, '') AS description,
+       ARRAY(SELECT DISTINCT w COLLATE "C" FROM pg_catalog.unnest(m.keywords) AS w WHERE m.description IS NOT NULL ORDER BY 1)
+           AS keywords,
+       pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset) AS sentence
+  FROM graphrag.relationship_mentions m
+  LEFT JOIN graphrag.chunks k ON k.id = m.chunk_id AND m.evidence_rank IS NOT NULL
+ WHERE m.id = ANY ($1)
+""",
+}
+_MERGED_ENTITIES = """
+SELECT e.entity_id AS id, e.name, e.type, e.description, e.sentence FROM graphrag._entities_as_visible($1, $2) e
+"""
+_MERGED_RELATIONSHIPS = """
+SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graphrag._relationships_as_visible($1) r
+"""
+
+
+class VisibleTexts:
+    """The topology of some documents, and the texts of its items that were asked for: by kind, by id."""
+
+    def __init__(self, topology: Topology):
+        self.topology = topology
+        self._topology_bytes = topology.nbytes
+        self._ids = {"entity": topology.entities, "relationship": topology.relationships}
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the texts."""
+        self._texts: dict[str, dict[int, Text]] = {"entity": {}, "relationship": {}}
+        self.nbytes = self._topology_bytes
+
+    def of(self, db: Database, kind: str, ids: Iterable[int]) -> dict[int, Text]:
+        """Return what is said of items that are there, also of others that were asked for before."""
+        texts = self._texts[kind]
+        if missing := [item for item in ids if item not in texts]:
+            for row in self._read(db, kind, self._ids[kind].places(list(dict.fromkeys(missing)))):
+                description = row["description"]
+                if description is None:
+                    description = as_description(row["sentence"])
+                text = Text(
+                    description,
+                    row.get("name", ""),
+                    intern(row.get("type", "")),
+                    tuple(row.get("keywords", ())),
+                )
+                texts[row["id"]] = text
+                self.nbytes += _TEXTS_BYTES + getsizeof(description)
+        return texts
+
+    def _read(self, db: Database, kind: str, places: Any) -> list[Row]:
+        """Return rows (id, name and type or keywords, description, sentence) of items at `places`; description null: sentence."""
+        ids, evidence = self._ids[kind].ids[places], self.topology.evidence[kind]
+        is_read = self.topology.as_merged[kind][places]
+        is_merged = ~is_read & (evidence.counts(places) > 1)
+        if is_merged.any():
+            is_merged[is_merged] = ~within(ids[is_merged], _ids(db, _UNIFORM[kind], ids[is_merged]))
+        if self.topology.is_curated and not is_read.all():
+            is_merged |= ~is_read & within(ids, _ids(db, _CURATED[kind], ids))
+        is_stated = ~is_read & ~is_merged
+        best = evidence.columns[0][evidence.starts[places[is_stated]]]
+        rows = db.query(_MERGED[kind], ["int8[]"], [ids[is_read].tolist()]) if is_read.any() else []
+        rows += db.query(_STATED[kind], ["int8[]"], [best.tolist()]) if is_stated.any() else []
+        return rows + (self._merged(db, kind, places[is_merged]) if is_merged.any() else [])
+
+    def _merged(self, db: Database, kind: str, places: Any) -> list[Row]:
+        topology = self.topology
+        _, mentions = topology.evidence[kind].at(places)
+        if kind == "relationship":
+            return db.query(_MERGED_RELATIONSHIPS, ["int8[]"], [mentions.tolist()])
+        # Relationships name their ends where people said something of them.
+        edges = np.unique(topology.incident.at(places)[1]) if topology.is_curated else np.empty(0, np.int64)
+        given = [mentions.tolist(), topology.relationships.ids[edges].tolist()]
+        return db.query(_MERGED_ENTITIES, ["int8[]", "int8[]"], given)
+
+
+def _ids(db: Database, sql: str, ids: Any) -> Any:
+    """Return the ids that a statement picks of `ids`, ascending int64."""
+    return np.sort(int64s(db.query(sql, ["int8[]"], [ids.tolist()])[0]["ids"]))

@@ -74,6 +74,7 @@ DELETE FROM pg_catalog.pg_statistic s
    AND (a.attrelid = 'graphrag.claims'::pg_catalog.regclass
         OR (a.attrelid::pg_catalog.regclass::text, a.attname) IN (
             ('graphrag.documents', 'title'), ('graphrag.documents', 'content'), ('graphrag.documents', 'error'),
+            ('graphrag.documents', 'content_hash'), ('graphrag.documents', 'indexed_hash'),
             ('graphrag.chunks', 'content'), ('graphrag.entities', 'name'), ('graphrag.entities', 'type'),
             ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
             ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));

@@ -74,7 +74,8 @@ def tenants(module_db: Database) -> Iterator[Database]:
         put(db, "tenants", key, text, metadata={"reader": key.removesuffix("s")})
     work(db)
     for role in ("alice", "bob"):
-        db.execute(f"CREATE ROLE {role} IN ROLE graphrag_reader".encode())
+        # Roles are the cluster's, and other tests have an alice too.
+        db.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} IN ROLE graphrag_reader".encode())
     db.execute("SELECT graphrag.protect('tenants', 'metadata ->> ''reader'' = current_user')")
     yield db
     db.execute("RESET ROLE; DROP OWNED BY alice, bob CASCADE; DROP ROLE alice, bob")

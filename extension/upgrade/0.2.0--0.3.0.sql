@@ -30,10 +30,10 @@ DROP FUNCTION graphrag._protected_corpus(text);
 
 -- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
 SELECT pg_catalog.set_config('graphrag.attached_relations',
-                             (SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
-                                FROM graphrag.attached_tables a
-                               CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
-                               WHERE r.relation IS NOT NULL), true);
+                             coalesce((SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
+                                         FROM graphrag.attached_tables a
+                                        CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
+                                        WHERE r.relation IS NOT NULL), '{}'), true);
 DO $block$
 DECLARE
     item record;

@@ -43,10 +43,10 @@ DROP FUNCTION graphrag._protected_corpus(text);
 
 -- Attached tables: other triggers, which belong to the owners of the tables (040_attach_table.sql makes them).
 SELECT pg_catalog.set_config('graphrag.attached_relations',
-                             (SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
-                                FROM graphrag.attached_tables a
-                               CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
-                               WHERE r.relation IS NOT NULL), true);
+                             coalesce((SELECT pg_catalog.jsonb_object_agg(a.id, r.relation)::text
+                                         FROM graphrag.attached_tables a
+                                        CROSS JOIN LATERAL graphrag._attached_relation(a) r (relation)
+                                        WHERE r.relation IS NOT NULL), '{}'), true);
 DO $block$
 DECLARE
     item record;
@@ -87,6 +87,7 @@ DELETE FROM pg_catalog.pg_statistic s
    AND (a.attrelid = 'graphrag.claims'::pg_catalog.regclass
         OR (a.attrelid::pg_catalog.regclass::text, a.attname) IN (
             ('graphrag.documents', 'title'), ('graphrag.documents', 'content'), ('graphrag.documents', 'error'),
+            ('graphrag.documents', 'content_hash'), ('graphrag.documents', 'indexed_hash'),
             ('graphrag.chunks', 'content'), ('graphrag.entities', 'name'), ('graphrag.entities', 'type'),
             ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
             ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));

@@ -115,7 +115,7 @@ BEGIN
         CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag_attached._value(a.relation, a.title_column)).as_text END,
         (SELECT string_agg((graphrag_attached._value(a.relation, u.name)).as_text, ', ' ORDER BY u.n)
            FROM unnest(a.content_columns) WITH ORDINALITY u (name, n)),
-        coalesce((SELECT format('(SELECT to_jsonb(m) FROM (SELECT %s) m)',
+        coalesce((SELECT format('(SELECT to_jsonb(m.*) FROM (SELECT %s) m)',
                                 string_agg(format('%s AS %I', (graphrag_attached._value(a.relation, u.name)).value, u.name), ', ' ORDER BY u.n))
                     FROM unnest(a.metadata_columns) WITH ORDINALITY u (name, n) HAVING count(*) > 0), '''{}''::jsonb'));
 END

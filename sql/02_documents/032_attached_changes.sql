@@ -33,6 +33,19 @@ BEGIN
 END
 $$;
 
+-- Whether the function of an attachment has the settings that _make_attached_function() gave it. Its owner can change them, and where
+-- it looks names up.
+CREATE FUNCTION graphrag_attached._is_as_made(attached_id int) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT p.prosecdef AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp', 'row_security=off', 'DateStyle=ISO, YMD',
+                                                       'TimeZone=UTC', 'IntervalStyle=postgres', 'extra_float_digits=1', 'bytea_output=hex']
+              FROM pg_proc p
+             WHERE p.proname = '_changed_' || attached_id AND p.pronamespace = 'graphrag_attached'::regnamespace);
+END
+$$;
+
 -- What the trigger of an attached table runs, one statement after another. What it hands over is read from the table, not from
 -- the transition tables: these only say which keys to look at, so triggers of the application that change rows again, MERGE,
 -- and a DELETE and INSERT in one statement all end with documents that say what the table says.
@@ -52,9 +65,10 @@ BEGIN
     IF (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation) THEN
         EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', relation::regclass);
     END IF;
-    -- The table has changed hands, and is not for this owner to read any more; or an old snapshot would not show that it has,
-    -- which a superuser must not risk. Workers compare it, or its new owner does.
-    IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR is_older AND graphrag_attached._is_privileged(reader) THEN
+    -- The table has changed hands, and is not for this owner to read any more, or the function has (REASSIGN OWNED), with settings of
+    -- whoever had it; or an old snapshot would not show that, which a superuser must not risk. Workers compare it, or its new owner does.
+    IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR is_older AND graphrag_attached._is_privileged(reader)
+       OR NOT graphrag_attached._is_as_made(attached_id) THEN
         RETURN ARRAY[format(handover, 'queue') || 'NULL'];
     END IF;
     SELECT v.* INTO a FROM graphrag_attached._attachments v WHERE v.id = attached_id AND v.relation = _changed_sql.relation;

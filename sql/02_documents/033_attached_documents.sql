@@ -121,9 +121,9 @@ BEGIN
         WHEN 'later' THEN
             PERFORM graphrag._queue_attached(attached.id, '5 seconds');
         WHEN 'queue' THEN
-            -- The table has changed hands: so does the function, made anew. One session is enough.
+            -- The table has changed hands: so does the function, made anew. Likewise where its settings are not ours. One session is enough.
             PERFORM FROM graphrag.attached_tables a WHERE a.id = attached.id FOR UPDATE SKIP LOCKED;
-            IF FOUND AND t.proowner <> t.relowner THEN
+            IF FOUND AND (t.proowner <> t.relowner OR NOT graphrag_attached._is_as_made(attached.id)) THEN
                 PERFORM graphrag._make_attached_function(attached.id, t.oid);
             END IF;
             PERFORM graphrag._queue_attached(attached.id);

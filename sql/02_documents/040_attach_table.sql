@@ -108,6 +108,9 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;
 
--- An update from a version whose triggers were other ones says which tables had them.
-SELECT graphrag._make_attached_triggers(u.key::int, u.value::oid)
-  FROM pg_catalog.jsonb_each_text(coalesce(nullif(pg_catalog.current_setting('graphrag.attached_relations', true), ''), '{}')::jsonb) u;
+-- An update from a version whose triggers were other ones says which tables had them. A new installation has no attachment, whatever
+-- somebody (ALTER DATABASE … SET) has the setting say.
+SELECT graphrag._make_attached_triggers(a.id, u.value::oid)
+  FROM graphrag.attached_tables a
+  JOIN pg_catalog.jsonb_each_text(coalesce(nullif(pg_catalog.current_setting('graphrag.attached_relations', true), ''), '{}')::jsonb) u
+    ON u.key = a.id::text;

@@ -1,14 +1,26 @@
 -- Views for BI tools: one row per thing, plain column types, names instead of numbers. They read with the owner's rights and show
 -- what the caller may see: of a corpus that he sees whole the merged rows; of others what his documents state.
--- A corpus is seen whole or in part: graphrag._reads_whole(). security_barrier: a condition of the caller's sees no other rows. It
+-- A corpus is seen whole or in part: graphrag._whole_corpora(). security_barrier: a condition of the caller's sees no other rows. It
 -- does not hold for a bare UNION ALL, whose parts the planner takes apart: a SELECT stands around it.
+-- Nor does it keep out what PostgreSQL knows to leak nothing by itself, as = and <, and EXPLAIN ANALYZE counts the rows for which such
+-- a condition held: it would tell hidden texts letter by letter. So it must not meet a row that the caller may not see. Where corpora
+-- are seen whole or not at all, each table is asked for its corpus first (_whole_corpora). Where documents are, callers under
+-- row-level security read a part of its own, which conditions do not enter: OFFSET 0.
 
 -- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
+SELECT u.id, u.corpus_id, u.corpus, u.indexed_at, u.valid_from, u.created_at
+  FROM (
 SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
   FROM graphrag.documents d
- WHERE d.corpus_id IN (SELECT c.id FROM graphrag.corpora c WHERE graphrag._reads_whole(c.id))
-    OR d.id IN (SELECT graphrag.visible_documents());
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ UNION ALL
+SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
+  FROM (SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
+          FROM graphrag.documents d
+         WHERE pg_catalog.row_security_active('graphrag.documents')
+           AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
+        OFFSET 0) v) u;
 
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
 SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count
@@ -24,8 +36,10 @@ SELECT c.name AS corpus,
        e.mention_count
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
- WHERE graphrag._reads_whole(c.id)
+ WHERE (SELECT graphrag._whole_corpora())[e.corpus_id]
  UNION ALL
+SELECT p.*
+  FROM (
 SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
        coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count)
   FROM graphrag._visible_nodes() v
@@ -33,7 +47,8 @@ SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e
                                pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
                                pg_catalog.unnest(v.entity_mention_counts::int[])) AS n (id, name, type, description, degree, mention_count)
   JOIN graphrag.entities e ON e.id = n.id
- WHERE pg_catalog.row_security_active('graphrag.documents')) u;
+ WHERE pg_catalog.row_security_active('graphrag.documents')
+OFFSET 0) p) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
@@ -48,7 +63,9 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- The LEFT JOIN for N costs nothing where pmi is not asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
-WITH visible AS MATERIALIZED (
+WITH whole AS MATERIALIZED (
+    SELECT graphrag._whole_corpora() AS corpora
+), visible AS MATERIALIZED (
     SELECT v.* FROM graphrag._visible_edges() v WHERE pg_catalog.row_security_active('graphrag.documents')
 ), visible_entities AS MATERIALIZED (
     SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
@@ -83,8 +100,11 @@ SELECT c.name AS corpus,
   JOIN graphrag.entities s ON s.id = r.source_id
   JOIN graphrag.entities t ON t.id = r.target_id
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
- WHERE graphrag._reads_whole(c.id)
+ WHERE (SELECT w.corpora FROM whole w)[r.corpus_id] AND (SELECT w.corpora FROM whole w)[s.corpus_id]
+   AND (SELECT w.corpora FROM whole w)[t.corpus_id]
  UNION ALL
+SELECT p.*
+  FROM (
 SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.array_to_string(e.keywords, ', '), e.keywords, e.description,
        e.weight, e.mention_count,
        CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
@@ -102,7 +122,8 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
                     AS x (id, source_id, target_id, weight, mention_count, keywords, description)
           JOIN graphrag.relationships r ON r.id = x.id) e
   JOIN visible_entities s ON s.id = e.source_id
-  JOIN visible_entities t ON t.id = e.target_id) u;
+  JOIN visible_entities t ON t.id = e.target_id
+OFFSET 0) p) u;
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
@@ -122,7 +143,7 @@ COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y)))
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS
-SELECT d.corpus,
+SELECT x.corpus,
        x.id AS claim_id,
        x.document_id,
        x.chunk_id,
@@ -136,8 +157,18 @@ SELECT d.corpus,
        x.end_date,
        x.description,
        x.source_text
-  FROM graphrag.claims x
-  JOIN graphrag._visible_documents d ON d.id = x.document_id
+  FROM (
+SELECT d.corpus, y.*
+  FROM graphrag.claims y
+  JOIN graphrag.documents d ON d.id = y.document_id
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ UNION ALL
+SELECT v.*
+  FROM (SELECT d.corpus, y.*
+          FROM graphrag.claims y
+          JOIN graphrag._visible_documents d ON d.id = y.document_id
+         WHERE pg_catalog.row_security_active('graphrag.documents')
+        OFFSET 0) v) x
   LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
   LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
   LEFT JOIN graphrag.entities s ON s.corpus_id = x.corpus_id AND s.key = coalesce(a.entity_key, x.subject_key)
@@ -161,6 +192,7 @@ COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that 
 
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it.
 CREATE VIEW graphrag.document_coverage WITH (security_barrier = true) AS
+WITH whole AS MATERIALIZED (SELECT graphrag._whole_corpora() AS corpora)
 SELECT d.corpus,
        d.id AS document_id,
        d.source_key,
@@ -182,10 +214,17 @@ SELECT d.corpus,
        d.created_at,
        d.updated_at,
        d.indexed_at
-  FROM (SELECT x.*, CASE WHEN x.is_whole OR x.indexed_hash = x.content_hash THEN x.id END AS shown_id
-          FROM (SELECT y.*, y.corpus_id IN (SELECT c.id FROM graphrag.corpora c WHERE graphrag._reads_whole(c.id)) AS is_whole
-                  FROM graphrag.documents y) x
-         WHERE x.is_whole OR x.id IN (SELECT graphrag.visible_documents(false))) d;
+  FROM (
+SELECT y.*, y.id AS shown_id
+  FROM graphrag.documents y
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ UNION ALL
+SELECT v.*
+  FROM (SELECT y.*, CASE WHEN (SELECT w.corpora FROM whole w)[y.corpus_id] OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
+          FROM graphrag.documents y
+         WHERE pg_catalog.row_security_active('graphrag.documents')
+           AND ((SELECT w.corpora FROM whole w)[y.corpus_id] OR y.id IN (SELECT graphrag.visible_documents(false)))
+        OFFSET 0) v) d;
 
 COMMENT ON VIEW graphrag.document_coverage IS 'What has been made of each document';
 COMMENT ON COLUMN graphrag.document_coverage.corpus IS 'Corpus';

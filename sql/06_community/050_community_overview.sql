@@ -1,5 +1,6 @@
 -- For BI tools. Communities tell of all documents of a corpus together: they are shown to who sees it whole.
 CREATE VIEW graphrag.community_overview WITH (security_barrier = true) AS
+WITH whole AS MATERIALIZED (SELECT graphrag._whole_corpora() AS corpora)
 SELECT c.name AS corpus,
        o.id   AS community_id,
        o.level,
@@ -21,8 +22,8 @@ SELECT c.name AS corpus,
        r.written_at
   FROM graphrag.communities o
   JOIN graphrag.corpora c ON c.id = o.corpus_id
-  LEFT JOIN graphrag.community_reports r ON r.community_id = o.id
- WHERE graphrag._reads_whole(c.id);
+  LEFT JOIN graphrag.community_reports r ON r.community_id = o.id AND (SELECT w.corpora FROM whole w)[r.corpus_id]
+ WHERE (SELECT w.corpora FROM whole w)[o.corpus_id];
 
 COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; of corpora that the caller sees whole: they tell of all documents together';
 COMMENT ON COLUMN graphrag.community_overview.corpus IS 'Corpus';
@@ -46,7 +47,7 @@ SELECT c.name AS corpus,
   FROM graphrag.community_members m
   JOIN graphrag.communities o ON o.id = m.community_id
   JOIN graphrag.corpora c ON c.id = o.corpus_id
- WHERE graphrag._reads_whole(c.id);
+ WHERE (SELECT graphrag._whole_corpora())[o.corpus_id];
 
 COMMENT ON VIEW graphrag.community_entities IS 'Which entities each community holds; of corpora that the caller sees whole';
 COMMENT ON COLUMN graphrag.community_entities.corpus IS 'Corpus';

@@ -44,7 +44,7 @@ BEGIN
     IF source IS NULL THEN
         RETURN NULL;
     END IF;
-    EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(pg_catalog.to_jsonb(q)) FROM %s q', source) INTO questions;
+    EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(pg_catalog.to_jsonb(q.*)) FROM %s q', source) INTO questions;
     RETURN questions;
 END
 $$;

@@ -1,7 +1,8 @@
 -- What documents say is not sampled by ANALYZE: EXPLAIN of a view, with a condition on a column, would tell its most common values and
 -- its histogram, hidden rows among them. No statement is planned by these columns.
 ALTER TABLE graphrag.documents
-    ALTER COLUMN title SET STATISTICS 0, ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN error SET STATISTICS 0;
+    ALTER COLUMN title SET STATISTICS 0, ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN error SET STATISTICS 0,
+    ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0;
 ALTER TABLE graphrag.chunks
     ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE graphrag.entities

@@ -90,11 +90,13 @@ GRANT EXECUTE ON FUNCTION
     graphrag._document_policies(),
     graphrag._enter(text),
     graphrag._enter_writing(text),
+    graphrag._given_corpora(boolean),
     graphrag._may_use(int),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._visible_edges(),
     graphrag._visible_nodes(),
+    graphrag._whole_corpora(),
     graphrag.visible_documents(boolean)
 TO graphrag_member;
 -- What an operator watches: numbers and names, with the owner's rights; no text, no question, no key of a document.

@@ -257,6 +257,40 @@ def test_function_that_changes_hands_keeps_nothing_its_owner_gave_it(db: Databas
     assert not alarmed(db)
 
 
+@pytest.mark.parametrize("heir", ["alice", "postgres"])
+@pytest.mark.parametrize("config", ["SET search_path = eve, pg_catalog", "SET search_path = eve", "SECURITY INVOKER"])
+def test_who_inherits_a_table_runs_no_code_that_its_function_was_given(
+    db: Database, mallory: Database, heir: str, config: str
+) -> None:
+    mallory.execute(
+        "CREATE TABLE public.articles (id int PRIMARY KEY, body text); GRANT INSERT, UPDATE ON public.articles TO eve"
+    )
+    attach(mallory, table="public.articles")
+    with as_role(db, "eve") as eve:
+        for signature, kind, body in (
+            ("array_to_string(text[], text)", "text", "pg_catalog.array_to_string($1, $2)"),
+            ("octet_length(text)", "int", "pg_catalog.octet_length($1)"),
+        ):
+            eve.execute(
+                f"CREATE FUNCTION eve.{signature} RETURNS {kind} LANGUAGE plpgsql IMMUTABLE AS"
+                f" 'BEGIN PERFORM mallory.report(); RETURN {body}; END'".encode()
+            )
+        eve.execute("GRANT USAGE ON SCHEMA eve TO PUBLIC")
+        mallory.execute(f"ALTER FUNCTION graphrag_attached._changed_1() {config}".encode())
+        db.execute(f"REASSIGN OWNED BY mallory TO {heir}; ALTER SCHEMA mallory OWNER TO mallory".encode())
+        db.execute("TRUNCATE mallory.reports")
+        if config != "SECURITY INVOKER":
+            eve.execute("INSERT INTO public.articles VALUES (1, 'one')")
+            eve.execute("INSERT INTO public.articles VALUES (2, 'two')")
+            assert documents(db)["2"] == "two"
+        else:
+            with pytest.raises(errors.InsufficientPrivilege):
+                eve.execute("INSERT INTO public.articles VALUES (1, 'one')")
+        db.execute("INSERT INTO public.articles VALUES (3, 'three')")
+    work(db)
+    assert (alarmed(db), reporters(db)) == (False, set())
+
+
 @pytest.mark.parametrize(
     "code",
     [

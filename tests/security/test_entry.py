@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -74,7 +75,8 @@ def tenants(module_db: Database) -> Iterator[Database]:
         put(db, "tenants", key, text, metadata={"reader": key.removesuffix("s")})
     work(db)
     for role in ("alice", "bob"):
-        db.execute(f"CREATE ROLE {role} IN ROLE graphrag_reader".encode())
+        # Roles are the cluster's, and other tests have an alice too.
+        db.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} IN ROLE graphrag_reader".encode())
     db.execute("SELECT graphrag.protect('tenants', 'metadata ->> ''reader'' = current_user')")
     yield db
     db.execute("RESET ROLE; DROP OWNED BY alice, bob CASCADE; DROP ROLE alice, bob")
@@ -116,6 +118,46 @@ def test_settings_change_nothing_that_is_shown(
 ) -> None:
     bob.connection.execute(setting.encode())
     assert seen(bob) == expected
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "log_statement = 'all'",
+        "log_min_duration_statement = 0",
+        "log_executor_stats = on",
+        "log_parameter_max_length = -1",
+        "log_error_verbosity = verbose",
+        "track_functions = 'all'",
+        "backtrace_functions = 'exec_stmt'",
+        "session_preload_libraries = 'auto_explain'",
+        "debug_discard_caches = 1",
+        "session_replication_role = replica",
+    ],
+)
+def test_a_reader_has_the_server_log_no_more(bob: Reader, setting: str) -> None:
+    assert bob.gives(f"SET {setting}").startswith("42501")
+    assert bob.gives("LOAD 'auto_explain'").startswith("42501")
+
+
+def printed_by(reader: Reader, statements: list[str]) -> str:
+    """All that the server sends of statements to who asked for it, with the bytes of constants as text."""
+    told: list[str] = []
+    reader.connection.add_notice_handler(lambda diag: told.append(f"{diag.message_primary} {diag.message_detail}"))
+    for sql in statements:
+        reader.gives(sql)
+    sent = " ".join(" ".join(told).split())
+    constants = re.findall(r"\[ ((?:-?[0-9]+ )+)\]", sent)
+    return sent + "\n".join(bytes(int(byte) & 255 for byte in one.split()).decode("latin1") for one in constants)
+
+
+def test_parse_trees_and_plans_of_what_runs_with_the_owners_rights_hold_no_hidden_text(bob: Reader) -> None:
+    for name in ("debug_print_parse", "debug_print_rewritten", "debug_print_plan", "trace_sort", "trace_notify"):
+        bob.connection.execute(f"SET {name} = on".encode())
+    bob.connection.execute("SET debug_pretty_print = off; SET client_min_messages = debug5")
+    sent = printed_by(bob, ["SELECT 'This is shown.'", *SEEN.values(), *SEEN.values()])
+    assert "This is shown." in sent
+    assert not [secret for secret in ("Mata", "mata hari", "Zephyr", "Lovelace", "nobodys", "alices") if secret in sent]
 
 
 def test_planted_functions_and_operators_are_not_run(tenants: Database, bob: Reader, expected: dict[str, str]) -> None:

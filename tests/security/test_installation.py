@@ -150,6 +150,21 @@ def test_default_privileges_of_the_installing_role_give_nothing_of_ours_away(bar
         assert left == set()
 
 
+@pytest.mark.parametrize("update", [False, True], ids=["installation", "update"])
+def test_a_setting_of_the_owner_of_the_database_puts_no_trigger_on_a_table(bare_db: Database, update: bool) -> None:
+    bare_db.execute("CREATE TABLE public.victims (id int PRIMARY KEY)")
+    number = value(bare_db, "SELECT 'public.victims'::regclass::oid")
+    planted = f"""ALTER DATABASE {bare_db.info.dbname} SET graphrag.attached_relations = '{{"1": "{number}"}}'"""
+    bare_db.execute(planted.encode())
+    if update:
+        with Database.open(bare_db.url) as old:
+            old.execute(create_released("0.2.0"))
+    with Database.open(bare_db.url) as session:
+        assert str(number) in value(session, "SHOW graphrag.attached_relations")
+        session.execute(b"ALTER EXTENSION pg_graphrag UPDATE" if update else CREATE.encode())
+    assert rows(bare_db, "SELECT tgname FROM pg_trigger WHERE tgrelid = 'public.victims'::regclass") == []
+
+
 @pytest.fixture
 def upgraded_from(bare_db: Database) -> Iterator[Database]:
     """0.2.0 with a protected corpus, vectors, and grants of an application; then updated."""

@@ -210,6 +210,19 @@ def test_more_than_fifty_columns_are_taken(db: Database, app: Database) -> None:
     assert metadata == {name: name for name in names}
 
 
+def test_columns_may_have_the_names_that_our_statements_use(db: Database, app: Database) -> None:
+    names = "m r k x w l o u n key source_key title metadata digest inserted corpus".split()
+    columns = ", ".join(f"{name} jsonb DEFAULT '{{\"{name}\": true}}'" for name in names)
+    app.execute(f"CREATE TABLE articles (id int PRIMARY KEY, content text, {columns})".encode())
+    attach(app, content=["content"], metadata=names)
+    app.execute("INSERT INTO articles VALUES (1, 'one'), (2, 'two')")
+    app.execute("UPDATE articles SET m = NULL, content = 'ONE' WHERE id = 1")
+    app.execute("DELETE FROM articles WHERE id = 2")
+    backfill(app)
+    rows = db.execute("SELECT content, metadata FROM graphrag.documents").fetchall()
+    assert rows == [("ONE", {name: {name: True} for name in names} | {"m": None})]
+
+
 def test_names_that_need_quotes_work(db: Database, app: Database) -> None:
     app.execute('CREATE TABLE "Bad ""r."" % name" ("r.id" int PRIMARY KEY, "The \'Body\'; --" text, "$1" text)')
     attach(

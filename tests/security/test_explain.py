@@ -1,0 +1,165 @@
+"""What a reader learns by trying comparisons on hidden rows.
+
+PostgreSQL runs those that leak nothing by themselves (=, <, ^@ and their like) before row-level security and inside security
+barriers. EXPLAIN ANALYZE and the statistics of a transaction tell what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.security.portrait import VIEWS, Reader
+from tests.sql.ingest import put, rows, value, work
+
+OPEN = "Ada Lovelace met Charles Babbage. Ada Lovelace praised the Analytical Engine."
+HIDDEN = {
+    "part": "Mata Hari met Alan Turing. Mata Hari paid Alan Turing. Mata Hari praised Project Zephyr.",
+    "theirs": "Kim Philby met Guy Burgess. Kim Philby paid Guy Burgess. Kim Philby praised Project Yankee.",
+}
+# Of a text that a hidden row holds, and of one that none does: the same but for the place of a letter.
+COMPARISONS = (
+    "{column} = '{text}'",
+    "{column} ^@ '{text}'",
+    # By the planner's rules it costs nothing.
+    "('{{\"{text}\": 1}}'::jsonb)[{column}] IS NOT NULL",
+)
+COUNTED = """
+SELECT relid::regclass::text, seq_scan, seq_tup_read, coalesce(idx_scan, 0), coalesce(idx_tup_fetch, 0)
+  FROM pg_stat_xact_all_tables
+ WHERE schemaname = 'graphrag'
+    OR relid IN (SELECT c.reltoastrelid FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace)
+ ORDER BY relid
+"""
+
+
+@pytest.fixture(scope="module")
+def scene(module_db: Database) -> Iterator[Database]:
+    """Alice sees a part of the corpus "part", carol the corpus "mine" alone; what is hidden has claims and communities."""
+    db = module_db
+    for corpus in ("part", "theirs", "mine"):
+        db.execute("SELECT graphrag.create_corpus(%s, '{\"communities\": false}')", [corpus])
+        put(db, corpus, "open", OPEN, metadata={"open": True})
+    for corpus, text in HIDDEN.items():
+        put(db, corpus, f"secret of {corpus}", text, f"Dossier of {text[:10]}", metadata={"open": False})
+    work(db)
+    db.execute(
+        "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, object_key, object,"
+        "                             type, status, description, source_text)"
+        " SELECT d.corpus_id, d.id, c.id, lower(left(d.content, 9)), left(d.content, 9), 'x', right(d.content, 9),"
+        "        'Bribe' || d.corpus, 'SUSPECTED', right(d.content, 20), left(d.content, 20)"
+        "   FROM graphrag.documents d JOIN graphrag.chunks c ON c.document_id = d.id WHERE d.source_key ~ 'secret'"
+    )
+    db.execute("SELECT graphrag.refresh_communities(name) FROM graphrag.corpora")
+    work(db)
+    db.execute("ANALYZE")
+    db.execute("CREATE ROLE alice_of_explain IN ROLE graphrag_reader; CREATE ROLE carol_of_explain")
+    db.execute("SELECT graphrag.grant_corpus('mine', 'carol_of_explain', 'write')")
+    db.execute("SELECT graphrag.protect('part', '(metadata ->> ''open'')::boolean')")
+    yield db
+    db.execute(
+        "RESET ROLE; DROP OWNED BY alice_of_explain, carol_of_explain; DROP ROLE alice_of_explain, carol_of_explain"
+    )
+
+
+def trace(reader: Reader, statement: str, text: str) -> str:
+    """All that PostgreSQL tells of how a statement was run, but for the text in it."""
+    with reader.connection.transaction(force_rollback=True):
+        before = rows(reader.connection, COUNTED)
+        plan = reader.gives(f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) {statement}")
+        after = rows(reader.connection, COUNTED)
+    counted = [
+        f"{now[0]} {[a - b for a, b in zip(now[1:], then[1:], strict=True)]}"
+        for now, then in zip(after, before, strict=True)
+    ]
+    return "\n".join([plan.replace(text, "…"), *(line for line in counted if "[0, 0, 0, 0]" not in line)])
+
+
+def hidden_texts(db: Database, relation: str, corpus: str) -> dict[str, str]:
+    """A text of each column that no other corpus holds, of rows with what is hidden of this one."""
+    columns = rows(
+        db,
+        "SELECT a.attname FROM pg_attribute a WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND a.atttypid = 'text'::regtype",
+        f"graphrag.{relation}",
+    )
+    found = {}
+    for (column,) in columns:
+        of = f"SELECT {column} FROM graphrag.{relation} WHERE corpus"
+        text = value(
+            db,
+            f"SELECT min(x) FROM ({of} = '{corpus}' EXCEPT {of} <> '{corpus}') x (x) WHERE x !~ '[''\n\"]|Ada|Engine|Babbage'",
+        )
+        if text and column != "corpus":
+            found[column] = text
+    # It has an index, which PostgreSQL goes by before row-level security: SECURITY.md.
+    if relation == "documents":
+        del found["source_key"]
+    return found
+
+
+def wrong(text: str) -> str:
+    return text[:-1] + chr(ord(text[-1]) ^ 1)
+
+
+@pytest.mark.parametrize(("role", "corpus"), [("alice_of_explain", "part"), ("carol_of_explain", "theirs")])
+@pytest.mark.parametrize("relation", [*VIEWS, "documents"])
+def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation: str, role: str, corpus: str) -> None:
+    texts = hidden_texts(scene, relation, corpus)
+    assert texts or relation == "graph_growth"
+    # A plan that was good for five times may be made anew.
+    reader = Reader(scene.url, role, "SET plan_cache_mode = force_custom_plan")
+    # What a session reads first it keeps.
+    reader.gives(f"SELECT count(*) FROM graphrag.{relation}")
+    for setting in ("SET enable_seqscan = on", "SET enable_hashjoin = off; SET enable_mergejoin = off"):
+        reader.connection.execute(setting.encode())
+        for column, text in texts.items():
+            for comparison in COMPARISONS:
+                sql = f"SELECT FROM graphrag.{relation} WHERE {comparison}"
+                told = {trace(reader, sql.format(column=column, text=guess), guess) for guess in (wrong(text), text)}
+                assert len(told) == 1, (setting, column, comparison, *told)
+    reader.connection.close()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE graphrag.documents SET title = title", "DELETE FROM graphrag.documents"])
+def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, statement: str) -> None:
+    reader = Reader(scene.url, "carol_of_explain")
+    for column, text in hidden_texts(scene, "documents", "theirs").items():
+        told = {trace(reader, f"{statement} WHERE {column} ^@ '{guess}'", guess) for guess in (text, wrong(text))}
+        assert len(told) == 1, (column, told)
+    reader.connection.close()
+
+
+@pytest.mark.parametrize("relation", ["documents", "document_coverage", "graph_claims", "community_overview"])
+def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
+    reader = Reader(scene.url, "alice_of_explain")
+    for column, text in hidden_texts(scene, relation, "part").items():
+        if column in ("source_key", "status"):  # which has no secrets
+            continue
+        for operator in ("=", "<", ">"):
+            sql = f"EXPLAIN SELECT FROM graphrag.{relation} WHERE {column} {operator} '{{}}'"
+            told = {reader.gives(sql.format(guess)).replace(guess, "…") for guess in (text, wrong(text), "0#", "~#")}
+            assert len(told) == 1, (column, operator, *told)
+    reader.connection.close()
+
+
+def test_grants_of_others_are_not_counted(scene: Database) -> None:
+    reader = Reader(scene.url, "alice_of_explain")
+    sql = "SELECT FROM graphrag.granted_corpora WHERE level = '{}'"
+    assert trace(reader, sql.format("write"), "write") == trace(reader, sql.format("wrote"), "wrote")
+    reader.connection.close()
+
+
+def test_attachments_of_others_are_not_counted(scene: Database) -> None:
+    scene.execute("CREATE TABLE public.letters (number int PRIMARY KEY, words text)")
+    scene.execute("SELECT graphrag.attach_table('public.letters', 'theirs', 'number', '{words}')")
+    scene.execute("CREATE ROLE anybody_of_explain")
+    reader = Reader(scene.url, "anybody_of_explain")
+    for column, text in {"corpus": "theirs", "key_column": "number"}.items():
+        sql = f"SELECT FROM graphrag_attached._attachments WHERE {column} = '{{}}'"
+        assert trace(reader, sql.format(text), text) == trace(reader, sql.format("nobody"), "nobody")
+    reader.connection.close()
+    scene.execute(
+        "SELECT graphrag.detach_table('public.letters'); DROP TABLE public.letters; DROP ROLE anybody_of_explain"
+    )

@@ -61,6 +61,8 @@ BEGIN
     END LOOP;
 END
 $block$;
+-- Tables that are attached go on feeding their corpora, whatever their owners were given.
+ALTER TABLE graphrag.attached_tables ADD COLUMN needs_grant boolean NOT NULL DEFAULT false;
 DROP FUNCTION graphrag._attached_changed();
 DROP FUNCTION graphrag._sweep_attached(int, boolean);
 DROP FUNCTION graphrag._backfill_attached(int, text, int, boolean);

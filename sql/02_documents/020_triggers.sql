@@ -1,6 +1,6 @@
--- What tells versions of a document apart.
+-- What tells versions of a document apart. STABLE as convert_to() is: else it is not inlined, and called for each row.
 CREATE FUNCTION graphrag._content_hash(title text, content text) RETURNS text
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(coalesce(title, '') || E'\n' || content, 'UTF8')), 'hex');
 END;

@@ -10,6 +10,7 @@ CREATE TABLE graphrag.attached_tables (
     title_column     name,
     metadata_columns name[]      NOT NULL DEFAULT '{}',
     attached_at      timestamptz NOT NULL DEFAULT now(),
+    needs_grant      boolean     NOT NULL DEFAULT false,
     CONSTRAINT attached_tables_pkey PRIMARY KEY (id),
     CONSTRAINT attached_tables_corpus_relation_key UNIQUE (corpus_id, relation),
     CONSTRAINT attached_tables_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id)
@@ -28,6 +29,7 @@ COMMENT ON COLUMN graphrag.attached_tables.content_columns IS 'Columns that beco
 COMMENT ON COLUMN graphrag.attached_tables.title_column IS 'Column that becomes documents.title';
 COMMENT ON COLUMN graphrag.attached_tables.metadata_columns IS 'Columns that become documents.metadata, by their names';
 COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time of attach_table()';
+COMMENT ON COLUMN graphrag.attached_tables.needs_grant IS 'Whether the table''s owner must be allowed to write the corpus; false: the extension''s owner attached it';
 
 -- Which documents come from which table: they alone follow its deletes and TRUNCATE. No foreign key: detaching a large
 -- table must not rewrite its documents; a number that is in attached_tables no more is history, and is never used again.
@@ -78,15 +80,18 @@ SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS sche
  WHERE pg_catalog.pg_has_role(current_user, c.relowner, 'USAGE');
 GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
 
--- Who else's code a role would run that reads the table: whose table, partition, schema or function it is; null: nobody's.
--- Whoever has the reader's rights anyway is nobody else. Functions are those of index keys and predicates, constraints,
--- statistics, partition keys, operators and operator classes. The owner of a schema can put another table under the name;
--- that is everyone's own risk, but not one for a superuser or the extension's owner to take in the background.
-CREATE FUNCTION graphrag_attached._foreign_code(source oid, reader oid) RETURNS text
+-- Whose code a role would run that reads the table: the table and its partitions, and the functions of index keys and predicates,
+-- constraints, statistics, partition keys, operators and operator classes. `changed`: the snapshot of this transaction is older
+-- than what it shows of it, or does not show it at all; currtid2() looks with a new one.
+CREATE FUNCTION graphrag_attached._owners(source oid) RETURNS TABLE (class oid, id oid, owner oid, changed boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_column
+DECLARE
+    is_older boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
+    named oid[] := CASE WHEN is_older THEN graphrag_attached._schemas(source) END;
 BEGIN
-    RETURN (
+    RETURN QUERY
         WITH RECURSIVE tables (id) AS (
             SELECT source
              UNION
@@ -116,23 +121,84 @@ BEGIN
             SELECT o.oprcode::oid FROM operators p JOIN pg_operator o ON o.oid = p.id
              UNION
             SELECT m.amproc::oid FROM families f JOIN pg_amproc m ON m.amprocfamily = f.id
-        ), owners (owner, thing) AS (
-            SELECT c.relowner, format('table %s', c.oid::regclass) FROM tables t JOIN pg_class c ON c.oid = t.id
-             UNION ALL
-            SELECT p.proowner, format('function %s', p.oid::regprocedure) FROM functions f JOIN pg_proc p ON p.oid = f.id
-             UNION ALL
-            SELECT CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END, format('schema %I', n.nspname)
-              FROM tables t
-              JOIN pg_class c ON c.oid = t.id
-              JOIN pg_namespace n ON n.oid = c.relnamespace
-              JOIN pg_database d ON d.datname = current_database()
-             WHERE graphrag_attached._is_privileged(reader)
         )
-        SELECT format('%s of role "%s"', o.thing, pg_get_userbyid(o.owner))
-          FROM owners o
-         WHERE NOT pg_has_role(o.owner, reader, 'USAGE')
-         ORDER BY 1
-         LIMIT 1);
+        SELECT 'pg_class'::regclass::oid, c.oid, c.relowner, is_older AND currtid2('pg_class', c.ctid) <> c.ctid
+          FROM tables t JOIN pg_class c ON c.oid = t.id
+         UNION ALL
+        SELECT 'pg_proc'::regclass::oid, p.oid, p.proowner, is_older AND currtid2('pg_proc', p.ctid) <> p.ctid
+          FROM functions f JOIN pg_proc p ON p.oid = f.id
+         UNION ALL
+        SELECT 'pg_namespace'::regclass::oid, n.oid, n.nspowner, currtid2('pg_namespace', n.ctid) <> n.ctid
+          FROM pg_namespace n
+         WHERE n.oid = ANY (named)
+         UNION ALL
+        SELECT 'pg_class'::regclass::oid, p.relid::oid, NULL::oid, true
+          FROM pg_partition_tree(source) p
+         WHERE is_older AND p.relid NOT IN (SELECT t.id FROM tables t);
+END
+$$;
+
+-- Schemas that SQL on an attached table names: of the table, of its columns' types, of the operators of its indexes.
+CREATE FUNCTION graphrag_attached._schemas(source oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE types (id) AS (
+            SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped
+             UNION
+            SELECT y.typbasetype FROM types t JOIN pg_type y ON y.oid = t.id WHERE y.typtype = 'd'
+        )
+        SELECT c.relnamespace FROM pg_class c WHERE c.oid = source
+         UNION
+        SELECT y.typnamespace FROM types t JOIN pg_type y ON y.oid = t.id
+         UNION
+        SELECT o.oprnamespace
+          FROM pg_index i
+         CROSS JOIN unnest(i.indclass::oid[]) u (opclass)
+          JOIN pg_opclass c ON c.oid = u.opclass
+          JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
+          JOIN pg_operator o ON o.oid = m.amopopr
+         WHERE i.indrelid = source);
+END
+$$;
+
+-- Those of them whose owner has not the reader's rights, and could put something else under a name that the reader is about to use.
+CREATE FUNCTION graphrag_attached._foreign_schemas(source oid, reader oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    named oid[] := graphrag_attached._schemas(source);
+BEGIN
+    RETURN ARRAY(
+        SELECT n.oid
+          FROM pg_namespace n
+          JOIN pg_database d ON d.datname = current_database()
+         WHERE n.oid = ANY (named)
+           AND NOT pg_has_role(CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END, reader, 'USAGE')
+         ORDER BY n.oid);
+END
+$$;
+
+-- Who else's code a role would run that reads the table: whose table, partition, function or schema it is; null: nobody's.
+-- Whoever has the reader's rights anyway is nobody else. Schemas count for superusers and the extension's owner alone: they take
+-- no risk in the background. For others they are held while they are named (_hold_schemas).
+CREATE FUNCTION graphrag_attached._foreign_code(source oid, reader oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    schemas oid[] := CASE WHEN graphrag_attached._is_privileged(reader) THEN graphrag_attached._foreign_schemas(source, reader) END;
+BEGIN
+    RETURN (
+        SELECT min(format('%s of role "%s"', pg_describe_object(f.class, f.id, 0), pg_get_userbyid(f.owner)))
+          FROM (SELECT o.class, o.id, o.owner
+                  FROM graphrag_attached._owners(source) o
+                 WHERE o.class <> 'pg_namespace'::regclass AND NOT pg_has_role(o.owner, reader, 'USAGE')
+                 UNION ALL
+                SELECT 'pg_namespace'::regclass, n.oid, CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
+                  FROM pg_namespace n
+                  JOIN pg_database d ON d.datname = current_database()
+                 WHERE n.oid = ANY (schemas)) f);
 END
 $$;
 

@@ -10,21 +10,32 @@ GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, meta
     ON graphrag_attached._handover TO PUBLIC;
 
 CREATE FUNCTION graphrag_attached._digest(title text, content text, metadata jsonb) RETURNS bytea
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT pg_catalog.sha256(pg_catalog.convert_to(ROW(title, content, metadata)::text, 'UTF8'));
 END;
 
+-- Keeps the names of an attached table's schemas where others could change them; for its owner, who reads it by these names. Not
+-- to the end of a statement but of the transaction: what is read is locked that long too.
+CREATE FUNCTION graphrag_attached._hold_schemas(attached_id int, relation oid, reader oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF cardinality(graphrag_attached._foreign_schemas(relation, reader)) > 0 THEN
+        INSERT INTO graphrag_attached._handover (action, attached_id, relation) VALUES ('hold', attached_id, relation);
+    END IF;
+END
+$$;
+
 -- SQL that hands over the documents of rows as they are now: `keys` is a query that gives their keys (column key), with $1.
--- In slices, since no array is larger than 1 GB.
+-- In slices, since no array is larger than 1 GB; these in the order of keys, so that no two sessions wait for each other.
 CREATE FUNCTION graphrag_attached._write_sql(attached_id int, relation oid, s record, keys text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN format(
         'INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, titles, contents, metadata)'
-        ' SELECT ''write'', %1$s, %2$s, array_agg(x.source_key ORDER BY x.source_key), array_agg(x.title ORDER BY x.source_key),'
-        '        array_agg(x.content ORDER BY x.source_key), array_agg(x.metadata ORDER BY x.source_key)'
+        ' SELECT ''write'', %1$s, %2$s, array_agg(x.source_key), array_agg(x.title), array_agg(x.content), array_agg(x.metadata)'
         '   FROM (SELECT x.*, sum(100 + octet_length(x.content) + coalesce(octet_length(x.title), 0) + pg_column_size(x.metadata))'
         '                     OVER (ORDER BY x.source_key ROWS UNBOUNDED PRECEDING) / 8000000 AS slice'
         '           FROM (SELECT %3$s FROM %4$s r JOIN (%5$s) k ON %6$s %7$s k.key) x) x'
@@ -56,20 +67,28 @@ DECLARE
     is_older boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
     handover text := format('INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys) SELECT %%L, %s, %s, ',
                             attached_id, relation);
-    reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user);
+    reader oid := quote_ident(current_user)::regrole;
+    changed text;
     foreign_code text;
     a graphrag_attached._attachments;
     s record;
 BEGIN
+    -- The table has changed hands, and is not for this owner to read any more; or the function has (REASSIGN OWNED), with settings of
+    -- whoever had it. Workers compare the table, or its new owner does.
+    IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR NOT graphrag_attached._is_as_made(attached_id) THEN
+        RETURN ARRAY[format(handover, 'queue') || 'NULL'];
+    END IF;
+    PERFORM graphrag_attached._hold_schemas(attached_id, relation, reader);
     -- Partitions too must stay their owners' until they are read; the table itself is locked by the statement.
     IF (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation) THEN
         EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', relation::regclass);
     END IF;
-    -- The table has changed hands, and is not for this owner to read any more, or the function has (REASSIGN OWNED), with settings of
-    -- whoever had it; or an old snapshot would not show that, which a superuser must not risk. Workers compare it, or its new owner does.
-    IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR is_older AND graphrag_attached._is_privileged(reader)
-       OR NOT graphrag_attached._is_as_made(attached_id) THEN
-        RETURN ARRAY[format(handover, 'queue') || 'NULL'];
+    IF is_older THEN
+        SELECT min(pg_describe_object(o.class, o.id, 0)) INTO changed FROM graphrag_attached._owners(relation) o WHERE o.changed;
+        IF changed IS NOT NULL THEN
+            RAISE EXCEPTION 'the attached table % is not read by an old snapshot: % has changed since', relation::regclass, changed
+                USING ERRCODE = 'serialization_failure', HINT = 'Try the transaction again.';
+        END IF;
     END IF;
     SELECT v.* INTO a FROM graphrag_attached._attachments v WHERE v.id = attached_id AND v.relation = _changed_sql.relation;
     IF NOT FOUND THEN
@@ -86,6 +105,9 @@ BEGIN
                   HINT = format('Give it to "%s", the owner of the table, or detach the table with graphrag.detach_table().', pg_get_userbyid(a.owner));
     END IF;
     s := graphrag_attached._source(a);
+    IF to_regclass(s.source) IS DISTINCT FROM relation THEN
+        RAISE EXCEPTION 'the attached table % has another name now', s.source USING ERRCODE = 'serialization_failure', HINT = 'Try the transaction again.';
+    END IF;
     RETURN CASE event
         WHEN 'INSERT' THEN ARRAY[
             graphrag_attached._write_sql(attached_id, relation, s, format('SELECT %s AS key FROM inserted r', s.key_value))]
@@ -158,6 +180,7 @@ CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) 
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    name text := graphrag._held_name(relation);
     event record;
 BEGIN
     PERFORM graphrag._make_attached_function(attached_id, relation);
@@ -169,8 +192,8 @@ BEGIN
                        ('TRUNCATE', '')) v (name, rows)
     LOOP
         EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
-                       event.trigger, event.name, relation::regclass, event.rows, attached_id);
-        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, relation::regclass);
+                       event.trigger, event.name, name, event.rows, attached_id);
+        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
     END LOOP;
 END
 $$;

@@ -71,6 +71,27 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._select_attached(graphrag_attached._handover, text) FROM PUBLIC;
 
+-- Refuses what the owner of a table may not do any more: where he attached it himself he needs level write in the corpus, as for
+-- an INSERT into documents; where the extension's owner did, its documents go with her rights.
+CREATE FUNCTION graphrag._check_may_feed(attached graphrag.attached_tables, owner name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    corpus text;
+BEGIN
+    IF attached.needs_grant AND NOT graphrag._may_write(owner, attached.corpus_id) THEN
+        corpus := (SELECT c.name FROM graphrag.corpora c WHERE c.id = attached.corpus_id);
+        RAISE EXCEPTION 'role "%" may no longer write corpus "%", to which table %.% is attached',
+                owner, corpus, quote_ident(attached.schema_name), quote_ident(attached.table_name)
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = format('The owner of the extension gives it with SELECT graphrag.grant_corpus(%L, %L, ''write''); the owner of the table ends'
+                                ' the attachment with SELECT graphrag.detach_table(''%I.%I'', %L).',
+                                corpus, owner, attached.schema_name, attached.table_name, corpus);
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_may_feed(graphrag.attached_tables, name) FROM PUBLIC;
+
 -- Does what a handover asks for.
 -- SECURITY DEFINER: documents are written with the rights of the extension's owner, for the owner of the attached table alone.
 CREATE FUNCTION graphrag._attached_handed_over() RETURNS trigger
@@ -96,6 +117,9 @@ BEGIN
                   HINT = CASE WHEN is_older THEN 'Try the transaction again. ' ELSE '' END
                          || 'Only the owner of the attached table may; its triggers do.';
     END IF;
+    IF NEW.action NOT IN ('hold', 'queue', 'later') THEN
+        PERFORM graphrag._check_may_feed(attached, pg_get_userbyid(t.relowner));
+    END IF;
     SELECT c.name INTO corpus_name FROM graphrag.corpora c WHERE c.id = attached.corpus_id;
 
     CASE NEW.action
@@ -116,6 +140,10 @@ BEGIN
         WHEN 'compare', 'list', 'lock' THEN
             NEW.source_keys := graphrag._select_attached(NEW, corpus_name);
             RETURN NEW;
+        WHEN 'hold' THEN
+            -- A row of the catalog, locked as a foreign key locks: a schema that is renamed waits; with an old snapshot, one that
+            -- was renamed is a serialization failure.
+            PERFORM FROM pg_namespace n WHERE n.oid = ANY (graphrag_attached._foreign_schemas(t.oid, t.relowner)) ORDER BY n.oid FOR KEY SHARE;
         WHEN 'begin' THEN
             DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached.id AND j.state <> 'leased';
         WHEN 'later' THEN

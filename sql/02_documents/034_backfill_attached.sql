@@ -87,6 +87,7 @@ BEGIN
             RETURN;
         END IF;
         name := format('%I.%I', held.schema_name, held.table_name);
+        PERFORM graphrag_attached._hold_schemas(attached_id, held.relation, held.owner);
         BEGIN
             EXECUTE format('LOCK TABLE %s IN ROW SHARE MODE NOWAIT', name);
         EXCEPTION
@@ -98,7 +99,7 @@ BEGIN
                 RETURN;
         END;
     END LOOP;
-    state := 'held';
+    state := CASE WHEN to_regclass(name) = held.relation THEN 'held' ELSE 'locked' END;
 END
 $$;
 

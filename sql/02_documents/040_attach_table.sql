@@ -63,6 +63,9 @@ BEGIN
     LOOP
         -- The owner of a table that is gone is unknown; the extension's owner cleans up.
         PERFORM graphrag._check_owner(NEW.caller, coalesce(attached.relation, 'graphrag.attached_tables'::regclass));
+        IF NOT NEW.keep_documents THEN
+            PERFORM graphrag._check_may_feed(a, NEW.caller) FROM graphrag.attached_tables a WHERE a.id = attached.id;
+        END IF;
         PERFORM graphrag._detach(attached.id, NEW.keep_documents);
         found_one := true;
     END LOOP;
@@ -76,6 +79,54 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._attach_requested() FROM PUBLIC;
 CREATE TRIGGER attach_requested BEFORE INSERT ON graphrag._attach_requests
     FOR EACH ROW EXECUTE FUNCTION graphrag._attach_requested();
+
+-- Whether a role may write the documents of a corpus: as the owner of the extension, or by an INSERT on documents that policies of
+-- ours let through.
+CREATE FUNCTION graphrag._may_write(role name, corpus_id int) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN pg_has_role(role, (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'pg_graphrag'), 'USAGE')
+        OR (SELECT bool_and(has_column_privilege(role, 'graphrag.documents', c.name, 'INSERT'))
+              FROM unnest(ARRAY['corpus', 'source_key', 'title', 'content', 'metadata']) c (name))
+           AND (NOT pg_has_role(role, 'graphrag_writer', 'USAGE')
+                OR EXISTS (SELECT FROM graphrag.corpus_grants g
+                             JOIN pg_roles r ON r.oid = g.role_oid AND r.rolname = g.role
+                            WHERE g.corpus_id = _may_write.corpus_id AND g.level = 'write' AND pg_has_role(_may_write.role, r.oid, 'USAGE')));
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._may_write(name, int) FROM PUBLIC;
+
+-- The name of a relation whose schema keeps its name until this transaction ends: nobody puts another under it meanwhile.
+CREATE FUNCTION graphrag._held_name(relation oid) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    schema_name text;
+BEGIN
+    SELECT quote_ident(n.nspname) INTO schema_name
+      FROM pg_namespace n WHERE n.oid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation) FOR KEY SHARE;
+    RETURN schema_name || '.' || (SELECT quote_ident(c.relname) FROM pg_class c WHERE c.oid = relation);
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._held_name(oid) FROM PUBLIC;
+
+-- Locks a table for its number: whatever has its name.
+CREATE FUNCTION graphrag._lock_attached(relation oid, mode text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := graphrag._held_name(relation);
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN %s MODE', name, mode);
+    IF to_regclass(name) IS DISTINCT FROM relation THEN
+        RAISE EXCEPTION 'table % was changed by others meanwhile', name
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Try again.';
+    END IF;
+    RETURN name;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._lock_attached(oid, text) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._check_owner(caller name, relation oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -96,10 +147,12 @@ AS $$
 DECLARE
     attached int;
 BEGIN
-    INSERT INTO graphrag.attached_tables (corpus_id, relation, schema_name, table_name, key_column, content_columns, title_column, metadata_columns)
-    SELECT k.id, c.oid, n.nspname, c.relname, request.key_column, request.content_columns, request.title_column, request.metadata_columns
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k
-     WHERE c.oid = request.source AND k.name = request.corpus
+    INSERT INTO graphrag.attached_tables (corpus_id, relation, schema_name, table_name, key_column, content_columns, title_column, metadata_columns,
+                                          needs_grant)
+    SELECT k.id, c.oid, n.nspname, c.relname, request.key_column, request.content_columns, request.title_column, request.metadata_columns,
+           NOT pg_has_role(request.caller, e.extowner, 'USAGE')
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k, pg_extension e
+     WHERE c.oid = request.source AND k.name = request.corpus AND e.extname = 'pg_graphrag'
     RETURNING id INTO attached;
     PERFORM graphrag._make_attached_triggers(attached, request.source);
     PERFORM graphrag._queue_attached(attached);

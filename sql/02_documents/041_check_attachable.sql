@@ -35,7 +35,9 @@ BEGIN
         RAISE EXCEPTION 'table % cannot be attached', name
             USING ERRCODE = 'wrong_object_type', HINT = upper(left(wrong, 1)) || substr(wrong, 2) || '.';
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', name);
+    name := graphrag._lock_attached(request.source, 'SHARE ROW EXCLUSIVE');
+    -- Again: it may have changed hands while we waited.
+    PERFORM graphrag._check_owner(request.caller, request.source);
     SELECT pg_get_userbyid(c.relowner) AS owner, c.relforcerowsecurity,
            graphrag_attached._foreign_code(c.oid, c.relowner) AS foreign_code INTO t
       FROM pg_class c WHERE c.oid = request.source;
@@ -53,6 +55,13 @@ BEGIN
                 USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', request.corpus);
         END IF;
         PERFORM graphrag._default_corpus();
+    END IF;
+    IF NOT pg_has_role(request.caller, (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'pg_graphrag'), 'USAGE')
+        AND NOT graphrag._may_write(t.owner, (SELECT c.id FROM graphrag.corpora c WHERE c.name = request.corpus)) THEN
+        RAISE EXCEPTION 'role "%" may not write corpus "%"', t.owner, request.corpus
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = format('Whoever owns an attached table writes documents. The owner of the extension gives the corpus with SELECT graphrag.grant_corpus(%L, %L, ''write'');',
+                                request.corpus, t.owner);
     END IF;
     IF EXISTS (SELECT FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
                 WHERE c.name = request.corpus AND coalesce(graphrag_attached._relation(a), a.relation) = request.source) THEN

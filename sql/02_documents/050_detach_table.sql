@@ -20,15 +20,16 @@ AS $$
 DECLARE
     source regclass := (SELECT graphrag_attached._relation(a) FROM graphrag.attached_tables a WHERE a.id = attached_id);
     changed text := format('graphrag_attached._changed_%s()', attached_id);
+    name text;
     trigger name;
 BEGIN
     IF source IS NOT NULL THEN
-        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', source);
+        name := graphrag._lock_attached(source, 'ACCESS EXCLUSIVE');
         FOR trigger IN
             SELECT t.tgname FROM pg_trigger t
              WHERE t.tgrelid = source AND t.tgfoid = to_regprocedure(changed)
         LOOP
-            EXECUTE format('DROP TRIGGER %I ON %s', trigger, source);
+            EXECUTE format('DROP TRIGGER %I ON %s', trigger, name);
         END LOOP;
     END IF;
     -- CASCADE: its owner can have made triggers of it too.

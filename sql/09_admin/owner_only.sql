@@ -37,13 +37,29 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._documents_authorize() IS 'Trigger of documents: only the owner says what is indexed';
 CREATE TRIGGER documents_authorize_insert BEFORE INSERT ON graphrag.documents
-    FOR EACH ROW WHEN (NEW.indexed_hash IS NOT NULL OR NEW.indexed_at IS NOT NULL OR NEW.status IS DISTINCT FROM 'pending' OR NEW.error IS NOT NULL
-                       OR NEW.attached_id IS NOT NULL)
+    FOR EACH ROW WHEN (NEW.indexed_hash IS NOT NULL OR NEW.indexed_at IS NOT NULL OR NEW.status IS DISTINCT FROM 'pending' OR NEW.error IS NOT NULL)
     EXECUTE FUNCTION graphrag._documents_authorize();
 CREATE TRIGGER documents_authorize_update BEFORE UPDATE ON graphrag.documents
     FOR EACH ROW WHEN (NEW.indexed_hash IS DISTINCT FROM OLD.indexed_hash OR NEW.indexed_at IS DISTINCT FROM OLD.indexed_at
                        OR NEW.status IS DISTINCT FROM OLD.status OR NEW.error IS DISTINCT FROM OLD.error OR NEW.attached_id IS DISTINCT FROM OLD.attached_id)
     EXECUTE FUNCTION graphrag._documents_authorize();
+-- The same of attached_id, once in a statement: the rows of attached tables have one, all of them.
+CREATE FUNCTION graphrag._documents_authorize_attached() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag')
+        AND EXISTS (SELECT FROM inserted n WHERE n.attached_id IS NOT NULL) THEN
+        RAISE EXCEPTION 'role "%" may not set attached_id of document "%"', current_user, (SELECT min(n.source_key) FROM inserted n WHERE n.attached_id IS NOT NULL)
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Leave this column out; graphrag.attach_table() sets it.';
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_authorize_attached() IS 'Trigger of documents: only attached tables have their documents marked';
+CREATE TRIGGER documents_authorize_attached AFTER INSERT ON graphrag.documents REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_authorize_attached();
 -- Also where a role may set session_replication_role.
 ALTER TABLE graphrag.documents ENABLE ALWAYS TRIGGER documents_authorize_insert;
+ALTER TABLE graphrag.documents ENABLE ALWAYS TRIGGER documents_authorize_attached;
 ALTER TABLE graphrag.documents ENABLE ALWAYS TRIGGER documents_authorize_update;

@@ -1,7 +1,20 @@
-"""Fixtures of the security tests: those of the SQL tests."""
+"""Fixtures of the security tests: those of the SQL tests, and Mallory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.security.mallory import attacking
 from tests.sql.conftest import endpoint, module_endpoint
 
 __all__ = ["endpoint", "module_endpoint"]
+
+
+@pytest.fixture
+def mallory(db: Database) -> Iterator[Database]:
+    """Mallory's session; her schema is her own, and she may attach tables."""
+    with attacking(db) as connection:
+        yield connection

@@ -224,8 +224,10 @@ def test_whoever_may_write_every_column_does_not_say_what_is_indexed(db: Databas
     with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory:
         db.execute(f"GRANT ALL ON graphrag.documents TO {mallory}".encode())
         db.execute(f"GRANT SET ON PARAMETER session_replication_role TO {mallory}".encode())
+        # With what triggers would fill in: a replica's do not.
         insert = (
-            f"INSERT INTO graphrag.documents (corpus, source_key, content, {column}) VALUES (%s, %s, 'x', {forged})"
+            f"INSERT INTO graphrag.documents (corpus, source_key, content, corpus_id, content_hash, {column})"
+            f" VALUES (%s, %s, 'x', (SELECT max(id) FROM graphrag.corpora), 'x', {forged})"
         )
         with acting_as(db, mallory) as session:
             for replication_role in ("origin", "replica"):

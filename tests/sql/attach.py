@@ -9,6 +9,8 @@ from psycopg.conninfo import make_conninfo
 from tests.runtime.cluster import Database
 
 APP = "attach_app"
+# What whoever owns an attached table needs in the corpus, where nobody was given one.
+WRITE = "INSERT (corpus, source_key, title, content, metadata)"
 ARTICLES = "id int PRIMARY KEY, headline text, body text, tags text[], hits int DEFAULT 0"
 
 

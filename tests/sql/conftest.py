@@ -9,7 +9,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql import asking, llm, themes
-from tests.sql.attach import APP, session
+from tests.sql.attach import APP, WRITE, session
 
 
 @pytest.fixture
@@ -49,12 +49,13 @@ def models(module_db: Database) -> Database:
 
 @pytest.fixture
 def app(db: Database) -> Iterator[Database]:
-    """A session of an ordinary role, which owns its tables and may only call the two functions."""
+    """A session of an ordinary role, which owns its tables, may write documents, and call the functions of attached tables."""
     db.execute(
         f"DO $$ BEGIN CREATE ROLE {APP} LOGIN PASSWORD '{APP}';"
         " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
         f"GRANT USAGE ON SCHEMA graphrag TO {APP};"
         f"GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.detach_table, graphrag.backfill_table TO {APP};"
+        f"GRANT {WRITE} ON graphrag.documents TO {APP};"
         f"CREATE SCHEMA app AUTHORIZATION {APP}"
     )
     with session(db) as connection:

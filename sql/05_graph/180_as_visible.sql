@@ -197,7 +197,7 @@ COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[], bigint[]) IS 'R
 -- documents he may see, then read what these state with the owner's rights (access/entry.py).
 CREATE FUNCTION graphrag._visible_nodes()
 RETURNS TABLE (corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int)
-LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:nodes")
@@ -207,7 +207,7 @@ COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora
 CREATE FUNCTION graphrag._visible_edges()
 RETURNS TABLE (corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
                keywords text[], description text, weight double precision, mention_count int, pmi double precision)
-LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:edges")

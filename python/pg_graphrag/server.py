@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import undisturbed, watched
+from pg_graphrag.json_reading import check_size
 
 # Rows of one write or fetch: memory does not grow with a document, nor does the wait for a query cancel.
 _SLICE = 5000
@@ -190,6 +191,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
         with watched(plpy):
+            check_size(arguments)
             result = _function(path)(database(plpy), *arguments)
             # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
             return list(result) if isinstance(result, Iterator) else result

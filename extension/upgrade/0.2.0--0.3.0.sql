@@ -82,6 +82,12 @@ DROP FUNCTION graphrag._refuse_source_key(text, text);
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
+-- Communities are imported in parts.
+DROP FUNCTION graphrag.import_communities(text, jsonb, jsonb);
+ALTER TABLE graphrag.imported_communities ADD COLUMN part int NOT NULL DEFAULT 1;
+ALTER TABLE graphrag.imported_communities DROP CONSTRAINT imported_communities_pkey;
+ALTER TABLE graphrag.imported_communities ADD CONSTRAINT imported_communities_pkey PRIMARY KEY (corpus_id, part);
+
 -- What ANALYZE sampled of columns that sql/09_admin/unsampled_columns.sql excepts would stay.
 DELETE FROM pg_catalog.pg_statistic s
  USING pg_catalog.pg_attribute a

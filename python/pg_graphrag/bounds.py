@@ -9,6 +9,9 @@ MAX_QUESTION = 8192
 MAX_KEYWORDS = 100
 MAX_KEYWORD_CHARACTERS = 8192
 MAX_NAME = 2048
+# Turns of a conversation so far, and their characters together: some forty answers of a page.
+MAX_TURNS = 200
+MAX_HISTORY = 131_072
 # PostgreSQL's text search parser takes the square of a run without blanks, and hears no cancel meanwhile.
 MAX_DESCRIPTION = 32_768
 
@@ -21,6 +24,19 @@ def question(text: str | None) -> str:
             hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
         )
     return (text or "").strip()
+
+
+def history(contents: Sequence[str]) -> None:
+    """Refuse a conversation of more than MAX_TURNS turns, or of more than MAX_HISTORY characters: 22023."""
+    hint = f"Give the latest turns: at most {MAX_TURNS}, of {MAX_HISTORY:,} characters together."
+    if len(contents) > MAX_TURNS:
+        raise GraphRAGError(f"history has {len(contents):,} turns, more than {MAX_TURNS}", hint=hint)
+    characters = sum(map(len, contents))
+    if characters > MAX_HISTORY:
+        raise GraphRAGError(
+            f"history has {characters:,} characters, more than {MAX_HISTORY:,}: {_begin(max(contents, key=len))}",
+            hint=hint,
+        )
 
 
 def keywords(given: Sequence[str | None] | None, name: str) -> list[str] | None:

@@ -66,15 +66,19 @@ def _look(_number: int, frame: FrameType | None) -> None:
 @contextmanager
 def watched(plpy: Any) -> Iterator[None]:
     """Let cancel, timeout and terminate end what runs inside, within a step of processor time. May be nested."""
+    global _put_off
     if not _calls:
         signal.signal(signal.SIGVTALRM, _look)
         # System calls of the server go on as if nothing had been.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
     _calls.append(plpy)
+    # A statement may call a function of the extension, which is to be heard in again.
+    around, _put_off = _put_off, 0
     try:
         yield
     finally:
+        _put_off = around
         _calls.pop()
         if not _calls:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -82,7 +86,11 @@ def watched(plpy: Any) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off, for a moment, what `watched` does: between taking something of the server and noting that it is taken."""
+    """Put off, for a moment, what `watched` does: between taking something of the server and noting that it is taken.
+
+    Also while PL/Python is at work, which hears of cancel by itself: its code in C takes for granted that str() of a number
+    succeeds, and a look at the flag within it that raises an error takes the whole server down.
+    """
     global _put_off
     _put_off += 1
     try:

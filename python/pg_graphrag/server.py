@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.interrupts import watched
+from pg_graphrag.interrupts import undisturbed, watched
+from pg_graphrag.json_reading import check_size
 
 # Rows of one write or fetch: memory does not grow with a document, nor does the wait for a query cancel.
 _SLICE = 5000
@@ -40,16 +41,23 @@ class Database:
         key = (sql, tuple(types))
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self.plpy.prepare(sql, list(types))
-        return self._rows(self.plpy.execute(plan, list(values)))
+            plan = self._plans[key] = self.prepare(sql, types)
+        return self.execute(plan, values)
 
     def literal_query(self, sql: str) -> list[Row]:
         """Run `sql` as it is, planned anew each time: for vector queries, whose indexes need the literal (DESIGN.md 6)."""
-        return self._rows(self.plpy.execute(sql))
+        with undisturbed():
+            return list(self.plpy.execute(sql))
 
-    @staticmethod
-    def _rows(result: Any) -> list[Row]:
-        return list(result)
+    def prepare(self, sql: str, types: Sequence[str]) -> Any:
+        """Return a plan that is not kept."""
+        with undisturbed():
+            return self.plpy.prepare(sql, list(types))
+
+    def execute(self, plan: Any, values: Sequence[Any]) -> list[Row]:
+        """Run a plan."""
+        with undisturbed():
+            return list(self.plpy.execute(plan, list(values)))
 
     @cached_property
     def vector_type(self) -> str:
@@ -67,7 +75,9 @@ class Database:
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
         """Open a cursor: rows are made as they are fetched. It lives as long as the object, at most the transaction."""
-        return self.plpy.cursor(self.plpy.prepare(sql, list(types)), list(values))
+        plan = self.prepare(sql, types)
+        with undisturbed():
+            return self.plpy.cursor(plan, list(values))
 
     def stream(self, sql: str, types: Sequence[str], values: Sequence[Any], fetch: int = _SLICE) -> Iterator[Row]:
         """Yield the rows of a statement, which are made as they are fetched: of many, a cancel waits for no more than that."""
@@ -88,7 +98,8 @@ class Database:
 
     def warning(self, message: str, **fields: str) -> None:
         """Send a WARNING with optional ``detail`` and ``hint``."""
-        self.plpy.warning(message, **fields)
+        with undisturbed():
+            self.plpy.warning(message, **fields)
 
 
 def check_may_commit(db: Database, procedure: str) -> None:
@@ -180,6 +191,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
         with watched(plpy):
+            check_size(arguments)
             result = _function(path)(database(plpy), *arguments)
             # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
             return list(result) if isinstance(result, Iterator) else result

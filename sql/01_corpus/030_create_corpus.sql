@@ -6,7 +6,7 @@ BEGIN ATOMIC
 END;
 
 CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RETURNS int
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "corpus.corpora:create", name, options)
@@ -14,7 +14,7 @@ $$;
 COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
 
 CREATE FUNCTION graphrag.alter_corpus(name text, options jsonb) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "corpus.corpora:alter", name, options)
@@ -22,7 +22,7 @@ $$;
 COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew; tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
 
 CREATE FUNCTION graphrag.drop_corpus(name text) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "corpus.corpora:drop", name)

@@ -51,7 +51,7 @@ CREATE FUNCTION graphrag.set_provider(
     api_key_file text DEFAULT NULL,
     options      jsonb DEFAULT '{}'
 ) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "llm.providers:set_provider", name, kind, base_url, api_key_env, api_key_file, options)

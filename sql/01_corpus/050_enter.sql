@@ -2,7 +2,7 @@
 -- no SQL user can write, just before they are used, and are good once (python/pg_graphrag/access/entry.py).
 -- SECURITY DEFINER: what was made of documents is the owner's to read; readers get what their documents say of it.
 CREATE FUNCTION graphrag._enter(token text) RETURNS void
-LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "access.entry:enter", token)
@@ -12,7 +12,7 @@ COMMENT ON FUNCTION graphrag._enter(text) IS 'Does the work that waits under a o
 
 -- As _enter, and SECURITY DEFINER for the same reason: for what writes the cache of models, accounts and the query log.
 CREATE FUNCTION graphrag._enter_writing(token text) RETURNS void
-LANGUAGE plpython3u VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "access.entry:enter", token)
@@ -22,7 +22,7 @@ COMMENT ON FUNCTION graphrag._enter_writing(text) IS 'As _enter(), for work that
 
 -- Likewise, but with the caller's own rights: for functions that write, whose statements otherwise each have a snapshot of their own.
 CREATE FUNCTION graphrag._at_one_snapshot(token text) RETURNS void
-LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "access.entry:enter", token)

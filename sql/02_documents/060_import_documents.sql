@@ -18,7 +18,7 @@ COMMENT ON COLUMN graphrag.imported_extractions.content_hash IS 'content_hash of
 COMMENT ON COLUMN graphrag.imported_extractions.chunks IS '[{start, own_start, end, head, entities, relationships, claims}], as given to import_documents()';
 
 CREATE FUNCTION graphrag.import_documents(corpus text, documents jsonb) RETURNS jsonb
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "documents.imported:import_documents", corpus, documents)

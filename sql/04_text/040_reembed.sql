@@ -1,6 +1,6 @@
 -- Another embedding model for a corpus with data. Only the decision is made here; workers do the work.
 CREATE FUNCTION graphrag.reembed(corpus text, embedding jsonb) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "corpus.spaces:reembed", corpus, embedding)

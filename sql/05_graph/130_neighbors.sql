@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.neighbors(entity text, corpus text DEFAULT 'default', h
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
 LANGUAGE plpython3u STABLE ROWS 100
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops)
@@ -16,7 +16,7 @@ CREATE FUNCTION graphrag._neighbors(this_corpus int, start_key text, hops int)
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
 LANGUAGE plpgsql STABLE ROWS 100
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE

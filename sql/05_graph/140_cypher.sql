@@ -2,7 +2,7 @@
 -- superuser's alone, and functions and operators are never looked for in pg_temp.
 CREATE FUNCTION graphrag.cypher(corpus text, query text, params jsonb DEFAULT '{}') RETURNS SETOF jsonb
 LANGUAGE plpython3u STABLE ROWS 100
-SET search_path = pg_catalog, ag_catalog, pg_temp
+SET search_path = pg_catalog, ag_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "graph.cypher:cypher", corpus, query, params)

@@ -170,7 +170,7 @@ COMMENT ON FUNCTION graphrag._relationships_as_visible(bigint[]) IS 'Keywords an
 CREATE FUNCTION graphrag._visible_nodes()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
                entity_mention_counts text)
-LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:nodes")
@@ -181,7 +181,7 @@ CREATE FUNCTION graphrag._visible_edges()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
                relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
                keywords text[], relationship_descriptions text[])
-LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:edges")

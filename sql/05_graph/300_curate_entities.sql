@@ -1,6 +1,6 @@
 -- What people may do to entities; each returns the number of the curation, for undo_curation(). Documents that come later meet the same curations.
 CREATE FUNCTION graphrag.create_entity(name text, corpus text DEFAULT 'default', type text DEFAULT 'UNKNOWN', description text DEFAULT '') RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:create", corpus, name, type, description)
@@ -9,7 +9,7 @@ REVOKE ALL ON FUNCTION graphrag.create_entity(text, text, text, text) FROM PUBLI
 COMMENT ON FUNCTION graphrag.create_entity(text, text, text, text) IS 'Adds an entity that no document need mention, and returns the number of the curation. Name and type stay; the description joins those that documents give. Owner only; 23505 where there is such an entity, 55000 where it was deleted.';
 
 CREATE FUNCTION graphrag.edit_entity(entity text, corpus text DEFAULT 'default', type text DEFAULT NULL, description text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:edit", corpus, entity, type, description)
@@ -18,7 +18,7 @@ REVOKE ALL ON FUNCTION graphrag.edit_entity(text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.edit_entity(text, text, text, text) IS 'Gives an entity a type or description (null: as it is) that wins over what documents say, now and later; returns the number of the curation. Owner only; 42704 where there is no such entity.';
 
 CREATE FUNCTION graphrag.rename_entity(entity text, new_name text, corpus text DEFAULT 'default') RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:rename", corpus, entity, new_name)
@@ -27,7 +27,7 @@ REVOKE ALL ON FUNCTION graphrag.rename_entity(text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, stay its own. Returns the number of the curation. Owner only; 42704 where there is no such entity, 23505 where the new name is another entitys: merge_entities() makes them one.';
 
 CREATE FUNCTION graphrag.merge_entities(entities text[], target text, corpus text DEFAULT 'default') RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:merge", corpus, entities, target)
@@ -36,7 +36,7 @@ REVOKE ALL ON FUNCTION graphrag.merge_entities(text[], text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.merge_entities(text[], text, text) IS 'Makes entities one with target, which keeps its name; their names become its aliases, so that later mentions land on it. Returns the number of the curation. Owner only; 42704 where there is no such entity, 22023 for an entity and itself.';
 
 CREATE FUNCTION graphrag.delete_entity(entity text, corpus text DEFAULT 'default') RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:delete", corpus, entity)

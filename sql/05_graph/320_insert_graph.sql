@@ -1,6 +1,6 @@
 -- A graph made elsewhere, as one curation; and the way back from any curation.
 CREATE FUNCTION graphrag.insert_graph(corpus text, graph jsonb) RETURNS bigint
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.graphs:insert", corpus, graph)
@@ -9,7 +9,7 @@ REVOKE ALL ON FUNCTION graphrag.insert_graph(text, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.insert_graph(text, jsonb) IS 'Merges a graph made elsewhere with what documents say: {"entities": [{name, type, description, source}], "relationships": [{source, target, keywords, description, weight}]}, each entry like one mention; entities that only relationships name are made. Returns the number of the curation. Owner only; 22023 for a bad entry.';
 
 CREATE FUNCTION graphrag.undo_curation(id bigint) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "curation.records:undo", id)

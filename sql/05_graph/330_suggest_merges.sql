@@ -2,7 +2,7 @@
 CREATE FUNCTION graphrag.suggest_merges(corpus text DEFAULT 'default', max_suggestions int DEFAULT 100)
 RETURNS TABLE (entity text, target text, score double precision, reason text)
 LANGUAGE plpython3u STABLE ROWS 100
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.suggest:suggest", corpus, max_suggestions)

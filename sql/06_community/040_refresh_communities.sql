@@ -1,6 +1,6 @@
 -- Find the communities of a corpus, or bring them up to date. Workers do it by themselves (corpus option communities).
 CREATE FUNCTION graphrag.refresh_communities(corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "community.refresh:refresh_named", corpus)

@@ -1,9 +1,10 @@
--- Communities and reports of another GraphRAG that wait for their entities: the next refresh takes them over, and removes the row.
+-- Communities and reports of another GraphRAG that wait for their entities: the next refresh takes them over, and removes the rows.
 CREATE TABLE graphrag.imported_communities (
     corpus_id   int   NOT NULL,
     communities jsonb NOT NULL,
     cited       jsonb,
-    CONSTRAINT imported_communities_pkey PRIMARY KEY (corpus_id),
+    part        int   NOT NULL DEFAULT 1,
+    CONSTRAINT imported_communities_pkey PRIMARY KEY (corpus_id, part),
     CONSTRAINT imported_communities_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE,
     CONSTRAINT imported_communities_check CHECK (pg_catalog.jsonb_typeof(communities) = 'array')
 );
@@ -13,12 +14,13 @@ COMMENT ON TABLE graphrag.imported_communities IS 'Imported communities that the
 COMMENT ON COLUMN graphrag.imported_communities.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.imported_communities.communities IS 'As given to import_communities()';
 COMMENT ON COLUMN graphrag.imported_communities.cited IS 'What the numbers in the texts stand for, likewise';
+COMMENT ON COLUMN graphrag.imported_communities.part IS 'Number of the call that gave them, of those since the first: what is more than one argument may hold comes in parts';
 
-CREATE FUNCTION graphrag.import_communities(corpus text, communities jsonb, cited jsonb DEFAULT NULL) RETURNS void
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION graphrag.import_communities(corpus text, communities jsonb, cited jsonb DEFAULT NULL, more boolean DEFAULT false) RETURNS void
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "community.imported:import_communities", corpus, communities, cited)
+return call(plpy, "@extversion@", "community.imported:import_communities", corpus, communities, cited, more)
 $$;
-REVOKE ALL ON FUNCTION graphrag.import_communities(text, jsonb, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.import_communities(text, jsonb, jsonb) IS 'Makes these the communities of a corpus, with their own reports: [{number, level, parent, entities: [name], created, report: {title, summary, content, findings: [{summary, explanation}], rating, rating_explanation, model}}], parent being the number of a community one level up. Taken over by the next refresh, which is queued; until its input changes, a report stays. cited: what the numbers of references such as [Data: Entities (5); Relationships (23, +more)] stand for, {"Entities": {"5": name}, "Relationships": {"23": [source, target]}}: the texts get the numbers of here, and those that stand for nothing are left out. Owner only; 22023 for a bad entry, 42704 for an unknown corpus.';
+REVOKE ALL ON FUNCTION graphrag.import_communities(text, jsonb, jsonb, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.import_communities(text, jsonb, jsonb, boolean) IS 'Makes these the communities of a corpus, with their own reports: [{number, level, parent, entities: [name], created, report: {title, summary, content, findings: [{summary, explanation}], rating, rating_explanation, model}}], parent being the number of a community one level up. Taken over by the next refresh, which is queued; until its input changes, a report stays. cited: what the numbers of references such as [Data: Entities (5); Relationships (23, +more)] stand for, {"Entities": {"5": name}, "Relationships": {"23": [source, target]}}: the texts get the numbers of here, and those that stand for nothing are left out. more: these are added to those of the calls before, in one transaction with them; parents come first. Owner only; 22023 for a bad entry, 42704 for an unknown corpus, 54000 for more than 16,777,216 characters, 55000 where more has nothing to be added to.';

@@ -1,7 +1,7 @@
 -- Pictures of a community, as 05_graph/210_pictures.sql has them of a neighbourhood.
 CREATE FUNCTION graphrag.to_dot(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:community_to_dot", community_id, max_nodes)
@@ -10,7 +10,7 @@ COMMENT ON FUNCTION graphrag.to_dot(bigint, int) IS 'Graphviz (DOT) text of a co
 
 CREATE FUNCTION graphrag.to_mermaid(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:community_to_mermaid", community_id, max_nodes)

@@ -37,7 +37,7 @@ CREATE FUNCTION graphrag.search_reports(
     only_level int DEFAULT NULL
 ) RETURNS TABLE (rank int, community_id bigint, level int, title text, summary text, rating double precision, score double precision, explain jsonb)
 LANGUAGE plpython3u STABLE ROWS 10
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:reports", query, corpus, top_k, filter, only_level)

@@ -1,6 +1,6 @@
 -- What a question asks for. VOLATILE: writes cache and accounts where the transaction may write.
 CREATE FUNCTION graphrag.understand(question text, corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.understanding:understand_named", question, corpus)

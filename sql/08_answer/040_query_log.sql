@@ -49,7 +49,7 @@ CREATE FUNCTION graphrag.log_query(
     chunks        int DEFAULT NULL,
     usage         jsonb DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,

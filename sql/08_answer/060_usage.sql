@@ -30,7 +30,7 @@ COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
 -- What a meter of python/pg_graphrag/llm/meters.py shows.
 CREATE FUNCTION graphrag._metered(corpus_id int, role name DEFAULT NULL) RETURNS double precision
-LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "llm.meters:metered", corpus_id, role)

@@ -1,6 +1,6 @@
 -- Age and size limits of what grows with use. Also part of every optimize job.
 CREATE FUNCTION graphrag.prune(corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.retention:prune_named", corpus)

@@ -1,7 +1,7 @@
 -- What the queue would cost, before it is spent. STABLE: cuts and counts, asks nobody.
 CREATE FUNCTION graphrag.estimate_cost(corpus text DEFAULT 'default', extractor text DEFAULT NULL, sample int DEFAULT 500)
 RETURNS TABLE (documents bigint, chunks bigint, calls bigint, cached_calls bigint, tokens_in bigint, tokens_out bigint, cost numeric, basis jsonb)
-LANGUAGE plpython3u STABLE ROWS 1 SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.estimate:estimate", corpus, extractor, sample)

@@ -1,6 +1,6 @@
 -- Maintenance of one corpus. Searches are exact before, during and after; this makes them faster.
 CREATE FUNCTION graphrag.optimize(corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "queue.maintenance:optimize_named", corpus)

@@ -1,6 +1,6 @@
 -- Drop the AGE graph of a corpus and project the tables again: after a restore, or after the graph was changed by hand.
 CREATE FUNCTION graphrag.rebuild_graph(corpus text DEFAULT 'default') RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE

@@ -1,6 +1,6 @@
 -- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
 CREATE FUNCTION graphrag.repair() RETURNS jsonb
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
     corpus   record;

@@ -45,6 +45,12 @@ def _pieces(text: str) -> list[str]:
     return [text[at : at + 81] for at in range(0, len(text), 81)]
 
 
+def _nested(text: str) -> str:
+    """JSON as deep as the server's parser lets through, around a text."""
+    depth = min(len(text) // 10, 5000)
+    return '{"a":[' * depth + json.dumps(text) + "]}" * depth
+
+
 # What takes a text: SQL, and the arguments made of it.
 TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
     **{f"search {mode}": (f"graphrag.search(%s, 'c', '{mode}')", lambda text: [text]) for mode in MODES},
@@ -76,10 +82,111 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
         "graphrag.search('who', 'c', 'path', options => %s)",
         lambda text: [Jsonb({"query_entities": _pieces(text)[:5]})],
     ),
-    "history": (
+    **{
+        f"history of {function}": (
+            f"graphrag.{function}('who', 'c', history => %s)",
+            lambda text: [Jsonb([{"role": "user", "content": text}])],
+        )
+        for function in ("ask", "ask_stream", "estimate_ask")
+    },
+    "history of many turns": (
         "graphrag.ask('who', 'c', history => %s)",
-        lambda text: [Jsonb([{"role": "user", "content": text}])],
+        lambda text: [Jsonb([{"role": "assistant", "content": piece} for piece in _pieces(text)])],
     ),
+    "role of a turn": (
+        "graphrag.ask('who', 'c', history => %s)",
+        lambda text: [Jsonb([{"role": text, "content": "x"}])],
+    ),
+    "nested filter": ("graphrag.search('who', 'c', filter => %s::jsonb)", lambda text: [_nested(text)]),
+    "nested options": ("graphrag.search('who', 'c', options => %s::jsonb)", lambda text: [_nested(text)]),
+    "nested history": ("graphrag.ask('who', 'c', history => %s::jsonb)", lambda text: [_nested(text)]),
+    "nested documents": ("graphrag.import_documents('c', %s::jsonb)", lambda text: [_nested(text)]),
+    "nested metadata": (
+        "graphrag.import_documents('c', jsonb_build_array(jsonb_build_object('source_key', 's', 'content', 'c', 'chunks',"
+        " '[]'::jsonb, 'metadata', %s::jsonb)))",
+        lambda text: [_nested(text)],
+    ),
+    "nested options of a corpus": ("graphrag.create_corpus('d', %s::jsonb)", lambda text: [_nested(text)]),
+    "value of a filter": ("graphrag.search('who', 'c', filter => %s)", lambda text: [Jsonb({"a": [text]})]),
+    "metadata": (
+        "graphrag.import_documents('c', %s)",
+        lambda text: [Jsonb([{"source_key": "s", "content": "c", "chunks": [], "metadata": {text: text}}])],
+    ),
+    "source_key": (
+        "graphrag.import_documents('c', %s)",
+        lambda text: [Jsonb([{"source_key": text, "content": "c", "chunks": []}])],
+    ),
+    "claims": (
+        "graphrag.import_documents('c', %s)",
+        lambda text: [
+            Jsonb(
+                [
+                    {
+                        "source_key": "s",
+                        "content": "c",
+                        "chunks": [
+                            {
+                                "start": 0,
+                                "end": 1,
+                                "claims": [{"subject": text, "object": text, "start": text, "description": text}],
+                                "relationships": [{"source": text[:300], "target": "b", "keywords": _pieces(text)}],
+                            }
+                        ],
+                    }
+                ]
+            )
+        ],
+    ),
+    "references": (
+        "graphrag.import_communities('c', '[]', %s)",
+        lambda text: [Jsonb({"Entities": {text: text}})],
+    ),
+    "edit_entity": ("graphrag.edit_entity('Osaka', 'c', %s, %s)", lambda text: [text, text]),
+    "edit_relationship": (
+        "graphrag.edit_relationship('Osaka', 'Acme Rockets', 'c', ARRAY(SELECT jsonb_array_elements_text(%s)), %s)",
+        lambda text: [Jsonb(_pieces(text)), text],
+    ),
+    "delete_relationship": ("graphrag.delete_relationship(%s, %s, 'c')", lambda text: [text, text]),
+    "evidence": (
+        "graphrag.evaluate('c', %s::jsonb, ARRAY['bm25'])",
+        lambda text: [Jsonb([{"id": text, "question": "who", "evidence": _pieces(text)}])],
+    ),
+    "modes of evaluate": (
+        'graphrag.evaluate(\'c\', \'[{"question": "who", "evidence": ["1"]}]\'::jsonb, ARRAY[%s], baseline => %s)',
+        lambda text: [text, text],
+    ),
+    "name of a table of questions": ("graphrag.evaluate('c', %s::text)", lambda text: [text]),
+    "log_query": (
+        "graphrag.log_query(%s, 'c', 'search', %s, 1.0, 1, 1, 1, %s)",
+        lambda text: [text, text, Jsonb({"x": text})],
+    ),
+    "drop_provider": ("graphrag.drop_provider(%s)", lambda text: [text]),
+    "options of a provider": (
+        "graphrag.set_provider('p', 'openai', 'http://h/v1', options => %s)",
+        lambda text: [Jsonb({"headers": text, text: 1})],
+    ),
+    "alter_corpus": ("graphrag.alter_corpus('c', %s)", lambda text: [Jsonb({"prompts": {"extract": text}, text: 1})]),
+    "reembed": ("graphrag.reembed('c', %s)", lambda text: [Jsonb({"provider": text, text: 1})]),
+    "estimate_cost": ("graphrag.estimate_cost('c', %s)", lambda text: [text]),
+    "level of a grant": ("graphrag.grant_corpus('c', 'pg_monitor', %s)", lambda text: [text]),
+    **{
+        f"corpus of {function}": (f"graphrag.{function}(%s)", lambda text: [text])
+        for function in (
+            "check",
+            "fingerprint",
+            "optimize",
+            "prune",
+            "rebuild_graph",
+            "refresh_communities",
+            "retry_failed",
+            "unprotect",
+            "drop_corpus",
+            "suggest_merges",
+            "clustered_relationships",
+        )
+    },
+    "protect by a value": ("graphrag.protect('c', 'title <> ' || quote_literal(%s))", lambda text: [text]),
+    "protect by a pattern": ("graphrag.protect('c', 'title ~ ' || quote_literal(%s))", lambda text: [text]),
     "response_type": ("graphrag.ask('who', 'c', response_type => %s)", lambda text: [text]),
     "name of a corpus": ("graphrag.search('who', %s)", lambda text: [text]),
     "mode": ("graphrag.search('who', 'c', %s)", lambda text: [text]),
@@ -198,6 +305,36 @@ def test_a_question_that_is_too_long_is_refused_with_its_length(corpus: Database
     with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{length:,} characters") as raised:
         corpus.execute(f"SELECT count(*) FROM {call}".encode(), ["東" * length])
     assert raised.value.diag.message_hint
+
+
+@pytest.mark.parametrize("function", ["ask", "ask_stream", "estimate_ask"])
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        ([("user", "東" * 131_073)], "131,073 characters"),
+        ([("user", "x" * 1000)] * 100 + [("assistant", "y" * 1000)] * 40, "140,000 characters"),
+        ([("user", "")] * 201, "201 turns"),
+    ],
+)
+def test_a_history_that_is_too_long_is_refused(
+    corpus: Database, function: str, turns: list[tuple[str, str]], said: str
+) -> None:
+    history = Jsonb([{"role": role, "content": content} for role, content in turns])
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=said) as raised:
+        corpus.execute(f"SELECT graphrag.{function}('who', 'c', history => %s)".encode(), [history])
+    assert "latest" in str(raised.value.diag.message_hint)
+
+
+def test_json_that_is_nested_too_deep_is_refused_as_what_it_is(corpus: Database) -> None:
+    deep = '{"a":' * 2000 + f'"{"x" * 600_000}"' + "}" * 2000
+    for call in (
+        "search('who', 'c', filter => %s)",
+        "search('who', 'c', options => %s)",
+        "ask('who', 'c', history => %s)",
+    ):
+        with pytest.raises(psycopg.errors.StatementTooComplex) as raised:
+            corpus.execute(f"SELECT graphrag.{call}".encode(), [deep])
+        assert raised.value.diag.message_hint
 
 
 def test_a_question_of_8192_characters_is_searched(corpus: Database) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
@@ -89,3 +91,99 @@ def test_the_user_who_catches_a_cancel_finds_the_timer_off(large: Database) -> N
         )
         session.execute(timer.encode())
         assert session.execute("SELECT pg_temp.timer()").fetchall() == [("(0.0, 0.0)",)]
+
+
+# A conversion that takes longer than a look at the flag waits, then one that PL/Python takes for granted succeeds.
+_WRITES = """
+DO LANGUAGE plpython3u $$
+from pg_graphrag.interrupts import watched
+from pg_graphrag.server import database
+lists = "[" + ",".join(["[]"] * 1_000_000) + "]"
+with watched(plpy):
+    while True:
+        database(plpy).query("SELECT $2", ["jsonb", "int8"], [lists, 1])
+$$
+"""
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_cancel_while_arguments_of_a_statement_are_made_does_not_take_the_server_down(
+    large: Database, how: str
+) -> None:
+    started = value(large, "SELECT pg_postmaster_start_time()::text || (SELECT oid FROM pg_database LIMIT 1)")
+    for after in (0.5, 0.7, 0.9):
+        assert stopped(large, _WRITES, after=after, how=how) <= PROMISED
+    assert value(large, "SELECT pg_postmaster_start_time()::text || (SELECT oid FROM pg_database LIMIT 1)") == started
+
+
+def _document(content: str = "Ann met Bob.", metadata: Any = None, entities: int = 1) -> dict[str, Any]:
+    named = [{"name": f"Name {number}", "description": "somebody"} for number in range(entities)]
+    chunk = {"start": 0, "end": len(content), "entities": named}
+    return {"source_key": "a", "content": content, "metadata": metadata or {}, "chunks": [chunk]}
+
+
+_MANY = 15_000_000
+# What the functions that take JSON are given, a little under what they take: by what is large in it.
+_JSON: dict[str, tuple[str, Any]] = {
+    "content": ("import_documents", [_document(content="Ann met Bob in Osaka. " * (_MANY // 22))]),
+    "mentions": ("import_documents", [_document(entities=_MANY // 60)]),
+    "metadata": ("import_documents", [_document(metadata={f"k{number}": number for number in range(_MANY // 18)})]),
+    "empty lists": ("import_documents", [[] for _ in range(_MANY // 4)]),
+    "reports": (
+        "import_communities",
+        [
+            {
+                "number": number,
+                "level": 0,
+                "entities": [],
+                "report": {"title": "t", "summary": "s", "content": "x" * 5000},
+            }
+            for number in range(_MANY // 5100)
+        ],
+    ),
+    "a graph": (
+        "insert_graph",
+        {"entities": [{"name": f"N{n}", "description": "y" * 30_000} for n in range(_MANY // 30_050)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", _JSON)
+def test_functions_that_take_much_json_are_stopped_at_any_moment(large: Database, what: str) -> None:
+    function, given = _JSON[what]
+    large.execute("CREATE TABLE IF NOT EXISTS given (what text PRIMARY KEY, json jsonb)")
+    large.execute("INSERT INTO given VALUES (%s, %s)", [what, Jsonb(given)])
+    call = f"SELECT graphrag.{function}('default', g.json) FROM given g WHERE g.what = '{what}'"
+    late = {}
+    for moment in range(1, 9):
+        try:
+            seconds = stopped(large, call, after=0.1 * moment)
+        except AssertionError as error:
+            assert "too quick" in str(error)
+            break
+        if seconds > PROMISED:
+            late[moment] = seconds
+    # What was too quick at the last moment is there.
+    large.execute("DELETE FROM graphrag.documents")
+    large.execute("DELETE FROM graphrag.imported_communities")
+    assert late == {}
+
+
+@pytest.mark.parametrize("function", ["import_documents", "import_communities", "insert_graph"])
+def test_more_json_than_one_argument_may_hold_is_refused(large: Database, function: str) -> None:
+    large.execute("CREATE TABLE IF NOT EXISTS given (what text PRIMARY KEY, json jsonb)")
+    large.execute("INSERT INTO given VALUES ('too much', %s) ON CONFLICT DO NOTHING", [Jsonb(["x" * 999_998] * 17)])
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="17,0") as raised:
+        large.execute(f"SELECT graphrag.{function}('default', g.json) FROM given g WHERE g.what = 'too much'".encode())
+    assert "parts" in str(raised.value.diag.message_hint)
+
+
+def test_no_function_in_python_has_its_statements_compiled(large: Database) -> None:
+    """LLVM takes a second for a large statement, and hears no cancel. A procedure that commits cannot set it; workers do."""
+    compiled = rows(
+        large,
+        "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang"
+        " WHERE l.lanname = 'plpython3u' AND p.pronamespace = 'graphrag'::regnamespace AND p.prokind = 'f'"
+        "   AND NOT coalesce(p.proconfig, '{}') @> '{jit=off}'",
+    )
+    assert compiled == []

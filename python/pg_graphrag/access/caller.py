@@ -1,11 +1,11 @@
 """What the caller may see of a corpus, asked of ``graphrag.documents`` with his own rights."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.server import Database
 
@@ -52,7 +52,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     GraphRAGError
         22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents, 22023 for a bad filter.
     """
-    if filter_ is not None and not isinstance(json.loads(filter_), dict):
+    if filter_ is not None and not isinstance(read_json(filter_), dict):
         raise GraphRAGError(
             f"filter must be a JSON object, not {filter_[:100]}",
             hint='For example {"lang": "en"}: containment on metadata.',

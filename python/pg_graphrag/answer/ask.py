@@ -1,6 +1,5 @@
 """graphrag.ask and graphrag.ask_stream: an answer from the documents, with citations that exist."""
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.understanding import Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.query import Query
@@ -155,7 +155,7 @@ def _prepare(
 ) -> _Asked:
     started = time.monotonic()
     asked = prepare(db, caller, question, mode_name, filter_, low, high, options, of="ask")
-    turns = list(tasks.history(json.loads(history) if history is not None else None))
+    turns = list(tasks.history(read_json(history) if history is not None else None))
     form = response_form(response_type)
     if not asked.text:
         raise GraphRAGError("the question is empty", hint="Ask something.")

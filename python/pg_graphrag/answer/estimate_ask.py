@@ -17,6 +17,7 @@ from pg_graphrag.answer.ask import in_light_of, response_form, understands
 from pg_graphrag.answer.estimate import BYTES_PER_TOKEN
 from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.answer.points import BATCH_TOKENS, Passage, batches, counter
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import estimated_tokens
@@ -162,7 +163,7 @@ def _estimated(
     history: str | None,
     response_type: str | None,
 ) -> list[tuple[Any, ...]]:
-    turns = list(tasks.history(json.loads(history) if history is not None else None))
+    turns = list(tasks.history(read_json(history) if history is not None else None))
     made = _Estimate(asked, asked.text, budget(asked, max_tokens), turns, response_form(response_type))
     asked.corpus.options.llm.of("answer")
     if asked.text:

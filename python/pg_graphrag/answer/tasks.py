@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.answer import replies
 from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.corpus.options import Options
@@ -230,7 +231,8 @@ def history(turns: Any) -> tuple[dict[str, str], ...]:
     Raises
     ------
     GraphRAGError
-        22023 naming the turn. Other roles are refused: a caller has no say in the instructions.
+        22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a caller has no say in
+        the instructions.
     """
     hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
     if turns is None:
@@ -241,5 +243,6 @@ def history(turns: Any) -> tuple[dict[str, str], ...]:
         if not isinstance(turn, dict) or set(turn) != {"role", "content"} or not isinstance(turn["content"], str):
             raise GraphRAGError(f"turn {number} of history is not an object with role and content", hint=hint)
         if turn["role"] not in ("user", "assistant"):
-            raise GraphRAGError(f"turn {number} of history has the role {turn['role']!r}", hint=hint)
+            raise GraphRAGError(f"turn {number} of history has the role {turn['role']!r:.60}", hint=hint)
+    bounds.history([turn["content"] for turn in turns])
     return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)

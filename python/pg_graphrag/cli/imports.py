@@ -3,11 +3,9 @@
 import sys
 from pathlib import Path
 
-from psycopg.types.json import Jsonb
-
 from pg_graphrag.cli.database import connect
 from pg_graphrag.cli.worker import work
-from pg_graphrag.exchange.given import send
+from pg_graphrag.exchange.given import send, send_communities
 from pg_graphrag.exchange.graphrag import Communities, Output
 from pg_graphrag.exchange.lightrag import WorkingDirectory
 
@@ -19,10 +17,7 @@ def import_index(url: str, corpus: str, system: str, folder: Path) -> int:
         done = send(connection, corpus, index.documents())
         found = index.communities() if isinstance(index, Output) else Communities()
         if found.communities:
-            connection.execute(
-                "SELECT graphrag.import_communities(%s, %s, %s)",
-                [corpus, Jsonb(found.communities), Jsonb(found.cited)],
-            )
+            send_communities(connection, corpus, found.communities, found.cited)
     counts = f"{done.documents:,} documents, {done.unchanged:,} of them unchanged"
     print(counts + (f"; {len(found.communities):,} communities" if found.communities else ""), flush=True)
     for reason in (*done.dropped, *found.dropped):

@@ -20,6 +20,7 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.records import clean_name
 from pg_graphrag.json_checks import as_list, bad, check_object, check_text
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.transport import clean
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns
@@ -36,26 +37,52 @@ _PART = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 Numbers = dict[str, dict[str, int]]
 
 
-def import_communities(db: Database, corpus: str | None, communities: str | None, references: str | None) -> None:
+def import_communities(
+    db: Database, corpus: str | None, communities: str | None, references: str | None, more: bool | None = False
+) -> None:
     """Serve graphrag.import_communities(); everything is checked before anything is written.
 
     Raises
     ------
     GraphRAGError
-        22023 with the place of what is wrong; 42704 for an unknown corpus.
+        22023 with the place of what is wrong; 42704 for an unknown corpus; 55000 where there is nothing to add `more` to.
     """
     found = find(db, corpus)
-    _check(communities)
+    levels, part = _before(db, found) if more else ({}, 1)
+    _check(communities, levels)
     _check_references(references)
     # A refresh that is at work sees it, or is over.
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [found.id])
+    if part == 1:
+        db.query("DELETE FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [found.id])
     db.query(
-        "INSERT INTO graphrag.imported_communities (corpus_id, communities, cited) VALUES ($1, $2, $3)"
-        " ON CONFLICT (corpus_id) DO UPDATE SET (communities, cited) = (EXCLUDED.communities, EXCLUDED.cited)",
-        ["int4", "jsonb", "jsonb"],
-        [found.id, communities, references],
+        "INSERT INTO graphrag.imported_communities (corpus_id, communities, cited, part) VALUES ($1, $2, $3, $4)",
+        ["int4", "jsonb", "jsonb", "int4"],
+        [found.id, communities, references, part],
     )
     queue_refresh(db, found.id)
+
+
+def _before(db: Database, corpus: Corpus) -> tuple[dict[int, int], int]:
+    """Return {number: level} of the communities that came before, and the number of the next part. Locks the corpus."""
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    rows = db.query(
+        "SELECT max(i.part) AS last FROM graphrag.imported_communities i WHERE i.corpus_id = $1", ["int4"], [corpus.id]
+    )
+    if rows[0]["last"] is None:
+        raise GraphRAGError(
+            f'no communities of corpus "{corpus.name}" wait for more',
+            sqlstate="55000",
+            hint="Send all parts in one transaction, the first without more.",
+        )
+    known = db.stream(
+        "SELECT (c.one ->> 'number')::int8 AS number, (c.one ->> 'level')::int8 AS level"
+        "  FROM graphrag.imported_communities i, pg_catalog.jsonb_array_elements(i.communities) AS c (one)"
+        " WHERE i.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
+    )
+    return {row["number"]: row["level"] for row in known}, int(rows[0]["last"]) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +125,22 @@ def nested(given: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, 
 
 def waiting(db: Database, corpus_id: int) -> Waiting | None:
     """Return what waits to be taken over, and remove it; the corpus is locked."""
-    rows = db.query(
-        "DELETE FROM graphrag.imported_communities WHERE corpus_id = $1 RETURNING communities, cited",
-        ["int4"],
-        [corpus_id],
-    )
-    if not rows:
+    communities: list[dict[str, Any]] = []
+    cited: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
+    parts = "SELECT i.communities, i.cited FROM graphrag.imported_communities i WHERE i.corpus_id = $1 ORDER BY i.part"
+    found = False
+    # One part at a time: each is as long as an argument may be.
+    for row in db.stream(parts, ["int4"], [corpus_id], fetch=1):
+        found = True
+        communities += read_json(row["communities"])
+        for kind, stands_for in read_json(row["cited"] or "{}").items():
+            cited[kind].update(stands_for)
+    if not found:
         return None
-    communities = json.loads(rows[0]["communities"])
-    cited = json.loads(rows[0]["cited"] or "{}")
+    db.query("DELETE FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [corpus_id])
     names = {name for one in communities for name in one.get("entities") or ()}
-    names |= set(cited.get("Entities", {}).values())
-    names |= {name for pair in cited.get("Relationships", {}).values() for name in pair}
+    names |= set(cited["Entities"].values())
+    names |= {name for pair in cited["Relationships"].values() for name in pair}
     keys = {name: key(clean_name(name)) for name in names}
     ids = db.query(
         "SELECT k.key, e.id FROM pg_catalog.unnest($2) AS k (key)"
@@ -227,13 +258,11 @@ def _findings_json(findings: list[dict[str, Any]]) -> str:
 def _numbers(db: Database, corpus_id: int, given: Waiting, ids: dict[int, int]) -> Numbers:
     """Return what the numbers in the texts stand for here: {kind: {number there: number here}}."""
     entities = {
-        number: given.entities[name]
-        for number, name in given.cited.get("Entities", {}).items()
-        if name in given.entities
+        number: given.entities[name] for number, name in given.cited["Entities"].items() if name in given.entities
     }
     pairs = {
         number: (given.entities[source], given.entities[target])
-        for number, (source, target) in given.cited.get("Relationships", {}).items()
+        for number, (source, target) in given.cited["Relationships"].items()
         if source in given.entities and target in given.entities
     }
     rows = db.query(
@@ -309,15 +338,15 @@ def _cite_chunks(db: Database, findings: Sequence[Finding]) -> None:
         finding.chunk_ids = list(dict.fromkeys(said[one] for one in finding.relationship_ids if one in said))
 
 
-def _check(communities: str | None) -> None:
-    given = json.loads(communities) if communities else None
+def _check(communities: str | None, levels: dict[int, int]) -> None:
+    """Check communities; `levels` of those before, by number, to which these are added."""
+    given = read_json(communities) if communities else None
     if not isinstance(given, list):
         raise GraphRAGError(
             f"communities must be an array, not {str(communities)[:40]!r}",
             hint='For example [{"number": 0, "level": 0, "entities": ["Ada", "Bob"], "report": {"title": "…",'
             ' "summary": "…", "content": "…", "findings": [], "rating": 5}}].',
         )
-    levels: dict[int, int] = {}
     for place, one in enumerate(given):
         where = f"communities[{place}]"
         check_object(one, where, _COMMUNITY)
@@ -371,7 +400,7 @@ def _check_report(report: Any, where: str) -> None:
 
 
 def _check_references(references: str | None) -> None:
-    given = json.loads(references) if references else {}
+    given = read_json(references) if references else {}
     check_object(given, "cited", _KINDS)
     for kind, width in (("Entities", 1), ("Relationships", 2)):
         stands_for = given.get(kind, {})

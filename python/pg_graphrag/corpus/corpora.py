@@ -10,6 +10,7 @@ from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, Row
 
 
@@ -261,7 +262,7 @@ _DROP = (
 
 
 def _object(options: str | None) -> dict[str, object]:
-    value = None if options is None else json.loads(options)
+    value = None if options is None else read_json(options)
     if not isinstance(value, dict):
         raise GraphRAGError(
             f"options must be a JSON object, not {options or 'NULL'}", hint='For example {"language": "ja"}.'

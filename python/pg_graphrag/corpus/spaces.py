@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.corpus.options import Embedding, parse_embedding
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database
 
@@ -77,7 +78,7 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
         22023 for a bad value, 42704 for an unknown corpus or provider.
     """
     corpus = find(db, name)
-    wanted = parse_embedding(json.loads(embedding) if embedding else None)
+    wanted = parse_embedding(read_json(embedding) if embedding else None)
     if not wanted.local:
         load(db, wanted.provider)
     # In this order: alter_corpus() has the row when it waits for writers, and these wait for the lock.

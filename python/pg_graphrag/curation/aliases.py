@@ -1,8 +1,8 @@
 """Which entity a name leads to: merges and renames, folded in the order in which they were made."""
 
-import json
 from dataclasses import dataclass, field
 
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, columns, slices
 
 
@@ -63,7 +63,7 @@ def fold(db: Database, corpus_id: int) -> dict[str, tuple[str, bool]]:
         ["int4"],
         [corpus_id],
     ):
-        given = json.loads(row["arguments"])
+        given = read_json(row["arguments"])
         if row["kind"] == "merge_entities":
             found.merge(given["entities"], given["target"])
         else:

@@ -9,6 +9,7 @@ from pg_graphrag.curation.entities import UNKNOWN
 from pg_graphrag.curation.records import Curation, Item
 from pg_graphrag.curation.relationships import checked_weight, clean_keywords
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_exact_json
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key as key_of
 
@@ -22,7 +23,7 @@ _RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
 
 def insert(db: Database, corpus: str | None, graph: str | None) -> int:
     """Serve graphrag.insert_graph(): each entry is a fragment, as a mention would be."""
-    given: dict[str, Any] = json.loads(graph, parse_float=Decimal) if graph else {}
+    given: dict[str, Any] = read_exact_json(graph) if graph else {}
     _check(given, "a graph", {"entities", "relationships"})
     entities = [_entity(entry, place) for place, entry in enumerate(_list(given, "entities"))]
     relationships = [_relationship(entry, place) for place, entry in enumerate(_list(given, "relationships"))]

@@ -11,6 +11,7 @@ from pg_graphrag.curation import aliases
 from pg_graphrag.curation.settle import Led, Touched, settle
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.concepts import key as key_of
 from pg_graphrag.text.languages import REGCONFIG, detect
@@ -139,7 +140,7 @@ def undo(db: Database, number: int | None) -> None:
     corpus = by_id(db, row["corpus_id"])
     assert corpus is not None
     storage = Storage(db, corpus)
-    storage.embed(_unknown(db, corpus.id, set(_keys(json.loads(row["arguments"])))))
+    storage.embed(_unknown(db, corpus.id, set(_keys(read_json(row["arguments"])))))
     storage.lock()
     row = _curation(db, number)
     if row["undone_at"] is not None:

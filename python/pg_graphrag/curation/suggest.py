@@ -1,12 +1,12 @@
 """suggest_merges: pairs of entities that may be one, for a person to decide. Reads only."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.curation.variants import numbers, variants
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, Row, slices
 
@@ -106,7 +106,7 @@ def _refused(db: Database, corpus_id: int, entities: dict[int, Row]) -> Iterator
         ["int4"],
         [corpus_id],
     ):
-        given: dict[str, Any] = json.loads(row["arguments"])
+        given: dict[str, Any] = read_json(row["arguments"])
         for key in given["entities"]:
             if key in ids and given["target"] in ids:
                 one, other = sorted((ids[key], ids[given["target"]]))

@@ -11,6 +11,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.mentions import add_mentions
 from pg_graphrag.extraction.records import Claim, Extraction
 from pg_graphrag.json_checks import as_list, bad, check_object, check_text
+from pg_graphrag.json_reading import read_exact_json
 from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import Chunk
@@ -108,7 +109,7 @@ def imported(db: Database, documents: Sequence[Row]) -> dict[int, Imported]:
         ["int8[]", "text[]"],
         [[row["id"] for row in documents], [row["content_hash"] for row in documents]],
     )
-    return {row["document_id"]: Imported(json.loads(row["chunks"], parse_float=Decimal)) for row in rows}
+    return {row["document_id"]: Imported(read_exact_json(row["chunks"])) for row in rows}
 
 
 def forget(db: Database, document_ids: Sequence[int]) -> None:
@@ -143,7 +144,7 @@ def _extraction(chunk: dict[str, Any]) -> Extraction:
 
 
 def _read(documents: str | None) -> list[dict[str, Any]]:
-    given = json.loads(documents, parse_float=Decimal) if documents else None
+    given = read_exact_json(documents) if documents else None
     if not isinstance(given, list):
         raise GraphRAGError(
             f"documents must be an array, not {str(documents)[:40]!r}",

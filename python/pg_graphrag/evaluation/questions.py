@@ -9,6 +9,7 @@ from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.server import Database
 
@@ -44,7 +45,7 @@ def parse(questions: str | None) -> list[JudgedQuestion]:
     GraphRAGError
         22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
     """
-    given = json.loads(questions) if questions else None
+    given = read_json(questions) if questions else None
     if not isinstance(given, list) or not given:
         raise GraphRAGError("there are no questions", hint=f"Give a JSON array, or a table with rows. {_HINT}")
     found = [_question(item, place) for place, item in enumerate(given, 1)]

@@ -19,6 +19,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.evaluation import bootstrap
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.evaluation.questions import JudgedQuestion, check_evidence, parse
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval.modes import mode as known_mode
@@ -200,7 +201,7 @@ def _differences(means: list[float], before: list[float], drawn: Any) -> dict[st
 
 
 def _options(options: str | None) -> dict[str, Any]:
-    given = json.loads(options) if options else {}
+    given = read_json(options) if options else {}
     if not isinstance(given, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"seed": 1}.')
     for name, value in given.items():

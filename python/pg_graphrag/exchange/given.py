@@ -8,13 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from pg_graphrag.errors import GraphRAGError
 
-# One statement's worth.
-_MAX_DOCUMENTS = 200
+# One statement's worth. An argument of the extension's holds 16,777,216 characters.
+_MAX_ENTRIES = 200
 _MAX_CHARACTERS = 2_000_000
+# Of numbers in texts, which are short.
+_MAX_NUMBERS = 100_000
 # Lines that a system may have put before a chunk: title and metadata.
 _MAX_HEAD = 20
 _MILLIONTH = Decimal("0.000001")
@@ -136,13 +137,31 @@ def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[M
                 sqlstate="55000",
                 hint="Name a new corpus with --corpus, or change the option extractor of this one to given or llm.",
             )
-        for batch in _batches(documents):
-            row = connection.execute(
-                "SELECT graphrag.import_documents(%s, %s)", [corpus, Jsonb(batch, _dumps)]
-            ).fetchone()
+        for part in parts(documents):
+            row = connection.execute("SELECT graphrag.import_documents(%s, %s)", [corpus, part]).fetchone()
             assert row is not None
             done += Imported(row[0]["documents"], row[0]["unchanged"], tuple(row[0]["dropped"]))
     return done
+
+
+def send_communities(
+    connection: psycopg.Connection[Any],
+    corpus: str,
+    communities: Iterable[Mapping[str, Any]],
+    cited: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Import communities, and what the numbers in their texts stand for, all or none."""
+    of_communities = ((part, None) for part in parts(communities))
+    of_numbers = (
+        ("[]", _dumps({kind: dict(json.loads(part))}))
+        for kind, stands_for in cited.items()
+        for part in parts(stands_for.items(), _MAX_NUMBERS)
+    )
+    with connection.transaction():
+        for number, (part, numbers) in enumerate((*of_communities, *of_numbers)):
+            connection.execute(
+                "SELECT graphrag.import_communities(%s, %s, %s, %s)", [corpus, part, numbers, number > 0]
+            )
 
 
 def _dumps(value: Any) -> str:
@@ -156,14 +175,15 @@ def _number(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _batches(documents: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    batch: list[Mapping[str, Any]] = []
+def parts(entries: Iterable[Any], most: int = _MAX_ENTRIES) -> Iterator[str]:
+    """Yield JSON arrays of the entries, at most so many, each one statement's worth."""
+    batch: list[str] = []
     size = 0
-    for one in documents:
-        batch.append(one)
-        size += len(one["content"])
-        if len(batch) >= _MAX_DOCUMENTS or size >= _MAX_CHARACTERS:
-            yield batch
+    for one in map(_dumps, entries):
+        if batch and (len(batch) >= most or size + len(one) > _MAX_CHARACTERS):
+            yield f"[{','.join(batch)}]"
             batch, size = [], 0
+        batch.append(one)
+        size += len(one)
     if batch:
-        yield batch
+        yield f"[{','.join(batch)}]"

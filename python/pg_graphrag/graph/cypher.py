@@ -8,6 +8,7 @@ from pg_graphrag.corpus import corpora
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, Row
 
 # With the caller's rights: readers may read no more of a corpus than its name and number.
@@ -66,7 +67,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
 
 def _parameters(query: Query, params: str | None) -> str | None:
     """Return the parameters as agtype's text (JSON is a part of it), or None when the query has none."""
-    given = json.loads(params or "{}")
+    given = read_json(params or "{}")
     if not isinstance(given, dict):
         raise GraphRAGError(f"params cannot be {str(params)[:100]}", hint='Give a JSON object: {"name": "value"}.')
     missing = query.parameters - given.keys()
@@ -107,7 +108,7 @@ def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row
         # Not through Database.query, which would keep a plan for every text.
         if values is None:
             return db.literal_query(statement)
-        return list(db.plpy.execute(db.plpy.prepare(statement, ["ag_catalog.agtype"]), [values]))
+        return db.execute(db.prepare(statement, ["ag_catalog.agtype"]), [values])
     except db.plpy.SPIError as error:
         raise _with_reference(error) from None
 

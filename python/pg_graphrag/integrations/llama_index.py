@@ -21,6 +21,7 @@ from psycopg.types.json import Jsonb
 
 from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.exchange.given import parts
 
 Row = dict[str, Any]
 Triplet = tuple[LabelledNode, Relation, LabelledNode]
@@ -335,9 +336,8 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                     )
                 if row.get("chunks") is None:
                     row["chunks"] = [{"start": 0, "end": len(row["content"])}]
-            connection.execute(
-                "SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, Jsonb(list(stored.values()))]
-            )
+            for part in parts(stored.values()):
+                connection.execute("SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, part])
         self._written = True
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database
 
 KINDS = ("openai", "rerank")
@@ -204,7 +205,7 @@ def set_provider(
         42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
     """
     _refuse_others(db)
-    given = json.loads(options) if options else {}
+    given = read_json(options) if options else {}
     if not isinstance(given, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
     check(name, kind, base_url, api_key_env, api_key_file, given)

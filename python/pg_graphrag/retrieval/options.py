@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
     GraphRAGError
         22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
-    given = json.loads(options) if options else {}
+    given = read_json(options) if options else {}
     if not isinstance(given, dict):
         raise GraphRAGError(
             f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'

@@ -1,0 +1,121 @@
+"""JSON that somebody gave, read in steps: one call of the library reads a slice, so that a cancel waits for no more.
+
+The library reads all of a text in one call, which hears of no cancel: 16 MB of small lists take a second. A long text is
+gone through once for the containers that are long themselves. Their members are read one by one here, all else by the library.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pg_graphrag.errors import GraphRAGError
+
+# Characters that one call of the library reads.
+SLICE = 500_000
+# Characters of one argument: what PostgreSQL and PL/Python do with it in one step takes a third of a second.
+MAX_ARGUMENT = 16_777_216
+
+# Strings are passed over: what stands in them is no bracket.
+_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_BLANK = re.compile(r"[ \t\n\r]*+")
+
+
+def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
+    """Return what a JSON text says; it is well-formed, as jsonb shows it.
+
+    Raises
+    ------
+    GraphRAGError
+        54001 where lists and objects are nested too deep.
+    """
+    decoder = json.JSONDecoder(parse_float=parse_float)
+    try:
+        return _Reader(text, decoder).whole() if len(text) > SLICE else decoder.decode(text)
+    except RecursionError:
+        raise GraphRAGError(
+            f"the JSON is nested too deep: {text[:60]}…",
+            sqlstate="54001",
+            hint="Give at most some hundred lists and objects within each other.",
+        ) from None
+
+
+def read_exact_json(text: str) -> Any:
+    """Return what a JSON text says, numbers with a fraction as decimals."""
+    return read_json(text, Decimal)
+
+
+def check_size(arguments: tuple[Any, ...]) -> None:
+    """Refuse an argument of a function that is too long: 54000."""
+    for argument in arguments:
+        parts = argument if isinstance(argument, list) else (argument,)
+        size = 0
+        for part in parts:
+            size += len(part) if isinstance(part, (str, bytes)) else 0
+        if size > MAX_ARGUMENT:
+            begin = next(part for part in parts if part)[:60]
+            raise GraphRAGError(
+                f"an argument has {size:,} characters, more than {MAX_ARGUMENT:,}: {begin!r}…",
+                sqlstate="54000",
+                hint="Send it in parts, with several calls.",
+            )
+
+
+class _Reader:
+    """One reading of a long text."""
+
+    def __init__(self, text: str, decoder: json.JSONDecoder) -> None:
+        self._text = text
+        self._decoder = decoder
+        self._long = self._long_containers()
+
+    def whole(self) -> Any:
+        """Return the value of the whole text."""
+        return self._value(self._after_blanks(0))[0]
+
+    def _long_containers(self) -> set[int]:
+        """Return where the lists and objects begin that are longer than a slice."""
+        found: set[int] = set()
+        begun: list[int] = []
+        for mark in _MARK.finditer(self._text):
+            sign = mark[0]
+            if sign in ("[", "{"):
+                begun.append(mark.start())
+            elif sign in ("]", "}"):
+                start = begun.pop()
+                if mark.end() - start > SLICE:
+                    found.add(start)
+        return found
+
+    def _after_blanks(self, at: int) -> int:
+        match = _BLANK.match(self._text, at)
+        assert match is not None
+        return match.end()
+
+    def _value(self, at: int) -> tuple[Any, int]:
+        """Return the value that begins at a place, and where it ends."""
+        if at not in self._long:
+            return self._decoder.raw_decode(self._text, at)
+        return self._object(at) if self._text[at] == "{" else self._list(at)
+
+    def _list(self, at: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        sign = ","
+        while sign == ",":
+            value, at = self._value(self._after_blanks(at + 1))
+            found.append(value)
+            at = self._after_blanks(at)
+            sign = self._text[at]
+        return found, at + 1
+
+    def _object(self, at: int) -> tuple[dict[str, Any], int]:
+        found: dict[str, Any] = {}
+        sign = ","
+        while sign == ",":
+            name, at = self._decoder.raw_decode(self._text, self._after_blanks(at + 1))
+            value, at = self._value(self._after_blanks(self._after_blanks(at) + 1))
+            found[name] = value
+            at = self._after_blanks(at)
+            sign = self._text[at]
+        return found, at + 1

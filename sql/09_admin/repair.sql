@@ -3,11 +3,28 @@ CREATE FUNCTION graphrag.repair() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
+    guard    record;
     corpus   record;
     suspects bigint[];
     queued   bigint;
     graphs   int := 0;
 BEGIN
+    -- pg_restore --disable-triggers leaves triggers that fire always firing like others: a role that may replicate would pass them.
+    FOR guard IN
+        SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger
+          FROM pg_trigger t
+         WHERE t.tgenabled <> 'A'
+           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_restored'),
+                                         ('graphrag.corpus_grants'::regclass, 'corpus_grants_before'),
+                                         ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
+                                         ('graphrag.documents'::regclass, 'documents_authorize_attached'),
+                                         ('graphrag.documents'::regclass, 'documents_authorize_insert'),
+                                         ('graphrag.documents'::regclass, 'documents_authorize_update'))
+         ORDER BY t.tgrelid, t.tgname
+    LOOP
+        PERFORM graphrag._lock_tables(guard.relation);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', guard.relation, guard.trigger);
+    END LOOP;
     -- Locks in the order of lock_tables.sql. Who sees which document is settled first: nobody else sees it before the end.
     PERFORM FROM graphrag.corpora c ORDER BY c.id FOR NO KEY UPDATE;
     PERFORM graphrag._lock_grants();

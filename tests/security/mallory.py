@@ -59,7 +59,7 @@ def attacking(db: Database) -> Iterator[Database]:
         connection.execute(SPY.encode())
         yield connection
     for role in ROLES:
-        db.execute(f"DROP OWNED BY {role} CASCADE".encode())
+        db.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}".encode())
 
 
 def as_role(db: Database, role: str) -> Database:

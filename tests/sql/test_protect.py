@@ -151,6 +151,19 @@ def test_a_corpus_that_comes_with_a_protection_is_closed_even_with_triggers_off(
         assert value(reader, "SELECT count(*) FROM graphrag.documents WHERE corpus_id = %s", corpus_id(db, corpus)) == 2
 
 
+def test_repair_brings_back_the_triggers_that_a_restore_without_triggers_weakens(db: Database) -> None:
+    always = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'A' ORDER BY 1"
+    before = rows(db, always)
+    assert before
+    for table in ("corpora", "corpus_grants", "documents"):
+        db.execute(
+            f"ALTER TABLE graphrag.{table} DISABLE TRIGGER ALL; ALTER TABLE graphrag.{table} ENABLE TRIGGER ALL".encode()
+        )
+    assert rows(db, always) == []
+    db.execute("SELECT graphrag.repair()")
+    assert rows(db, always) == before
+
+
 def test_what_cannot_be_protected_is_refused(db: Database) -> None:
     corpus = new_corpus(db)
     assert refused(db, "SELECT graphrag.protect('none', 'true')").sqlstate == "42704"

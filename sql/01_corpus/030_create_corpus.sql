@@ -9,7 +9,7 @@ CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RE
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "corpus.corpora:create", name, options)
+return call(plpy, "@extversion@", "admin.corpora:create", name, options)
 $$;
 COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
 
@@ -17,7 +17,7 @@ CREATE FUNCTION graphrag.alter_corpus(name text, options jsonb) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "corpus.corpora:alter", name, options)
+call(plpy, "@extversion@", "admin.corpora:alter", name, options)
 $$;
 COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew; tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
 
@@ -25,6 +25,6 @@ CREATE FUNCTION graphrag.drop_corpus(name text) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "corpus.corpora:drop", name)
+call(plpy, "@extversion@", "admin.corpora:drop", name)
 $$;
 COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name.';

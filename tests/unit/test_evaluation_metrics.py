@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 import pytrec_eval
-from pg_graphrag.evaluation import bootstrap
+from pg_graphrag import bootstrap
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
 from scipy import stats
 

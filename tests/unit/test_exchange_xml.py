@@ -7,8 +7,8 @@ from typing import Any
 
 import networkx
 import pytest
+from pg_graphrag.client.graph import Edge, Item, Levels, Node, to_networkx
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.graph import Edge, Item, Levels, Node, to_networkx
 from pg_graphrag.exchange.xml import write
 
 HOSTILE = 'a "b" <c> & d\'s ]]> \u202e日本 \t\n\r\n x\ry'

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from pg_graphrag.cli import main
-from pg_graphrag.evaluation.judge import CRITERIA, Verdict, read_winners
-from pg_graphrag.evaluation.model import Unusable, read_object
-from pg_graphrag.evaluation.verdicts import comparisons, holm, place_bias
+from pg_graphrag.judging.judge import CRITERIA, Verdict, read_winners
+from pg_graphrag.judging.model import Unusable, read_object
+from pg_graphrag.judging.verdicts import comparisons, holm, place_bias
 from scipy.stats import wilcoxon
 
 from tests.endpoint import Endpoint

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pg_graphrag.cli import main
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.evaluation.generate import Passage, describe, global_questions, local_questions, numbered
-from pg_graphrag.evaluation.model import Model
+from pg_graphrag.judging.generate import Passage, describe, global_questions, local_questions, numbered
+from pg_graphrag.judging.model import Model
 
 from tests.endpoint import Endpoint
 

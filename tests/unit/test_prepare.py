@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.queue.drafts import DocumentDraft, EntityDraft, Evidence
-from pg_graphrag.queue.prepare import draft, window_texts
+from pg_graphrag.graph.drafts import DocumentDraft, EntityDraft, Evidence
+from pg_graphrag.indexing.prepare import draft, window_texts
 from pg_graphrag.text.tokenizers import tokenizer
 
 TEXT = (

@@ -7,19 +7,20 @@ from typing import Any
 
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner, at_one_snapshot
-from pg_graphrag.answer import drift_answers, global_answers, lazy_answers, tasks
+from pg_graphrag.answer import drift_answers, global_answers, lazy_answers
 from pg_graphrag.answer.citations import Citations, listed
-from pg_graphrag.answer.limits import MAX_UNDERSTOOD
-from pg_graphrag.answer.models import ask_model, save_accounts, stream_model
 from pg_graphrag.answer.query_log import log_query
-from pg_graphrag.answer.understanding import Understanding, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.gateway import CUT_OFF
+from pg_graphrag.model_access import tasks
+from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
+from pg_graphrag.model_access.models import ask_model, save_accounts, stream_model
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.search import prepare
+from pg_graphrag.retrieval.understanding import Understanding, understand
 from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.models import ask_model, ask_models
 from pg_graphrag.answer.points import (
     Sources,
     batches,
@@ -20,6 +19,7 @@ from pg_graphrag.answer.points import (
     tolerated,
 )
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.model_access.models import ask_model, ask_models
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.drift import PRIMER_REPORTS, matched_reports
 from pg_graphrag.retrieval.query import Query

@@ -12,15 +12,16 @@ from typing import Any
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.answer import global_answers, lazy_answers, replies, tasks
+from pg_graphrag.answer import global_answers, lazy_answers
 from pg_graphrag.answer.ask import in_light_of, response_form, understands
 from pg_graphrag.answer.estimate import BYTES_PER_TOKEN
-from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.answer.points import BATCH_TOKENS, Passage, batches, counter
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import estimated_tokens
+from pg_graphrag.model_access import replies, tasks
+from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.retrieval import rerank
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.drift import PRIMER_REPORTS

@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from pg_graphrag.answer.models import ask_models
 from pg_graphrag.answer.points import Passage, Sources, faults_of, points_of, report_passage, tolerated
+from pg_graphrag.model_access.models import ask_models
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
 from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports

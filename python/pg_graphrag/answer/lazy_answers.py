@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.models import ask_model, ask_models
 from pg_graphrag.answer.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.model_access.models import ask_model, ask_models
 from pg_graphrag.retrieval import claims
 from pg_graphrag.retrieval.lazy import NOWHERE, Tester, match, near_enough
 from pg_graphrag.retrieval.query import Query

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.answer.citations import Citations
-from pg_graphrag.answer.models import ask_models
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.model_access.models import ask_models
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import tokenizer

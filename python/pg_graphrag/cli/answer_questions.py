@@ -10,7 +10,7 @@ import psycopg
 
 from pg_graphrag.cli.database import connect, explain
 from pg_graphrag.client import GraphRAG
-from pg_graphrag.evaluation.files import read_questions
+from pg_graphrag.judging.files import read_questions
 
 
 def answer(url: str, corpus: str, file: Path, mode: str, options: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ import psycopg
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.client import GraphRAG
-from pg_graphrag.retrieval.options import REDUCED
+from pg_graphrag.mode_names import REDUCED
 
 
 def ask(

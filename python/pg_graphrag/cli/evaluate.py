@@ -9,7 +9,7 @@ from typing import Any
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.client import Evaluation, GraphRAG
-from pg_graphrag.evaluation.files import read_lines
+from pg_graphrag.judging.files import read_lines
 
 _HEADINGS = ("mode", "k", "Recall@k", "nDCG@k", "MRR@k", "any", "all", "p50, ms", "p95, ms")
 # The metric whose differences the table shows.
@@ -37,7 +37,7 @@ def evaluate(
     else:
         print(table(found))
     if chart is not None:
-        from pg_graphrag.evaluation.chart import draw
+        from pg_graphrag.judging.chart import draw
 
         draw(found, chart, f"Corpus {corpus}, {found[0].questions} questions")
         print(f"chart: {chart}", file=sys.stderr)

@@ -8,7 +8,7 @@ from pg_graphrag.cli.arguments import MODES, json_object, positive
 from pg_graphrag.errors import GraphRAGError
 
 if TYPE_CHECKING:
-    from pg_graphrag.evaluation.model import Model
+    from pg_graphrag.judging.model import Model
 
 
 def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
@@ -144,7 +144,7 @@ def _make(given: argparse.Namespace) -> int:
 
 
 def _model(given: argparse.Namespace) -> "Model":
-    from pg_graphrag.evaluation.model import Model
+    from pg_graphrag.judging.model import Model
 
     return Model(
         given.model, given.base_url, given.api_key_env, given.temperature, given.concurrency, memory=given.memory

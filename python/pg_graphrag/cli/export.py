@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pg_graphrag.cli.database import connect
-from pg_graphrag.exchange.graph import stream
+from pg_graphrag.client.graph import stream
 from pg_graphrag.exchange.graphrag_export import Export
 from pg_graphrag.exchange.xml import write
 

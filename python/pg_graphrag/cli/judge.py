@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.evaluation.files import read_answers
-from pg_graphrag.evaluation.judge import Answered, Verdict, compare, same_answers
-from pg_graphrag.evaluation.model import Model
-from pg_graphrag.evaluation.verdicts import SIGNIFICANT, Comparison, PlaceBias, comparisons, place_bias
+from pg_graphrag.judging.files import read_answers
+from pg_graphrag.judging.judge import Answered, Verdict, compare, same_answers
+from pg_graphrag.judging.model import Model
+from pg_graphrag.judging.verdicts import SIGNIFICANT, Comparison, PlaceBias, comparisons, place_bias
 
 
 def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, same: int, as_json: bool) -> int:

@@ -8,7 +8,7 @@ import psycopg
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.evaluation.generate import (
+from pg_graphrag.judging.generate import (
     SAMPLE,
     Passage,
     activities,
@@ -17,7 +17,7 @@ from pg_graphrag.evaluation.generate import (
     local_questions,
     numbered,
 )
-from pg_graphrag.evaluation.model import Model
+from pg_graphrag.judging.model import Model
 
 # Documents shorter than this, in characters, say too little for a question where there are others.
 _MIN_LENGTH = 200

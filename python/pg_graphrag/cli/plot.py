@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pg_graphrag.cli.database import connect
-from pg_graphrag.exchange.graph import stream, to_networkx
+from pg_graphrag.client.graph import stream, to_networkx
 from pg_graphrag.exchange.plot import Groups, plot
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from psycopg.types.json import Jsonb
 
 from pg_graphrag.client.documents import Document
+from pg_graphrag.client.graph import GRAPH, items, to_networkx
 from pg_graphrag.client.results import (
     Answer,
     Citation,
@@ -20,7 +21,6 @@ from pg_graphrag.client.results import (
     SearchResult,
 )
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.graph import GRAPH, items, to_networkx
 
 if TYPE_CHECKING:
     import networkx

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pg_graphrag.community.leiden import Cluster
-from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.community.report import Finding, Report
 from pg_graphrag.community.reports import input_hashes, write_rows
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.records import clean_name
+from pg_graphrag.jobs.queueing import queue_refresh
 from pg_graphrag.json_checks import as_list, bad, check_object, check_text
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.transport import clean

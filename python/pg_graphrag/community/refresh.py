@@ -13,8 +13,8 @@ from typing import Any
 
 from pg_graphrag.community import imported
 from pg_graphrag.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
-from pg_graphrag.community.queueing import queue_reports
 from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.jobs.queueing import queue_reports
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 

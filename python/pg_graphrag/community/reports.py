@@ -14,11 +14,11 @@ from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import gravest
+from pg_graphrag.indexing.extracting import weight
+from pg_graphrag.indexing.vectors import embed
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
-from pg_graphrag.queue.extracting import weight
-from pg_graphrag.queue.vectors import embed
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages

@@ -8,15 +8,15 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.replies import objects, without_reasoning
 from pg_graphrag.community.inputs import Input
 from pg_graphrag.community.report import Finding, Report, digest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
-from pg_graphrag.llm.prompts import render
 from pg_graphrag.llm.requests import ChatRequest, Reply
 from pg_graphrag.llm.transport import clean
+from pg_graphrag.model_access.replies import objects, without_reasoning
+from pg_graphrag.prompts import render
 from pg_graphrag.server import Row
 
 # Tokens of data that one request holds (GraphRAG: max_input_length).
@@ -54,7 +54,7 @@ def input_hash(options: Options, source: Input, count: Count) -> str:
     """Return the hash of what a report is asked for with, and of what its references stand for."""
     data = gather(source, INPUT_TOKENS, count)
     numbers = (data.entities, data.relationships, data.chunks)
-    return digest("model", render(options, "report", data=data.text), *(json.dumps(one) for one in numbers))
+    return digest("model", render(options.prompts, "report", data=data.text), *(json.dumps(one) for one in numbers))
 
 
 def write(options: Options, source: Input, count: Count) -> Writing:
@@ -69,7 +69,7 @@ def write(options: Options, source: Input, count: Count) -> Writing:
     tokens, fault = INPUT_TOKENS, None
     for _ in range(HALVINGS):
         data = gather(source, tokens, count)
-        prompt = render(options, "report", data=data.text)
+        prompt = render(options.prompts, "report", data=data.text)
         try:
             for temperature in TEMPERATURES:
                 try:

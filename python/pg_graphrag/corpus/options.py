@@ -315,7 +315,7 @@ def _check_model(where: str, model: dict[str, Any]) -> None:
 def _check_prompts(prompts: Any) -> None:
     if not isinstance(prompts, dict):
         raise _bad("prompts", prompts, 'an object of texts, for example {"answer": "…"}')
-    from pg_graphrag.llm.prompts import check
+    from pg_graphrag.prompts import check
 
     for name, text in prompts.items():
         check(name, text)

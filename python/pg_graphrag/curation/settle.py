@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from pg_graphrag.corpus.corpora import revise
-from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.graph.descriptions import queue_summarize
-from pg_graphrag.queue.vectors import delete_vectors, insert_vectors
+from pg_graphrag.graph.effects import Effects, apply_edits, effects
+from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
 from pg_graphrag.server import Database, columns, slices
 
 Led = dict[str, tuple[str, bool]]

@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.access.caller import caller_of
-from pg_graphrag.answer.models import embed_texts
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding import local_embedder
-from pg_graphrag.queue.write import ensure_storage
+from pg_graphrag.indexing.write import ensure_storage
+from pg_graphrag.model_access.models import embed_texts
 from pg_graphrag.server import Database, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 

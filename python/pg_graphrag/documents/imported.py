@@ -9,10 +9,10 @@ from typing import Any
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.mentions import add_mentions
-from pg_graphrag.extraction.records import Claim, Extraction
+from pg_graphrag.extraction.records import Extraction
+from pg_graphrag.graph.drafts import Claim, DocumentDraft
 from pg_graphrag.json_checks import as_list, bad, check_object, check_text
 from pg_graphrag.json_reading import read_exact_json
-from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import Chunk
 

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag import bootstrap
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.answer.understanding import understand
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.evaluation import bootstrap
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.evaluation.questions import JudgedQuestion, check_evidence, parse
 from pg_graphrag.json_reading import read_json
@@ -25,6 +24,7 @@ from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval.modes import mode as known_mode
 from pg_graphrag.retrieval.query import forget_vectors
 from pg_graphrag.retrieval.search import MAX_TOP_K, WITHOUT_KEYWORDS, prepare, run
+from pg_graphrag.retrieval.understanding import understand
 from pg_graphrag.server import Database
 
 METRICS = ("recall", "ndcg", "mrr", "any_hit", "all_hit")

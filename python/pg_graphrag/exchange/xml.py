@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
+from pg_graphrag.client.graph import Edge, Item, Levels, Node
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.graph import Edge, Item, Levels, Node
 
 # What XML 1.0 cannot hold, not even escaped.
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

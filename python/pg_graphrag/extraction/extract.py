@@ -8,8 +8,8 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import parse, salvage
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
-from pg_graphrag.llm.prompts import render
 from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
+from pg_graphrag.prompts import render
 from pg_graphrag.text.sentences import ends
 
 # By the errors an item already has: the same question gets another answer only at another temperature.
@@ -51,7 +51,10 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
     for _ in range(options.max_gleaning):
         if found.repaired:
             break
-        messages += ({"role": "assistant", "content": said}, {"role": "user", "content": render(options, "glean")})
+        messages += (
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": render(options.prompts, "glean")},
+        )
         try:
             more, said = yield from ask(messages, gleaning=True)
         except ContextTooLong:
@@ -92,11 +95,14 @@ def _asked_for(options: Options, found: Extraction) -> Extraction:
 
 
 def _messages(options: Options, title: str | None, text: str) -> Messages:
-    claims = "\n" + render(options, "extract_claims") + "\n" if options.claims else ""
+    claims = "\n" + render(options.prompts, "extract_claims") + "\n" if options.claims else ""
     types = ", ".join(options.entity_types)
     return (
-        {"role": "system", "content": render(options, "extract", entity_types=types, claims=claims)},
-        {"role": "user", "content": render(options, "extract_text", title=" ".join((title or "").split()), text=text)},
+        {"role": "system", "content": render(options.prompts, "extract", entity_types=types, claims=claims)},
+        {
+            "role": "user",
+            "content": render(options.prompts, "extract_text", title=" ".join((title or "").split()), text=text),
+        },
     )
 
 

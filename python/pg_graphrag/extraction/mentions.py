@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from pg_graphrag.extraction.records import Extraction
-from pg_graphrag.queue.drafts import ChunkDraft, EntityDraft, RelationshipDraft, Statement
+from pg_graphrag.graph.drafts import ChunkDraft, EntityDraft, RelationshipDraft, Statement
 from pg_graphrag.text.lexical import lexical
 
 # A merged description holds this many tokens; no single one may be longer.

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from pg_graphrag.graph.drafts import Claim
 from pg_graphrag.text.concepts import key
 
 # Type of a name that occurs as an endpoint only; it loses against any other type.
@@ -96,20 +97,6 @@ class Relationship:
     description: str
     strength: Decimal
     stated: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim of a chunk (GraphRAG's covariates, arXiv 2404.16130)."""
-
-    subject: str
-    object: str | None
-    type: str
-    status: str
-    start: str | None
-    end: str | None
-    description: str
-    source_text: str | None
 
 
 @dataclass(slots=True)

@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pg_graphrag.answer.replies import without_reasoning
-from pg_graphrag.extraction.lenient import Reader, joined
-from pg_graphrag.extraction.records import Claim, Extraction
+from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
+from pg_graphrag.graph.drafts import Claim
+from pg_graphrag.lenient_json import Reader, joined
 from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.model_access.replies import without_reasoning
 
 # Keys of the lists, folded to lower case; the first is the one our prompts ask for.
 _ENTITIES = ("entities", "named_entities", "nodes")
@@ -38,7 +39,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     Parameters
     ----------
     text : str
-        JSON (see `pg_graphrag.llm.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
+        JSON (see `pg_graphrag.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
     cut_off : bool
         Whether the endpoint says that the answer ends too early.
     may_be_nothing : bool

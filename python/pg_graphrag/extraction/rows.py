@@ -2,7 +2,8 @@
 
 import re
 
-from pg_graphrag.extraction.records import STATUSES, Claim, Extraction
+from pg_graphrag.extraction.records import STATUSES, Extraction
+from pg_graphrag.graph.drafts import Claim
 
 # <|> of GraphRAG and of LightRAG before 1.4, <|#|> since, and what models make of the latter.
 _DELIMITER = re.compile(r"<\|#\|>|<\|>|<#>|<\|#>|<#\|>")

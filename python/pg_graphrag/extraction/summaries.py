@@ -10,19 +10,19 @@ from collections.abc import Generator, Sequence
 from functools import reduce
 from typing import Any
 
-from pg_graphrag.answer.replies import without_reasoning
 from pg_graphrag.corpus.corpora import Corpus, revise
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.curation.effects import apply_edits
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.extraction.records import clean
 from pg_graphrag.graph.descriptions import TABLES
+from pg_graphrag.graph.effects import apply_edits
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.prompts import render
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
+from pg_graphrag.model_access.replies import without_reasoning
+from pg_graphrag.prompts import render
 from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.
@@ -67,7 +67,7 @@ def _groups(fragments: list[tuple[str, int]], bit: int = 0) -> list[list[str]]:
 
 def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summarizing:
     statements = "\n".join("- " + " ".join(text.split()) for text in texts)
-    prompt = render(options, "summarize", subject=subject, words=str(WORDS), statements=statements)
+    prompt = render(options.prompts, "summarize", subject=subject, words=str(WORDS), statements=statements)
     fault = None
     for temperature in TEMPERATURES:
         try:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from pg_graphrag.curation.effects import Effects
-from pg_graphrag.queue.drafts import ChunkDraft, Evidence
+from pg_graphrag.graph.drafts import ChunkDraft, Evidence
+from pg_graphrag.graph.effects import Effects
 from pg_graphrag.server import Database
 
 

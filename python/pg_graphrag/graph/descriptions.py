@@ -1,6 +1,6 @@
 """Merged descriptions: the distinct fragments by frequency, up to a number of tokens; whether a model should summarise them."""
 
-from pg_graphrag.queue.drafts import MAX_DESCRIPTION
+from pg_graphrag.graph.drafts import MAX_DESCRIPTION
 from pg_graphrag.server import Database, columns
 
 # Tokens of a merged description (DESIGN.md 3).

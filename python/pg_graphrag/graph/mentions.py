@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pg_graphrag.curation.effects import Effects
 from pg_graphrag.graph.change import Change, Delta, pair_of
-from pg_graphrag.queue.drafts import ChunkDraft, Evidence, Statement
+from pg_graphrag.graph.drafts import ChunkDraft, Evidence, Statement
+from pg_graphrag.graph.effects import Effects
 from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 

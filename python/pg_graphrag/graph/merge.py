@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from pg_graphrag.curation.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.change import Change, pair_of
 from pg_graphrag.graph.descriptions import describe, queue_summarize
+from pg_graphrag.graph.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.mentions import add_to_bm25, insert_entity_mentions, insert_relationship_mentions
 from pg_graphrag.graph.merged import count_values, renew_evidence, update_entities, update_relationships
 from pg_graphrag.server import Database, columns, slices

@@ -8,6 +8,7 @@ from typing import Any
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.jobs.claim import WORKER_LOCK
 from pg_graphrag.llm.collector import Collector
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.ledger import Ledger
@@ -15,7 +16,6 @@ from pg_graphrag.llm.limits import Breaker, Pace, Slots
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Request, RerankRequest
 from pg_graphrag.llm.transport import back_off
-from pg_graphrag.queue.claim import WORKER_LOCK
 from pg_graphrag.server import Database
 
 # Cancel gets through within this time, and what the database costs for it is not felt.

@@ -1,6 +1,6 @@
 """The gateway's side of the batch API: what is not known yet is collected, what came back is read by who asked for it.
 
-The other side, which takes the collected requests to the endpoint, is `pg_graphrag.queue.batch`.
+The other side, which takes the collected requests to the endpoint, is `pg_graphrag.indexing.batch`.
 """
 
 import json

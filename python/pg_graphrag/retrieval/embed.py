@@ -2,11 +2,11 @@
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.answer.models import embed_texts
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.model_access.models import embed_texts
 from pg_graphrag.server import Database
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
+from pg_graphrag.mode_names import REDUCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,6 @@ _DEFAULTS = {
 # What only a model makes use of; and what has no meaning where a model makes its own questions.
 _ASK_ONLY = ("primer_folds", "drift_k_followups", "n_depth")
 _NOT_ASKED = ("transform", "rerank")
-# Modes in which, for graphrag.ask, models make the context of the answer.
-REDUCED = ("graph_global", "drift", "lazy")
 _CONTEXT_ONLY = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")

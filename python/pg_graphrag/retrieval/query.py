@@ -6,18 +6,18 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.access.caller import Caller
-from pg_graphrag.answer.limits import MAX_UNDERSTOOD
-from pg_graphrag.answer.models import embed_texts
-from pg_graphrag.answer.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
+from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
+from pg_graphrag.model_access.models import embed_texts
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
 from pg_graphrag.retrieval.indexed_documents import covers
 from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes

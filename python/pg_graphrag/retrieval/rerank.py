@@ -1,8 +1,8 @@
 """Rows re-scored by a cross-encoder, which reads query and text together."""
 
-from pg_graphrag.answer.limits import MAX_RERANKED
-from pg_graphrag.answer.models import rerank_texts
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.model_access.limits import MAX_RERANKED
+from pg_graphrag.model_access.models import rerank_texts
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 

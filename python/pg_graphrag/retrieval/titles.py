@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pg_graphrag.answer.limits import MAX_UNDERSTOOD
+from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered

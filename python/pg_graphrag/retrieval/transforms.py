@@ -7,8 +7,8 @@ query is used as it is, and `explain` says so.
 from collections.abc import Callable
 from typing import Any
 
-from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
-from pg_graphrag.answer.models import ask_model
+from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.model_access.models import ask_model
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.query import Query

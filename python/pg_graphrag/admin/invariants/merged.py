@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.curation.effects import EDITS
+from pg_graphrag.graph.effects import EDITS
 from pg_graphrag.server import Database
 
 _ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"

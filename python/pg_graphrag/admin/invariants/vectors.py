@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.queue.vectors import SOURCES
+from pg_graphrag.indexing.vectors import SOURCES
 from pg_graphrag.server import Database
 
 _MISSING = """

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.evaluation.model import Model, Unusable
-from pg_graphrag.evaluation.prompts import render
+from pg_graphrag.judging.model import Model, Unusable
+from pg_graphrag.judging.prompts import render
 
 CRITERIA = {
     "comprehensiveness": "how much of what the question asks for is covered, in how much detail",

@@ -6,10 +6,10 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import extraction
 from pg_graphrag.extraction.mentions import add_mentions
+from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.llm.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import Task
-from pg_graphrag.queue.drafts import DocumentDraft
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.tokenizers import Tokenizer
 

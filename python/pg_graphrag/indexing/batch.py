@@ -14,6 +14,8 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.indexing.batch_outcomes import conclude, give_up
+from pg_graphrag.indexing.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, left, record
 from pg_graphrag.llm import batch_api as api
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.collector import lock
@@ -22,8 +24,6 @@ from pg_graphrag.llm.limits import Breaker
 from pg_graphrag.llm.loop import Requests
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.transport import clean, words_of
-from pg_graphrag.queue.batch_outcomes import conclude, give_up
-from pg_graphrag.queue.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, left, record
 from pg_graphrag.server import Database, Row
 
 POLL_SECONDS = 0.1

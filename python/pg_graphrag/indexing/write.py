@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pg_graphrag.community.queueing import queue_refresh
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
 from pg_graphrag.documents.imported import forget
 from pg_graphrag.graph.change import Change
+from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
-from pg_graphrag.queue.drafts import ChunkDraft, DocumentDraft
-from pg_graphrag.queue.statements import write_statements
-from pg_graphrag.queue.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
+from pg_graphrag.indexing.statements import write_statements
+from pg_graphrag.indexing.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
+from pg_graphrag.jobs.queueing import queue_refresh
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, columns, reserve, slices

@@ -2,13 +2,23 @@
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pg_graphrag.extraction.records import Claim
 
 # A description is cut here: text without sentence ends would give each of its names and pairs a whole chunk.
 MAX_DESCRIPTION = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of a chunk (GraphRAG's covariates, arXiv 2404.16130)."""
+
+    subject: str
+    object: str | None
+    type: str
+    status: str
+    start: str | None
+    end: str | None
+    description: str
+    source_text: str | None
 
 
 @dataclass(slots=True)
@@ -83,7 +93,7 @@ class ChunkDraft:
     windows: list[tuple[int, int]]
     entities: dict[str, EntityDraft] = field(default_factory=dict)
     relationships: dict[tuple[str, str], RelationshipDraft] = field(default_factory=dict)
-    claims: "list[Claim]" = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
     extraction: str | None = None
 
 

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pg_graphrag.evaluation import bootstrap
-from pg_graphrag.evaluation.judge import CRITERIA, Verdict
+from pg_graphrag import bootstrap
+from pg_graphrag.judging.judge import CRITERIA, Verdict
 from pg_graphrag.numeric import np
 
 SIGNIFICANT = 0.05

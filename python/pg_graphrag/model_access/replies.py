@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from pg_graphrag.extraction.lenient import Reader
+from pg_graphrag.lenient_json import Reader
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.transport import clean
 

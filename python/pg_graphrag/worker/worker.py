@@ -10,18 +10,18 @@ from pg_graphrag.documents import attach
 from pg_graphrag.documents.imported import imported
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
-from pg_graphrag.queue import maintenance
-from pg_graphrag.queue.batch import abandon, carry
-from pg_graphrag.queue.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
-from pg_graphrag.queue.drafts import DocumentDraft
-from pg_graphrag.queue.extracting import extract, open_breaker, weight
-from pg_graphrag.queue.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
-from pg_graphrag.queue.prepare import MAX_TITLE, draft
-from pg_graphrag.queue.reembed import filled_beside, reembed
-from pg_graphrag.queue.vectors import MissingVectors, Vectors, embed, poll
-from pg_graphrag.queue.write import write_documents
+from pg_graphrag.graph.drafts import DocumentDraft
+from pg_graphrag.indexing.batch import abandon, carry
+from pg_graphrag.indexing.extracting import extract, open_breaker, weight
+from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
+from pg_graphrag.indexing.prepare import MAX_TITLE, draft
+from pg_graphrag.indexing.reembed import filled_beside, reembed
+from pg_graphrag.indexing.vectors import MissingVectors, Vectors, embed, poll
+from pg_graphrag.indexing.write import write_documents
+from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
 from pg_graphrag.server import Database, Row, check_may_commit
 from pg_graphrag.text.tokenizers import tokenizer
+from pg_graphrag.worker import maintenance
 
 # Query cancels that the end of a run stands.
 MAX_CANCELS = 1000

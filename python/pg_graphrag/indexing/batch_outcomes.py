@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from pg_graphrag.indexing.batch_rows import record
 from pg_graphrag.llm import batch_api as api
 from pg_graphrag.llm.collector import lock
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.queue.batch_rows import record
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
 # Batches without an answer to a request before it is given up.

@@ -8,9 +8,9 @@ from typing import Any
 from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.answer.limits import MAX_UNDERSTOOD
-from pg_graphrag.answer.models import ask_model, save_accounts
 from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
+from pg_graphrag.model_access.models import ask_model, save_accounts
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
 

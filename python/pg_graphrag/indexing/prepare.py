@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.queue.drafts import (
+from pg_graphrag.graph.drafts import (
     MAX_DESCRIPTION,
     ChunkDraft,
     DocumentDraft,

@@ -3,9 +3,9 @@
 import json
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.transport import back_off
-from pg_graphrag.queue.batch_rows import await_answers
 from pg_graphrag.server import Database, Row
 
 # Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.

@@ -1,6 +1,6 @@
 """What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
 
-Who asks (`pg_graphrag.answer.models`) chooses a task and gives its arguments, never a prompt.
+Who asks (`pg_graphrag.model_access.models`) chooses a task and gives its arguments, never a prompt.
 """
 
 import hashlib
@@ -8,13 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pg_graphrag import bounds
-from pg_graphrag.answer import replies
-from pg_graphrag.answer.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
+from pg_graphrag import bounds, prompts
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import prompts
 from pg_graphrag.llm.requests import ChatRequest
+from pg_graphrag.model_access import replies
+from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
 
 # The model puts it into the question's language; with nothing found at all no model is asked.
@@ -56,7 +55,10 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         fields["question"] = {"type": "string"}
     return ChatRequest(
         "keywords",
-        ({"role": "system", "content": prompts.render(options, "keywords")}, {"role": "user", "content": message}),
+        (
+            {"role": "system", "content": prompts.render(options.prompts, "keywords")},
+            {"role": "user", "content": message},
+        ),
         replies.keywords,
         _schema("keywords", fields),
     )
@@ -67,7 +69,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
-    system = prompts.render(options, prompt, boundary=boundary, not_found=NOT_FOUND)
+    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=NOT_FOUND)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
@@ -94,7 +96,10 @@ def _about_question(
     options: Options, arguments: dict[str, Any], prompt: str, parse: Callable[[str, bool], Any], schema: Any
 ) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
-    messages = ({"role": "system", "content": prompts.render(options, prompt)}, {"role": "user", "content": question})
+    messages = (
+        {"role": "system", "content": prompts.render(options.prompts, prompt)},
+        {"role": "user", "content": question},
+    )
     return ChatRequest("keywords", messages, parse, schema)
 
 
@@ -134,7 +139,7 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
     boundary, fenced = _fenced("texts", numbered)
     asked = f"Question: {question}\n\n{fenced}"
-    system = prompts.render(options, "grades", boundary=boundary)
+    system = prompts.render(options.prompts, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
@@ -143,7 +148,7 @@ def _about(options: Options, prompt: str, what: str, data: str, question: str) -
     """The messages of a prompt about data, and what is asked of it."""
     boundary, fenced = _fenced(what, data)
     return (
-        {"role": "system", "content": prompts.render(options, prompt, boundary=boundary)},
+        {"role": "system", "content": prompts.render(options.prompts, prompt, boundary=boundary)},
         {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
     )
 
@@ -163,7 +168,7 @@ def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     messages = (
-        {"role": "system", "content": prompts.render(options, "refine")},
+        {"role": "system", "content": prompts.render(options.prompts, "refine")},
         {"role": "user", "content": question},
     )
     return ChatRequest(

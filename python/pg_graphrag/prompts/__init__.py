@@ -4,11 +4,11 @@ A prompt is plain text with places ``{name}``; every place that a prompt has mus
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 
 _FOLDER = Path(__file__).parent
@@ -42,7 +42,7 @@ def check(name: str, text: Any) -> None:
         )
 
 
-def render(options: Options, name: str, **values: str) -> str:
-    """Return prompt `name` with `values` in its places, verbatim: braces in values mean nothing."""
-    text = options.prompts.get(name) or default(name)
+def render(replacements: Mapping[str, str], name: str, **values: str) -> str:
+    """Return prompt `name`, or its replacement, with `values` in its places, verbatim: braces in values mean nothing."""
+    text = replacements.get(name) or default(name)
     return _PLACE.sub(lambda match: values[match.group(1)], text)

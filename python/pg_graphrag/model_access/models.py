@@ -1,7 +1,7 @@
 """A corpus' models, as searches and answers ask them. With the owner's rights: providers, cache and accounts are the owner's.
 
-What is asked is a task of `pg_graphrag.answer.tasks` with its arguments. Of a fault, only the owner is told what the endpoint
-said.
+What is asked is a task of `pg_graphrag.model_access.tasks` with its arguments. Of a fault, only the owner is told what the
+endpoint said.
 """
 
 import re
@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pg_graphrag.access.caller import Caller
-from pg_graphrag.answer import tasks
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
@@ -18,6 +17,7 @@ from pg_graphrag.llm.faults import BudgetReached, CallersFault, ContextTooLong, 
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
+from pg_graphrag.model_access import tasks
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pg_graphrag.queue.drafts import DocumentDraft, Statement
-from pg_graphrag.queue.vectors import Item
+from pg_graphrag.graph.drafts import DocumentDraft, Statement
+from pg_graphrag.indexing.vectors import Item
 from pg_graphrag.server import Database, columns, reserve
 from pg_graphrag.text.concepts import key
 

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from pg_graphrag.community.queueing import queue_reports
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
+from pg_graphrag.indexing.extracting import weight
+from pg_graphrag.indexing.prepare import MAX_TITLE
+from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
+from pg_graphrag.jobs.queueing import queue_reports
 from pg_graphrag.llm.faults import Waiting
-from pg_graphrag.queue.extracting import weight
-from pg_graphrag.queue.prepare import MAX_TITLE
-from pg_graphrag.queue.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, Row
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction.lenient import Reader
+from pg_graphrag.lenient_json import Reader
 
 T = TypeVar("T")
 

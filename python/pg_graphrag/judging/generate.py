@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.evaluation.model import Model, Unusable
-from pg_graphrag.evaluation.prompts import render
+from pg_graphrag.judging.model import Model, Unusable
+from pg_graphrag.judging.prompts import render
 
 # Characters of a document that a prompt shows, alone and among others.
 _ALONE, _AMONG = 8000, 1500

@@ -1,0 +1,159 @@
+"""Corpora are made, changed and dropped."""
+
+import json
+
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.descriptions import queue_summaries
+from pg_graphrag.jobs.queueing import queue_refresh
+from pg_graphrag.json_reading import read_json
+from pg_graphrag.server import Database
+
+
+def create(db: Database, name: str | None, options: str | None) -> int:
+    """Make a corpus and pin its tokenizer; return its number."""
+    if not name:
+        raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
+    parsed = parse(_object(options))
+    _check_providers(db, parsed)
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
+    ranks = tokenizer(parsed.tokenizer)
+    row = db.query(
+        "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint)"
+        " VALUES ($1, $2, $3, $4) RETURNING id",
+        ["text", "jsonb", "text", "text"],
+        [name, options, ranks.name, ranks.fingerprint],
+    )
+    return int(row[0]["id"])
+
+
+def alter(db: Database, name: str | None, options: str | None) -> None:
+    """Change options; where chunks or mentions depend on them, queue every document anew."""
+    corpus = find(db, name)
+    given = _object(options)
+    # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
+    locked = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored = json.loads(str(db.query(locked, ["int4"], [corpus.id])[0]["options"]))
+    corpus = find(db, name)
+    merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
+    new = parse(merged)
+    _check_providers(db, new)
+    pinned = changed(corpus.options, new, PINNED)
+    filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
+    # Vectors outlive the documents.
+    spaced = "embedding" in pinned and corpus.space is not None
+    if pinned and (spaced or db.query(filled, ["int4"], [corpus.id])):
+        raise GraphRAGError(
+            f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
+            sqlstate="55000",
+            hint="Call graphrag.reembed(corpus, embedding)."
+            if pinned[0] == "embedding"
+            else "Create a new corpus with that option and insert the documents there.",
+        )
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
+    ranks = tokenizer(new.tokenizer)
+    db.query(
+        "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
+        ["int4", "jsonb", "text", "text"],
+        [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
+    )
+    if changed(corpus.options, new, ("communities",)) and new.communities.automatic:
+        queue_refresh(db, corpus.id)
+    if new.llm.has("summary") and not corpus.options.llm.has("summary"):
+        queue_summaries(db, corpus.id)
+    if reindexes(corpus.options, new):
+        db.query(
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL WHERE corpus_id = $1",
+            ["int4"],
+            [corpus.id],
+        )
+        # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
+        db.query(
+            "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
+            " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
+            ["int4"],
+            [corpus.id],
+        )
+
+
+def _check_providers(db: Database, options: Options) -> None:
+    """Refuse a provider that there is none of, or not of that kind: found out now rather than by the first document."""
+    named = options.providers()
+    names = sorted(set(named.values()))
+    rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
+    kinds = {str(row["name"]): row["kind"] for row in rows}
+    for option, name in named.items():
+        if name not in kinds:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" does not exist',
+                hint="Make it first, with graphrag.set_provider(…).",
+            )
+        kind = "rerank" if option == "rerank.provider" else "openai"
+        if kinds[name] != kind:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" is of kind {kinds[name]}, not {kind}',
+                hint=f"Make one for it: SELECT graphrag.set_provider(…, '{kind}', …).",
+            )
+
+
+def drop(db: Database, name: str | None) -> None:
+    """Remove a corpus with everything derived from it."""
+    corpus = find(db, name)
+    # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
+    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+        for statement in _OPEN:
+            db.query(statement, ["int4"], [corpus.id])
+    db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
+    db.query(
+        "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
+    )
+    for statement in _DROP:
+        db.query(statement, ["int4"], [corpus.id])
+
+
+# Ends what protect() and grant_corpus() did.
+_OPEN = (
+    "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag.corpus_grants WHERE corpus_id = $1",
+    "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
+    "SELECT graphrag._enforce($1, NULL)",
+)
+_DROP = (
+    "SELECT graphrag._detach_all($1)",
+    "DELETE FROM graphrag.documents WHERE corpus_id = $1",
+    "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
+    "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+    "DELETE FROM graphrag.corpora WHERE id = $1",
+    # What an endpoint still works on is cancelled there by a worker.
+    "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
+    "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
+    " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
+)
+
+
+def _object(options: str | None) -> dict[str, object]:
+    value = None if options is None else read_json(options)
+    if not isinstance(value, dict):
+        raise GraphRAGError(
+            f"options must be a JSON object, not {options or 'NULL'}", hint='For example {"language": "ja"}.'
+        )
+    return value

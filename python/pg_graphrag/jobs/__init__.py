@@ -1,0 +1,1 @@
+"""The queue: what is due, and who works on it."""

@@ -1,1 +1,0 @@
-"""The queue: claim, prepare without a transaction, write."""

@@ -1,0 +1,1 @@
+"""The worker: takes jobs and sees to each kind of them."""

@@ -1,0 +1,28 @@
+"""Every function that SQL names is there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+SQL = Path(__file__).resolve().parents[2] / "sql"
+ENTRIES = sorted(
+    {
+        entry
+        for file in SQL.rglob("*.sql")
+        for entry in re.findall(r'call\(plpy, "@extversion@", "([a-z_.]+:[a-z_]+)"', file.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_what_a_function_of_sql_calls_is_there(entry: str) -> None:
+    module, _, name = entry.partition(":")
+    assert callable(getattr(importlib.import_module(f"pg_graphrag.{module}"), name))
+
+
+def test_entries_are_found() -> None:
+    assert len(ENTRIES) > 40

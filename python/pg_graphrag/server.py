@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.interrupts import undisturbed, watched
+from pg_graphrag.interrupts import check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
 
 # Rows of one write or fetch: memory does not grow with a document, nor does the wait for a query cancel.
@@ -191,6 +191,8 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
         with watched(plpy):
+            # What came while PL/Python made the arguments does not wait for the imports.
+            check()
             check_size(arguments)
             result = _function(path)(database(plpy), *arguments)
             # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from pg_graphrag.cli import main
+from pg_graphrag.exchange import given as exchange_given
 from pg_graphrag.retrieval import modes
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import work
+from tests.sql.ingest import refused, value, work
 from tests.sql.llm import provider
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -41,7 +42,11 @@ def loaded(module_db: Database, given: Path) -> Iterator[Database]:
         model = {"provider": provider(module_db, endpoint), "model": "hash", "dimensions": 64}
         options = {"extractor": "given", "embedding": model}
         module_db.execute("SELECT graphrag.create_corpus('carol', %s)", [Jsonb(options)])
-        assert main(["import-graphrag", "--url", module_db.url, "--corpus", "carol", str(given)]) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            # In many parts.
+            patch.setattr(exchange_given, "_MAX_CHARACTERS", 20_000)
+            patch.setattr(exchange_given, "_MAX_NUMBERS", 50)
+            assert main(["import-graphrag", "--url", module_db.url, "--corpus", "carol", str(given)]) == 0
         yield module_db
 
 
@@ -357,3 +362,21 @@ def test_what_cannot_be_imported_or_exported_is_refused(
     assert "finds concepts by itself" in capsys.readouterr().err
     assert main(["export-graphrag", "--url", module_db.url, "--corpus", "nope", str(tmp_path / "out")]) == 1
     assert 'corpus "nope" does not exist' in capsys.readouterr().err
+
+
+def test_communities_come_in_parts(db: Database) -> None:
+    db.execute("SELECT graphrag.create_corpus('c', '{\"extractor\": \"given\"}')")
+    add = "SELECT graphrag.import_communities('c', %s, %s, more => %s)"
+    first = Jsonb([{"number": 1, "level": 0, "entities": ["Ann"]}])
+    below = Jsonb([{"number": 2, "level": 1, "parent": 1, "entities": ["Ann"]}])
+    diag = refused(db, add, first, None, True)
+    assert (diag.sqlstate, "transaction" in str(diag.message_hint)) == ("55000", True)
+    db.execute(add.encode(), [first, None, False])
+    assert refused(db, add, first, None, True).sqlstate == "22023", "number 1 is there"
+    assert refused(db, add, below, None, False).sqlstate == "22023", "its parent is of another call"
+    db.execute(add.encode(), [below, None, True])
+    db.execute(add.encode(), [Jsonb([]), Jsonb({"Entities": {"5": "Ann"}}), True])
+    parts = "SELECT array_agg(part ORDER BY part) FROM graphrag.imported_communities"
+    assert value(db, parts) == [1, 2, 3]
+    db.execute(add.encode(), [first, None, False])
+    assert value(db, parts) == [1]

@@ -32,8 +32,10 @@ BEGIN
     FOR item IN SELECT p.polname FROM graphrag.corpora AS c
                   JOIN pg_catalog.pg_policy AS p ON p.polrelid = 'graphrag.documents'::pg_catalog.regclass
                                                 AND p.polname = 'graphrag_protection_' || c.id
-                 WHERE pg_catalog.obj_description(p.oid, 'pg_policy') = c.protection LOOP
-        EXECUTE pg_catalog.format('COMMENT ON POLICY %I ON graphrag.documents IS NULL', item.polname);
+                 WHERE c.protection IS NOT NULL
+                   -- What was restored stays closed.
+                   AND pg_catalog.strpos(pg_catalog.pg_get_expr(p.polqual, p.polrelid), '_closed(') = 0 LOOP
+        EXECUTE pg_catalog.format('COMMENT ON POLICY %I ON graphrag.documents IS %L', item.polname, 'to be made anew');
     END LOOP;
 END
 $block$;

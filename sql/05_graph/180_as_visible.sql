@@ -179,7 +179,8 @@ COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora
 
 CREATE FUNCTION graphrag._visible_edges()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
-               relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
+               relationship_ids text, source_ids bigint[], target_ids bigint[], weights double precision[],
+               relationship_mention_counts int[],
                keywords text[], relationship_descriptions text[])
 LANGUAGE plpython3u STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$

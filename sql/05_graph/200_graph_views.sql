@@ -115,9 +115,9 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
                coalesce(x.keywords::text[], r.keywords) AS keywords, coalesce(x.description, r.description) AS description,
                coalesce(x.weight, r.weight::double precision) AS weight, coalesce(x.mention_count, r.mention_count) AS mention_count
           FROM visible v
-         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
-                                       pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
-                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
+         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids),
+                                       pg_catalog.unnest(v.target_ids), pg_catalog.unnest(v.weights),
+                                       pg_catalog.unnest(v.relationship_mention_counts), pg_catalog.unnest(v.keywords),
                                        pg_catalog.unnest(v.relationship_descriptions))
                     AS x (id, source_id, target_id, weight, mention_count, keywords, description)
           JOIN graphrag.relationships r ON r.id = x.id) e

@@ -103,10 +103,9 @@ CREATE TRIGGER corpora_restored AFTER INSERT ON graphrag.corpora
     FOR EACH ROW WHEN (NEW.protection IS NOT NULL) EXECUTE FUNCTION graphrag._corpus_restored();
 -- Also in a session that replicates or restores with triggers off.
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_restored;
--- An update from a version whose policies were others leaves the protected corpora protected. It takes the comments off those to
--- be made anew.
+-- An update from a version whose policies were others leaves the protected corpora protected. It marks those to be made anew.
 SELECT graphrag._enforce(c.id, c.protection)
   FROM graphrag.corpora AS c
   JOIN pg_catalog.pg_policy AS p ON p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname = 'graphrag_protection_' || c.id
- WHERE pg_catalog.obj_description(p.oid, 'pg_policy') IS NULL;
+ WHERE pg_catalog.obj_description(p.oid, 'pg_policy') = 'to be made anew';
 SELECT graphrag._settle_policies();

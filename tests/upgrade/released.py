@@ -28,11 +28,20 @@ RELEASED = sorted(
     key=lambda version: [int(part) for part in version.split(".")],
 )
 
+# Where released scripts look for what has moved since.
+_MOVED = """
+import sys
+import pg_graphrag.corpus.corpora, pg_graphrag.admin.corpora, pg_graphrag.worker.worker
+pg_graphrag.corpus.corpora.create = pg_graphrag.admin.corpora.create
+sys.modules["pg_graphrag.queue"] = pg_graphrag.worker
+sys.modules["pg_graphrag.queue.worker"] = pg_graphrag.worker.worker
+"""
+
 
 def create_released(version: str) -> str:
     """The statements that create the extension as it was released; the package takes itself for that version meanwhile."""
     return (
-        f"DO LANGUAGE plpython3u $$ import pg_graphrag; pg_graphrag.__version__ = '{version}' $$;\n"
+        f"DO LANGUAGE plpython3u $$\nimport pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}$$;\n"
         f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE;"
     )
 

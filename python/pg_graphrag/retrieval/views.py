@@ -1,7 +1,7 @@
 """What graph_nodes and graph_edges show of corpora that the caller sees in part: what his documents state of them.
 
-A row holds the columns of all items of a corpus, packed: numbers as array literals, since a Python object for each takes longer
-than to read them. Null: what the merged row says.
+A row holds the columns of all items of a corpus, packed. What every item has comes as an array literal, since a Python object
+for each number takes longer than to read it. Null: what the merged row says.
 """
 
 from collections.abc import Callable
@@ -82,10 +82,10 @@ def _edges(query: Query) -> Row:
     texts = _texts(graph, "relationship", ids, own)
     return row | {
         "relationship_ids": _literal(ids),
-        "source_ids": _literal(topology.entities.ids[sources], own),
-        "target_ids": _literal(topology.entities.ids[targets], own),
-        "weights": _literal(topology.weights[places], own),
-        "relationship_mention_counts": _literal(topology.stating_counts[places], own),
+        "source_ids": _own(topology.entities.ids[sources], own),
+        "target_ids": _own(topology.entities.ids[targets], own),
+        "weights": _own(topology.weights[places], own),
+        "relationship_mention_counts": _own(topology.stating_counts[places], own),
         "keywords": [text and _quoted(text.keywords) for text in texts],
         "relationship_descriptions": [text and text.description for text in texts],
     }
@@ -102,13 +102,17 @@ def _texts(graph: VisibleGraph, kind: str, ids: Any, own: Any) -> list[Text | No
     return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own.tolist(), strict=True)]
 
 
-def _literal(values: Any, where: Any = None) -> str:
-    """Return numbers, (n,), as an array literal; null but `where`, (n,) bool."""
-    if where is None:
-        return "{" + ",".join(map(str, values.tolist())) + "}"
-    shown = np.full(len(values), "NULL", object)
-    shown[where] = list(map(str, values[where].tolist()))
-    return "{" + ",".join(shown.tolist()) + "}"
+def _own(values: Any, own: Any) -> list[Any]:
+    """Return numbers, (n,), null but where `own`. No literal: whether that has nulls is for the caller to set (array_nulls)."""
+    found: list[Any] = [None] * len(values)
+    for place in np.flatnonzero(own).tolist():
+        found[place] = values[place].item()
+    return found
+
+
+def _literal(values: Any) -> str:
+    """Return numbers, (n,), as an array literal."""
+    return "{" + ",".join(map(str, values.tolist())) + "}"
 
 
 def _quoted(words: tuple[str, ...]) -> str:

@@ -67,8 +67,8 @@ def ids_around(query: Query, start: str, hops: int, most: int) -> list[int]:
     if isinstance(graph, VisibleGraph):
         steps, _ = _walked(graph, start, hops)
         return [int(graph.topology.entities.ids[step.place]) for step in steps[:most]]
-    types, given = ["int4", "text", "int4", "int4"], [query.corpus.id, start, hops, most]
-    return [row["entity_id"] for row in query.db.query(_WHOLE_IDS, types, given)]
+    types, parameters = ["int4", "text", "int4", "int4"], [query.corpus.id, start, hops, most]
+    return [row["entity_id"] for row in query.db.query(_WHOLE_IDS, types, parameters)]
 
 
 class Step(NamedTuple):
@@ -107,8 +107,8 @@ def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int
         order = order[np.lexsort((others[order], -weights[order]))]
         frontier = others[order]
         visited[frontier] = True
-        found = frontier.tolist(), edges[order].tolist(), owners[order].tolist()
-        steps += [Step(hop, *step) for step in zip(*found, strict=True)]
+        columns = frontier.tolist(), edges[order].tolist(), owners[order].tolist()
+        steps += [Step(hop, *step) for step in zip(*columns, strict=True)]
     return steps, first[0] if first else -1
 
 
@@ -120,11 +120,11 @@ def _rows(graph: VisibleGraph, steps: list[Step], start: int) -> list[Neighbor]:
     entities = dict(zip(places, graph.stated_entities(ids[places].tolist()), strict=True))
     relationships = graph.stated_relationships(graph.topology.relationships.ids[[step.edge for step in steps]].tolist())
     paths = {start: [entities[start]["name"]]}
-    found = []
+    rows: list[Neighbor] = []
     for step, stated in zip(steps, relationships, strict=True):
         entity = entities[step.place]
         paths[step.place] = [*paths[step.parent], entity["name"]]
         shown = (entity["id"], entity["name"], entity["type"], entity["description"], entity["degree"])
         relationship = (stated["id"], stated["description"], stated["keywords"], f"{stated['weight']:.15g}")
-        found.append((step.hop, *shown, *relationship, paths[step.place]))
-    return found
+        rows.append((step.hop, *shown, *relationship, paths[step.place]))
+    return rows

@@ -104,10 +104,10 @@ def _texts(graph: VisibleGraph, kind: str, ids: Any, own: Any) -> list[Text | No
 
 def _own(values: Any, own: Any) -> list[Any]:
     """Return numbers, (n,), null but where `own`. No literal: whether that has nulls is for the caller to set (array_nulls)."""
-    found: list[Any] = [None] * len(values)
+    numbers: list[Any] = [None] * len(values)
     for place in np.flatnonzero(own).tolist():
-        found[place] = values[place].item()
-    return found
+        numbers[place] = values[place].item()
+    return numbers
 
 
 def _literal(values: Any) -> str:

@@ -10,8 +10,9 @@ from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.graph_tables import Among, in_one_line
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.topology import TopologyGraph, read_visible
+from pg_graphrag.retrieval.topology import TopologyGraph
 from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts
+from pg_graphrag.retrieval.visible_topology import read_visible
 from pg_graphrag.server import Row
 
 # The chunks that an item with many mentions has most of.

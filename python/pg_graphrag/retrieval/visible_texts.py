@@ -13,6 +13,7 @@ from pg_graphrag.graph.descriptions import as_description
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.topology import Topology
+from pg_graphrag.retrieval.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY
 from pg_graphrag.server import Database, Row
 
 # About what the texts of an item take beside its description, in a dictionary.
@@ -31,12 +32,7 @@ class Text(NamedTuple):
 _PACKED = "coalesce(pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea), '') AS ids FROM pg_catalog.unnest($1) AS u (id)"
 # Items of which all mentions, visible or not, say the same: what any of them says is what the visible ones do.
 _UNIFORM = {
-    # One name and one type.
-    "entity": f"""
-SELECT {_PACKED}
- WHERE (SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')
-          FROM graphrag.entity_values v WHERE v.entity_id = u.id)
-""",
+    "entity": f"SELECT {_PACKED} WHERE {UNIFORM_ENTITY.format(id='u.id')}",
     "relationship": f"""
 SELECT {_PACKED}
  WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id AND v.kind = 'd')
@@ -47,8 +43,7 @@ _CURATED = {
     "entity": f"""
 SELECT {_PACKED}
   JOIN graphrag.entities e ON e.id = u.id
- WHERE EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = e.corpus_id AND c.entity_key = e.key)
-    OR EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = e.corpus_id AND c.other_entity_key = e.key)
+ WHERE {CURATED_ENTITY.format(entity="e")}
 """,
     "relationship": f"""
 SELECT {_PACKED}
@@ -60,7 +55,7 @@ SELECT {_PACKED}
                   AND c.other_entity_key = greatest(l.key, h.key))
 """,
 }
-_MERGED = {
+_MERGED_ROWS = {
     "entity": "SELECT e.id, e.name, e.type, e.description FROM graphrag.entities e WHERE e.id = ANY ($1)",
     "relationship": "SELECT r.id, r.keywords, r.description FROM graphrag.relationships r WHERE r.id = ANY ($1)",
 }
@@ -83,10 +78,10 @@ SELECT m.relationship_id AS id, nullif(m.description, '') AS description,
  WHERE m.id = ANY ($1)
 """,
 }
-_MERGED_ENTITIES = """
+_MERGE_ENTITIES = """
 SELECT e.entity_id AS id, e.name, e.type, e.description, e.sentence FROM graphrag._entities_as_visible($1, $2) e
 """
-_MERGED_RELATIONSHIPS = """
+_MERGE_RELATIONSHIPS = """
 SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graphrag._relationships_as_visible($1) r
 """
 
@@ -126,27 +121,27 @@ class VisibleTexts:
     def _read(self, db: Database, kind: str, places: Any) -> list[Row]:
         """Return rows (id, name and type or keywords, description, sentence) of items at `places`; description null: sentence."""
         ids, evidence = self._ids[kind].ids[places], self.topology.evidence[kind]
-        is_read = self.topology.as_merged[kind][places]
-        is_merged = ~is_read & (evidence.counts(places) > 1)
-        if is_merged.any():
-            is_merged[is_merged] = ~within(ids[is_merged], _ids(db, _UNIFORM[kind], ids[is_merged]))
-        if self.topology.is_curated and not is_read.all():
-            is_merged |= ~is_read & within(ids, _ids(db, _CURATED[kind], ids))
-        is_stated = ~is_read & ~is_merged
+        is_as_merged = self.topology.as_merged[kind][places]
+        to_merge = ~is_as_merged & (evidence.counts(places) > 1)
+        if to_merge.any():
+            to_merge[to_merge] = ~within(ids[to_merge], _ids(db, _UNIFORM[kind], ids[to_merge]))
+        if self.topology.is_curated and not is_as_merged.all():
+            to_merge |= ~is_as_merged & within(ids, _ids(db, _CURATED[kind], ids))
+        is_stated = ~is_as_merged & ~to_merge
         best = evidence.columns[0][evidence.starts[places[is_stated]]]
-        rows = db.query(_MERGED[kind], ["int8[]"], [ids[is_read].tolist()]) if is_read.any() else []
+        rows = db.query(_MERGED_ROWS[kind], ["int8[]"], [ids[is_as_merged].tolist()]) if is_as_merged.any() else []
         rows += db.query(_STATED[kind], ["int8[]"], [best.tolist()]) if is_stated.any() else []
-        return rows + (self._merged(db, kind, places[is_merged]) if is_merged.any() else [])
+        return rows + (self._merge(db, kind, places[to_merge]) if to_merge.any() else [])
 
-    def _merged(self, db: Database, kind: str, places: Any) -> list[Row]:
+    def _merge(self, db: Database, kind: str, places: Any) -> list[Row]:
         topology = self.topology
         _, mentions = topology.evidence[kind].at(places)
         if kind == "relationship":
-            return db.query(_MERGED_RELATIONSHIPS, ["int8[]"], [mentions.tolist()])
+            return db.query(_MERGE_RELATIONSHIPS, ["int8[]"], [mentions.tolist()])
         # Relationships name their ends where people said something of them.
         edges = np.unique(topology.incident.at(places)[1]) if topology.is_curated else np.empty(0, np.int64)
-        given = [mentions.tolist(), topology.relationships.ids[edges].tolist()]
-        return db.query(_MERGED_ENTITIES, ["int8[]", "int8[]"], given)
+        parameters = [mentions.tolist(), topology.relationships.ids[edges].tolist()]
+        return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]"], parameters)
 
 
 def _ids(db: Database, sql: str, ids: Any) -> Any:

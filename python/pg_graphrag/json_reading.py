@@ -15,7 +15,7 @@ from pg_graphrag.errors import GraphRAGError
 # Characters that one call of the library reads.
 SLICE = 500_000
 # Characters of one argument: what PostgreSQL and PL/Python do with it in one step takes a third of a second.
-MAX_ARGUMENT = 16_777_216
+MAX_ARGUMENT = 8_388_608
 
 # Strings are passed over: what stands in them is no bracket.
 _MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)

@@ -111,16 +111,18 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
             e.mention_count::double precision / e.chunks
             * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
        END
-  FROM (SELECT v.corpus, v.chunks, r.id, coalesce(x.source_id, r.source_id) AS source_id, coalesce(x.target_id, r.target_id) AS target_id,
-               coalesce(x.keywords::text[], r.keywords) AS keywords, coalesce(x.description, r.description) AS description,
-               coalesce(x.weight, r.weight::double precision) AS weight, coalesce(x.mention_count, r.mention_count) AS mention_count
+  FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
+               r.mention_count
           FROM visible v
-         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids),
-                                       pg_catalog.unnest(v.target_ids), pg_catalog.unnest(v.weights),
-                                       pg_catalog.unnest(v.relationship_mention_counts), pg_catalog.unnest(v.keywords),
+          JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
+         UNION ALL
+        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count
+          FROM visible v
+         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
+                                       pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
+                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
                                        pg_catalog.unnest(v.relationship_descriptions))
-                    AS x (id, source_id, target_id, weight, mention_count, keywords, description)
-          JOIN graphrag.relationships r ON r.id = x.id) e
+                    AS x (id, source_id, target_id, weight, mention_count, keywords, description)) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
 OFFSET 0) p) u;
@@ -192,7 +194,6 @@ COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that 
 
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it.
 CREATE VIEW graphrag.document_coverage WITH (security_barrier = true) AS
-WITH whole AS MATERIALIZED (SELECT graphrag._whole_corpora() AS corpora)
 SELECT d.corpus,
        d.id AS document_id,
        d.source_key,
@@ -220,10 +221,10 @@ SELECT y.*, y.id AS shown_id
  WHERE NOT pg_catalog.row_security_active('graphrag.documents')
  UNION ALL
 SELECT v.*
-  FROM (SELECT y.*, CASE WHEN (SELECT w.corpora FROM whole w)[y.corpus_id] OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
+  FROM (SELECT y.*, CASE WHEN (SELECT graphrag._whole_corpora())[y.corpus_id] OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
           FROM graphrag.documents y
          WHERE pg_catalog.row_security_active('graphrag.documents')
-           AND ((SELECT w.corpora FROM whole w)[y.corpus_id] OR y.id IN (SELECT graphrag.visible_documents(false)))
+           AND y.id = ANY (ARRAY(SELECT graphrag.visible_documents(false)))
         OFFSET 0) v) d;
 
 COMMENT ON VIEW graphrag.document_coverage IS 'What has been made of each document';

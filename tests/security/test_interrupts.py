@@ -122,7 +122,7 @@ def _document(content: str = "Ann met Bob.", metadata: Any = None, entities: int
     return {"source_key": "a", "content": content, "metadata": metadata or {}, "chunks": [chunk]}
 
 
-_MANY = 15_000_000
+_MANY = 8_000_000
 # What the functions that take JSON are given, a little under what they take: by what is large in it.
 _JSON: dict[str, tuple[str, Any]] = {
     "content": ("import_documents", [_document(content="Ann met Bob in Osaka. " * (_MANY // 22))]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,19 @@ def corpus(module_db: Database) -> str:
         put(module_db, name, f"{n:02}", " ".join(sentences), metadata={"even": n % 2 == 0})
     work(module_db)
     return name
+
+
+def compare_at_most(db: psycopg.Connection[Any], count: int) -> None:
+    """Have the session take tables of more vectors for large: it searches them by an index."""
+    db.execute(f"DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = {count}'".encode())
+
+
+@pytest.fixture
+def indexed(module_db: Database) -> Iterator[None]:
+    """Of a session that searches every table by its index."""
+    compare_at_most(module_db, 0)
+    yield
+    compare_at_most(module_db, 20_000)
 
 
 def vector(db: psycopg.Connection[Any], text: str) -> Any:
@@ -79,6 +93,7 @@ def test_some_chunks_have_several_windows(module_db: Database, corpus: str) -> N
     assert value(module_db, most, corpus_id(module_db, corpus)) > 0
 
 
+@pytest.mark.usefixtures("indexed")
 def test_with_hnsw_the_nearest_are_those_of_brute_force_and_as_many(module_db: Database, corpus: str) -> None:
     built = value(module_db, "SELECT graphrag._index_vectors(%s, 1)", corpus_id(module_db, corpus))
     assert len(built) == 2
@@ -89,6 +104,7 @@ def test_with_hnsw_the_nearest_are_those_of_brute_force_and_as_many(module_db: D
             assert_is_brute_force(module_db, corpus, query, top_k, exact=False, filter={"even": True})
 
 
+@pytest.mark.usefixtures("indexed")
 def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db: Database, corpus: str) -> None:
     value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", corpus_id(module_db, corpus))
     for n in range(50):
@@ -148,7 +164,8 @@ def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_ne
     put(module_db, name, "a", "The boat sank.")
     work(module_db)
     assert hnsw_indexes(module_db, name) == []
-    fill(module_db, name, 5000)
+    fill(module_db, name, 3000)
+    compare_at_most(module_db, 3000)
     put(module_db, name, "b", "The bread was baked.")
     work(module_db)
     built = hnsw_indexes(module_db, name)
@@ -156,6 +173,7 @@ def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_ne
     put(module_db, name, "c", "The star shone.")
     work(module_db)
     module_db.execute("SELECT graphrag.optimize(%s)", [name])
+    compare_at_most(module_db, 20_000)
     assert hnsw_indexes(module_db, name) == built
     ((space,),) = rows(
         module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", corpus_id(module_db, name)

@@ -11,7 +11,7 @@ import psycopg
 
 from pg_graphrag.errors import GraphRAGError
 
-# One statement's worth. An argument of the extension's holds 16,777,216 characters.
+# One statement's worth. An argument of the extension's holds 8,388,608 characters.
 _MAX_ENTRIES = 200
 _MAX_CHARACTERS = 2_000_000
 # Of numbers in texts, which are short.

@@ -10,7 +10,7 @@ from pg_graphrag.indexing.prepare import MAX_TITLE
 from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.jobs.queueing import queue_reports
 from pg_graphrag.llm.faults import Waiting
-from pg_graphrag.retrieval.dense import HNSW_ROWS
+from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
 
 # Chunks, with what is in them, and names of one step: some seconds of the local model.
@@ -45,7 +45,8 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     if _fill(db, corpus, building, job, done) or _fill(db, corpus, building, job, done | {"chunk": 0, "key": ""}):
         return False
     # Its own transaction: writers of this corpus wait for it, and must not be waited for.
-    db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, HNSW_ROWS])
+    least_rows = indexed_rows(building.embedding.dimensions)
+    db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, least_rows])
     db.commit()
     _swap(db, corpus, building)
     return False

@@ -14,7 +14,7 @@ from pg_graphrag.indexing.statements import write_statements
 from pg_graphrag.indexing.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue_refresh
 from pg_graphrag.retrieval.bm25 import tail_is_long
-from pg_graphrag.retrieval.dense import HNSW_ROWS
+from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
 from pg_graphrag.text.languages import REGCONFIG
 
@@ -81,7 +81,7 @@ def write_documents(
     forget(db, affected)
     if corpus.options.communities.automatic:
         queue_refresh(db, corpus.id)
-    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus.id):
+    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
         queue_optimize(db, corpus.id)
     return skipped
 
@@ -92,11 +92,11 @@ def _check_known(space: Space, known: dict[str, Any], texts: Iterable[str]) -> N
         raise MissingVectors(space.embedding, missing)
 
 
-def _wants_vector_index(db: Database, corpus_id: int) -> bool:
+def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
     rows = db.query(
         "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2)) AS yes",
         ["int4", "int4"],
-        [corpus_id, HNSW_ROWS],
+        [corpus.id, indexed_rows(corpus.options.embedding.dimensions)],
     )
     return bool(rows[0]["yes"])
 

@@ -1,7 +1,11 @@
-"""Dense retrieval over windows, entity names and described mentions: in memory where they are few, HNSW where it is right and
-faster, exact in the table otherwise."""
+"""Dense retrieval over windows, entity names and described mentions.
+
+Where all are compared (`vectors`): in the session's memory if it has them, else in the table, with equal results. Where they are
+many: by HNSW, and exactly in the table where an index does not find enough.
+"""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
@@ -13,10 +17,19 @@ from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
-# From this many vectors on, an HNSW index answers faster than a scan.
-HNSW_ROWS = 5000
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
+# With so many vectors a table is compared in one scan.
+_VECTORS_AT_ONCE = 16
+# SQL conditions on rows `v` by kind; {visible}: an array of documents.
+_OF_VISIBLE_DOCUMENTS = "WHERE v.document_id = ANY ({visible})"
+_IS_VISIBLE = {
+    "window": _OF_VISIBLE_DOCUMENTS,
+    "entity_mention": _OF_VISIBLE_DOCUMENTS,
+    "relationship_mention": _OF_VISIBLE_DOCUMENTS,
+    "entity": "WHERE v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m"
+    " JOIN graphrag.chunks c ON c.id = m.chunk_id WHERE c.document_id = ANY ({visible}))",
+}
 
 
 def windows(query: Query, limit: int) -> Ranking:
@@ -28,15 +41,14 @@ def windows(query: Query, limit: int) -> Ranking:
     if limit <= known:
         ranked: Ranking = found
         return ranked
-    table, seen = f"window_vectors_{space}", "v.document_id = ANY ({visible})"
     best: dict[int, tuple[float, int]] = {}
-    if (held := vectors.small(query, "window")) is not None:
-        chunks, scores, ids = _best_windows_held(query, held, 2 * limit)
+    if (cached := vectors.cached(query, "window")) is not None:
+        chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
     else:
-        for row in _indexed(query, table, "window_id, v.chunk_id", query.vector_text, 2 * limit, seen):
+        for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
             best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
         if len(best) < limit:
-            row = query.db.literal_query(_best_windows(query, table, 2 * limit, seen))[0]
+            row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
             chunks, scores, ids = int64s(row["chunks"]), 1.0 - float64s(row["distances"]), int64s(row["windows"])
         else:
             chunks = np.fromiter(best, np.int64, len(best))
@@ -56,31 +68,50 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
-    if (held := vectors.small(query, "entity")) is not None:
-        graph = graph_of(query)
-        visible = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
-        return [held.nearest(vector, limit, visible) for vector in nearby]
-    seen = (
-        "v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m JOIN graphrag.chunks c ON c.id = m.chunk_id"
-    )
-    seen += " WHERE c.document_id = ANY ({visible}))"
+    graph = graph_of(query)
+    visible = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
+    if (cached := vectors.cached(query, "entity")) is not None:
+        return [_as_row(*cached.nearest(vector, limit, visible)) for vector in nearby]
+    if vectors.are_all_compared(query, "entity") and (visible is None or len(visible) <= vectors.MAX_ROWS):
+        return [_as_row(*near) for near in _nearest_in_table(query, nearby, limit, visible)]
     if in_view != EF_SEARCH:
         _view(query, in_view)
-    near = [_near(query, "entity_vectors", "entity_id", vector, limit, seen) for vector in nearby]
+    near = [_near(query, "entity", "entity_id", vector, limit) for vector in nearby]
     if in_view != EF_SEARCH:
         _view(query, EF_SEARCH)
-    return [
-        {entity: cosine for entity, cosine in zip(ids.tolist(), cosines.tolist(), strict=True) if cosine > 0}
-        for ids, cosines in near
-    ]
+    return [_as_row(ids[cosines > 0], cosines[cosines > 0]) for ids, cosines in near]
+
+
+def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
+    where = "" if visible is None else f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible)}))"
+    for start in range(0, len(nearby), _VECTORS_AT_ONCE):
+        part = nearby[start : start + _VECTORS_AT_ONCE]
+        columns = {f"d{place}": distance(query, vector_text(vector)) for place, vector in enumerate(part)}
+        packed = (f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns)
+        distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        row = query.db.literal_query(
+            f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(packed)}"
+            f" FROM (SELECT v.entity_id, {distances} FROM graphrag.entity_vectors_{query.corpus.space} v {where} OFFSET 0) e"
+        )[0]
+        ids = int64s(row["ids"])
+        for name in columns:
+            cosines = 1.0 - float64s(row[name])
+            near = np.flatnonzero(cosines > 0)
+            near = near[vectors.nearest(cosines[near], limit)]
+            yield ids[near], cosines[near]
+
+
+def _as_row(ids: Any, cosines: Any) -> dict[int, float]:
+    return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
 
 
 def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one, ascending."""
     if not ids:
         return {}
-    if (held := vectors.small(query, "entity")) is not None:
-        return {entity: vector for entity in sorted(ids) if (vector := held.vector(entity)) is not None}
+    if (cached := vectors.cached(query, "entity")) is not None:
+        return {entity: vector for entity in sorted(ids) if (vector := cached.vector(entity)) is not None}
     rows = query.db.query(
         f"SELECT v.entity_id, v.embedding::text AS vector FROM graphrag.entity_vectors_{query.corpus.space} v"
         " WHERE v.entity_id = ANY ($1) ORDER BY v.entity_id",
@@ -92,21 +123,20 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
 
 def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Any, Any]:
     """Return (ids ascending, cosines), (n,) each, of the `limit` described mentions nearest to a text (and all that tie)."""
-    ids, cosines = _near(
-        query, f"{kind}_vectors", "mention_id", query.embed([text])[0], limit, "v.document_id = ANY ({visible})"
-    )
+    ids, cosines = _near(query, kind, "mention_id", query.embed([text])[0], limit)
     order = np.argsort(ids)
     return ids[order], cosines[order]
 
 
-def _near(query: Query, stem: str, column: str, vector: Any, limit: int, seen: str) -> tuple[Any, Any]:
-    """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector."""
-    table, literal = f"{stem}_{query.corpus.space}", vector_text(vector)
-    rows = _indexed(query, table, column, literal, limit, seen)
+def _near(query: Query, kind: str, column: str, vector: Any, limit: int) -> tuple[Any, Any]:
+    """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last."""
+    literal = vector_text(vector)
+    rows = _indexed(query, kind, column, literal, limit)
     if len(rows) < limit:
         rows = query.db.literal_query(
-            f"SELECT * FROM ({_select(query, table, column, literal, seen)} OFFSET 0) v"
-            f" ORDER BY v.distance FETCH FIRST {limit} ROWS WITH TIES"
+            f"WITH b AS MATERIALIZED ({_select(query, kind, column, literal)})"
+            f" SELECT b.* FROM b WHERE b.distance <= (SELECT pg_catalog.max(l.distance)"
+            f" FROM (SELECT b.distance FROM b ORDER BY b.distance LIMIT {limit}) l) + {NOISE}"
         )
     ids = np.array([row[column] for row in rows], np.int64)
     return ids, 1.0 - np.array([row["distance"] for row in rows], float)
@@ -117,22 +147,15 @@ def _view(query: Query, rows: int) -> None:
     query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
-def _nearest(scores: Any, limit: int) -> Any:
-    """Return the places of the `limit` highest scores, and of all that tie with the last."""
-    if len(scores) <= limit:
-        return np.arange(len(scores))
-    return np.flatnonzero(scores >= np.partition(scores, -limit)[-limit] - NOISE)
-
-
-def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
+def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
     """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
-    memo = "windows held"
+    memo = "best windows"
     if memo not in query.memo:
-        scores = held.cosines(query.vector)
-        chunks, windows = held.chunks, held.ids
+        scores = cached.cosines(query.vector)
+        chunks, windows = cached.chunks, cached.ids
         if query.visible is not None:
-            seen = within(held.documents, query.visible)
-            scores, chunks, windows = scores[seen], chunks[seen], windows[seen]
+            is_visible = within(cached.documents, query.visible)
+            scores, chunks, windows = scores[is_visible], chunks[is_visible], windows[is_visible]
         # By chunk; in a chunk the best last, and of equal ones the first.
         order = np.lexsort((-windows, scores, chunks))
         last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
@@ -140,19 +163,28 @@ def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -
     chunks, scores, windows = query.memo[memo]
     if limit is None:
         return chunks, scores, windows
-    near = _nearest(scores, limit)
+    near = vectors.nearest(scores, limit)
     return chunks[near], scores[near], windows[near]
 
 
-def _select(query: Query, table: str, column: str, vector: str, seen: str) -> str:
-    """Distances of the rows that the caller may see, for which `seen` is the condition.
+def _select(query: Query, kind: str, columns: str, vector: str) -> str:
+    """Distances of the rows that the caller may see.
 
-    The literal, not a parameter, lets the planner see the index (DESIGN.md 6).
+    The literal, not a parameter, lets the planner see the index.
     """
     where = ""
-    if query.visible_ids is not None:
-        where = "WHERE " + seen.format(visible=f"'{{{','.join(map(str, query.visible_ids))}}}'::int8[]")
-    return f"SELECT v.{column}, {distance(query, vector)} AS distance FROM graphrag.{table} v {where}"
+    if query.visible is not None:
+        where = _IS_VISIBLE[kind].format(visible=ids_literal(query.visible))
+    return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM graphrag.{_table(query, kind)} v {where}"
+
+
+def _table(query: Query, kind: str) -> str:
+    return f"{kind}_vectors_{query.corpus.space}"
+
+
+def ids_literal(ids: Any) -> str:
+    """SQL of an array of ids."""
+    return f"'{{{','.join(map(str, ids.tolist()))}}}'::int8[]"
 
 
 def distance(query: Query, vector: str) -> str:
@@ -161,22 +193,23 @@ def distance(query: Query, vector: str) -> str:
     return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector}'::{kind})"
 
 
-def _indexed(query: Query, table: str, column: str, vector: str, limit: int, seen: str) -> list[dict[str, Any]]:
-    """Return the nearest rows by HNSW; none where there is no index, or where a scan is right.
+def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> list[dict[str, Any]]:
+    """Return the nearest rows by HNSW; none where all are compared, or an index does not hold so many or is not there yet.
 
     What an index finds depends on all its rows, also on those that are not to be searched.
     """
-    if limit > EF_SEARCH or query.visible is not None or not _is_indexed(query, table):
+    if limit > EF_SEARCH or query.visible is not None or vectors.are_all_compared(query, kind):
         return []
-    select = _select(query, table, column, vector, seen)
-    return query.db.literal_query(f"{select} ORDER BY distance LIMIT {limit}")
+    if not _is_indexed(query, _table(query, kind)):
+        return []
+    return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
 
-def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
+def _best_windows(query: Query, limit: int) -> str:
     """SQL of the best window of each of the `limit` nearest chunks and all that tie, exactly: OFFSET 0 hides the index."""
     return (
         "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
-        f"  ({_select(query, table, 'window_id, v.chunk_id', query.vector_text, seen)} OFFSET 0) v GROUP BY v.chunk_id)"
+        f"  ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) v GROUP BY v.chunk_id)"
         " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
         "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
         "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
@@ -188,22 +221,16 @@ def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
 def _is_indexed(query: Query, table: str) -> bool:
     memo = f"indexed {table}"
     if memo not in query.memo:
-        query.memo[memo] = _has_index(query, table)
+        sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS is_indexed"
+        query.memo[memo] = query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"]
     return bool(query.memo[memo])
-
-
-def _has_index(query: Query, table: str) -> bool:
-    rows = query.db.query(
-        "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{table}_hnsw_idx"]
-    )
-    return bool(rows[0]["yes"])
 
 
 def score_chunks(query: Query, chunk_ids: Any) -> Any:
     """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
     scores = np.zeros(len(chunk_ids))
-    if (held := vectors.small(query, "window")) is not None:
-        chunks, cosines, _ = _best_windows_held(query, held, None)
+    if (cached := vectors.cached(query, "window")) is not None:
+        chunks, cosines, _ = _best_windows_cached(query, cached, None)
         here = within(chunk_ids, chunks)
         scores[here] = cosines[np.searchsorted(chunks, chunk_ids[here])]
         return leveled(scores)
@@ -214,7 +241,7 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
         "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea) AS cosines"
         f"  FROM (SELECT v.chunk_id, 1 - pg_catalog.min(v.embedding::{kind} {db.cosine_distance}"
         f"               '{query.vector_text}'::{kind}) AS cosine FROM graphrag.window_vectors_{query.corpus.space} v"
-        f"         WHERE v.chunk_id = ANY ('{{{','.join(map(str, chunk_ids.tolist()))}}}'::int8[]) GROUP BY v.chunk_id) s"
+        f"         WHERE v.chunk_id = ANY ({ids_literal(chunk_ids)}) GROUP BY v.chunk_id) s"
     )[0]
     scores[np.searchsorted(chunk_ids, int64s(row["ids"]))] = float64s(row["cosines"])
     return leveled(scores)

@@ -89,24 +89,23 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     is_lexical = not is_dense or (by == "both" and query.options.profile != "paper")
     terms = query.lexemes(text) if is_lexical else {}
     index, idf = query.bm25_index(kind), query.options.bm25_idf
-    held = vectors.small(query, kind)
     shares = None
-    if held is not None:
-        ids, items, chunks, cosines = _held(query, held, text if is_dense else None)
-        # More match than are held: what people deleted stays in the index.
-        found, lexical = index.matching(terms, documents=query.visible, idf=idf)
-        if len(found):
+    if vectors.are_all_compared(query, kind):
+        ids, items, chunks, cosines = _all(query, kind, text if is_dense else None)
+        # More match than have a vector: what people deleted stays in the index.
+        matches, lexical = index.matching(terms, documents=query.visible, idf=idf)
+        if len(matches):
             shares = np.zeros(len(ids))
-            here = within(found, ids)
-            shares[np.searchsorted(ids, found[here])] = lexical[here]
+            here = within(matches, ids)
+            shares[np.searchsorted(ids, matches[here])] = lexical[here]
     else:
-        found, lexical = index.search(terms, CANDIDATES, documents=query.visible, idf=idf)
+        matches, lexical = index.search(terms, CANDIDATES, documents=query.visible, idf=idf)
         near = (
             dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else (np.empty(0, np.int64), np.empty(0))
         )
-        ids, items, chunks = graph_of(query).mentioned(kind.removesuffix("_mention"), np.union1d(found, near[0]))
+        ids, items, chunks = graph_of(query).mentioned(kind.removesuffix("_mention"), np.union1d(matches, near[0]))
         cosines = _cosines(query, kind, text, ids, near) if is_dense else None
-        if len(found):
+        if len(matches):
             shares = np.nan_to_num(index.score_items(terms, ids, idf=idf))
     scores = np.zeros(len(ids))
     if cosines is not None:
@@ -117,13 +116,37 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     return Mentions(kind.removesuffix("_mention"), items, chunks, scores)
 
 
-def _held(query: Query, held: vectors.Vectors, text: str | None) -> tuple[Any, Any, Any, Any]:
+def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
     """Return (ids ascending, items, chunks, cosines to `text` or None) of all visible mentions."""
-    cosines = held.cosines(query.embed([text])[0]) if text is not None else None
+    cached = vectors.cached(query, kind)
+    if cached is None:
+        return _all_in_table(query, kind, text)
+    cosines = cached.cosines(query.embed([text])[0]) if text is not None else None
     if query.visible is None:
-        return held.ids, held.items, held.chunks, cosines
-    seen = within(held.documents, query.visible)
-    return held.ids[seen], held.items[seen], held.chunks[seen], None if cosines is None else cosines[seen]
+        return cached.ids, cached.items, cached.chunks, cosines
+    is_visible = within(cached.documents, query.visible)
+    columns = cached.ids, cached.items, cached.chunks
+    return *(column[is_visible] for column in columns), None if cosines is None else cosines[is_visible]
+
+
+def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
+    """Return what `_all` does, read from the table."""
+    distance = "0::float8" if text is None else dense.distance(query, vector_text(query.embed([text])[0]))
+    where = "" if query.visible is None else f"WHERE v.document_id = ANY ({dense.ids_literal(query.visible)})"
+    row = query.db.literal_query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(s.item), ''::bytea) AS items,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea) AS chunks,"
+        "       pg_catalog.string_agg(pg_catalog.float8send(s.distance), ''::bytea) AS distances"
+        f"  FROM (SELECT v.mention_id AS id, m.{kind.removesuffix('_mention')}_id AS item, v.chunk_id, {distance} AS distance"
+        f"          FROM graphrag.{kind}_vectors_{query.corpus.space} v"
+        f"          JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{kind.removesuffix('_mention')}_id IS NOT NULL"
+        f"         {where}) s"
+    )[0]
+    ids, items, chunks = (int64s(row[name]) for name in ("ids", "items", "chunks"))
+    order = np.argsort(ids)
+    cosines = None if text is None else (1.0 - float64s(row["distances"]))[order]
+    return ids[order], items[order], chunks[order], cosines
 
 
 def _cosines(query: Query, kind: str, text: str, ids: Any, near: tuple[Any, Any]) -> Any:

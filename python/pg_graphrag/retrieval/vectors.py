@@ -1,6 +1,6 @@
-"""Vectors of small tables in a session's memory: one matrix product instead of a scan that computes every distance.
+"""Which vectors are all compared with a query, and those that a session caches: one matrix product instead of a scan.
 
-The rows of a vector table never change, so that of a new revision only the new ones are read (`held` says when what is kept
+The rows of a vector table never change, so that of a new revision only the new ones are read (`held` says when what is cached
 is right).
 """
 
@@ -16,11 +16,14 @@ from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE
 
-# Larger tables are searched where they are.
+# A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
+# nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
 MAX_ROWS = 20_000
-# From as many on there is an index: a session searches by it until it has asked so often that reading them all pays. What a
-# query costs more by the index, in rows read. Of fewer the scores would differ in their last digits from query to query.
-INDEXED_ROWS = 5000
+MAX_BYTES = 32 * 2**20
+MAX_MENTION_BYTES = 16 * 2**20
+# So many rows a session caches at its first query. For more it must have asked so often that reading them pays: this is what a
+# query costs more without, in rows read.
+FIRST_ROWS = 5000
 ROWS_PER_QUERY = 2000
 # Rows that are read at a time.
 _PART = 256
@@ -65,8 +68,8 @@ class Vectors:
         cosines = self._products(vector).astype(np.float64)
         return np.minimum(cosines, 1.0, out=cosines)
 
-    def nearest(self, vector: Any, limit: int, among: Any = None) -> dict[int, float]:
-        """Return {id: cosine > 0} of the `limit` rows nearest to a vector, and of all that tie with the last.
+    def nearest(self, vector: Any, limit: int, among: Any = None) -> tuple[Any, Any]:
+        """Return (ids, cosines > 0), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last.
 
         `among`: of the rows with these ids, (m,) int64 ascending; None: of all.
         """
@@ -75,10 +78,8 @@ class Vectors:
         if among is not None:
             near = near[within(self.ids[near], among)]
         cosines = np.minimum(cosines[near].astype(np.float64), 1.0)
-        if limit < len(near):
-            best = cosines >= np.partition(cosines, -limit)[-limit] - NOISE
-            near, cosines = near[best], cosines[best]
-        return dict(zip(self.ids[near].tolist(), cosines.tolist(), strict=True))
+        best = nearest(cosines, limit)
+        return self.ids[near[best]], cosines[best]
 
     def _products(self, vector: Any) -> Any:
         products: Any = vector @ self.matrix
@@ -90,12 +91,59 @@ class Vectors:
         return self.matrix[:, row].copy() if row < len(self.ids) and self.ids[row] == item else None
 
 
-def small(query: Query, kind: str) -> Vectors | None:
-    """Return all rows of a vector table as this snapshot sees them; None where they are too many, or reading would not pay yet.
+def nearest(cosines: Any, limit: int) -> Any:
+    """Return the places of the `limit` highest cosines, and of all that tie with the last."""
+    if len(cosines) <= limit:
+        return np.arange(len(cosines))
+    return np.flatnonzero(cosines >= np.partition(cosines, -limit)[-limit] - NOISE)
+
+
+def compared_rows(dimensions: int, kind: str) -> int:
+    """Return with up to how many vectors of a kind a query is compared one by one."""
+    most_bytes = MAX_MENTION_BYTES if kind.endswith("_mention") else MAX_BYTES
+    return min(MAX_ROWS, most_bytes // (4 * dimensions))
+
+
+def indexed_rows(dimensions: int) -> int:
+    """Return from how many vectors on a table gets an HNSW index."""
+    return 1 + min(compared_rows(dimensions, kind) for kind in _COLUMNS)
+
+
+def are_all_compared(query: Query, kind: str) -> bool:
+    """Return whether a query is compared with all vectors of a kind that it may see.
+
+    With the visible windows and entities it always is: what an index finds depends on all its rows.
 
     Parameters
     ----------
     kind : window, entity, entity_mention or relationship_mention.
+    """
+    memo = f"all compared {kind}"
+    if memo not in query.memo:
+        query.memo[memo] = _are_all_compared(query, kind)
+    return bool(query.memo[memo])
+
+
+def _are_all_compared(query: Query, kind: str) -> bool:
+    corpus = query.corpus
+    if corpus.space is None:
+        return False
+    is_mention = kind.endswith("_mention")
+    if query.visible is not None and not is_mention:
+        return True
+    key, most = ("all compared", corpus.space, kind), compared_rows(corpus.options.embedding.dimensions, kind)
+    revision, are_few = held.recall(key) or (None, False)
+    if revision is None or revision != corpus.revision:
+        are_few = not _are_more(query, corpus.space, kind, most)
+        if corpus.revision is not None:
+            held.keep(corpus, key, (corpus.revision, are_few), 0)
+    return are_few or (query.visible is not None and not _are_more(query, corpus.space, kind, most, query.visible_ids))
+
+
+def cached(query: Query, kind: str) -> Vectors | None:
+    """Return all rows of a vector table as this snapshot sees them, from the session's memory.
+
+    None where they are not all compared, do not fit, or reading them would not pay yet.
     """
     corpus = query.corpus
     if corpus.space is None or corpus.revision is None:
@@ -103,14 +151,13 @@ def small(query: Query, kind: str) -> Vectors | None:
     key = "vectors", corpus.space, kind
     kept: Vectors | None = held.recall(key)
     if kept is None or kept.revision != corpus.revision or kept.matrix is None:
-        # Of mentions all are scored that are held, else the best by an index.
+        dimensions = corpus.options.embedding.dimensions
+        # All mentions are read for every query; and what is cached already is only added to.
         first = kind.endswith("_mention")
-        # What is held already is only added to.
         known = kept is not None and kept.matrix is not None
-        pays = MAX_ROWS if first or known else max(INDEXED_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
-        row_bytes = 4 * corpus.options.embedding.dimensions
-        fitting = held.room(corpus, key, first=first) // (row_bytes * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
-        most = min(MAX_ROWS, pays, fitting)
+        pays = MAX_ROWS if first or known else max(FIRST_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
+        fitting = held.room(corpus, key, first=first) // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
+        most = min(compared_rows(dimensions, kind), pays, fitting)
         if kept is None or kept.revision != corpus.revision or most > kept.most:
             many = not known and _are_more(query, corpus.space, kind, most)
             kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)
@@ -118,10 +165,13 @@ def small(query: Query, kind: str) -> Vectors | None:
     return kept if kept.matrix is not None else None
 
 
-def _are_more(query: Query, space: int, kind: str, most: int) -> bool:
-    """Return whether there are more than `most` vectors: sooner known than which."""
+def _are_more(query: Query, space: int, kind: str, most: int, documents: list[int] | None = None) -> bool:
+    """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
     rows = query.db.query(
-        f"SELECT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space} v OFFSET $1) AS more", ["int8"], [most]
+        f"SELECT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space} v"
+        f" {'' if documents is None else 'WHERE v.document_id = ANY ($2)'} OFFSET $1) AS more",
+        ["int8"] if documents is None else ["int8", "int8[]"],
+        [most] if documents is None else [most, documents],
     )
     return bool(rows[0]["more"])
 

@@ -71,23 +71,25 @@ def _edges(query: Query) -> Row:
     graph = graph_of(query)
     row = _nodes(query)
     if not isinstance(graph, VisibleGraph):
-        return row | _all(query, "relationship", "relationships")
+        return row | _all(query, "merged_relationship", "relationships")
     topology = graph.topology
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)
+    is_as_merged = topology.as_merged["relationship"][places]
+    as_merged, places = places[is_as_merged], places[~is_as_merged]
     ids = topology.relationships.ids[places]
     sources = topology.sources[places]
     targets = topology.low[places] + topology.high[places] - sources
-    own = ~topology.as_merged["relationship"][places]
-    texts = _texts(graph, "relationship", ids, own)
+    texts = graph.texts_of("relationship", ids)
     return row | {
+        "merged_relationship_ids": _literal(topology.relationships.ids[as_merged]),
         "relationship_ids": _literal(ids),
-        "source_ids": _own(topology.entities.ids[sources], own),
-        "target_ids": _own(topology.entities.ids[targets], own),
-        "weights": _own(topology.weights[places], own),
-        "relationship_mention_counts": _own(topology.stating_counts[places], own),
-        "keywords": [text and _quoted(text.keywords) for text in texts],
-        "relationship_descriptions": [text and text.description for text in texts],
+        "source_ids": _literal(topology.entities.ids[sources]),
+        "target_ids": _literal(topology.entities.ids[targets]),
+        "weights": _literal(topology.weights[places]),
+        "relationship_mention_counts": _literal(topology.stating_counts[places]),
+        "keywords": [_quoted(texts[item].keywords) for item in ids.tolist()],
+        "relationship_descriptions": [texts[item].description for item in ids.tolist()],
     }
 
 
@@ -100,14 +102,6 @@ def _texts(graph: VisibleGraph, kind: str, ids: Any, own: Any) -> list[Text | No
     """Return what is said of each item; None but where `own`, (n,) bool: there the merged row says it."""
     texts = graph.texts_of(kind, ids[own])
     return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own.tolist(), strict=True)]
-
-
-def _own(values: Any, own: Any) -> list[Any]:
-    """Return numbers, (n,), null but where `own`. No literal: whether that has nulls is for the caller to set (array_nulls)."""
-    numbers: list[Any] = [None] * len(values)
-    for place in np.flatnonzero(own).tolist():
-        numbers[place] = values[place].item()
-    return numbers
 
 
 def _literal(values: Any) -> str:

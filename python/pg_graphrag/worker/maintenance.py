@@ -6,7 +6,7 @@ from typing import Any
 from pg_graphrag.answer.retention import prune
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.retrieval import bm25
-from pg_graphrag.retrieval.dense import HNSW_ROWS
+from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
 
 
@@ -31,7 +31,8 @@ def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:
     # One at a time: two that build the same index would end in an error.
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
-    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, HNSW_ROWS])
+    least_rows = indexed_rows(corpus.options.embedding.dimensions)
+    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, least_rows])
     pruned = prune(db, corpus)
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.
     return bm25.optimize(db, corpus.id) | {"vector_indexes": built[0]["built"], "pruned": pruned}

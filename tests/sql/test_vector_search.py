@@ -32,7 +32,9 @@ def corpus(module_db: Database) -> str:
 
 def compare_at_most(db: psycopg.Connection[Any], count: int) -> None:
     """Have the session take tables of more vectors for large: it searches them by an index."""
-    db.execute(f"DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = {count}'".encode())
+    db.execute(
+        f"DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = {count}'".encode()
+    )
 
 
 @pytest.fixture

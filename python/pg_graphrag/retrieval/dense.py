@@ -42,18 +42,19 @@ def windows(query: Query, limit: int) -> Ranking:
         ranked: Ranking = found
         return ranked
     best: dict[int, tuple[float, int]] = {}
-    if (cached := vectors.cached(query, "window")) is not None:
-        chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
+    for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
+        best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
+    if len(best) >= limit:
+        chunks = np.fromiter(best, np.int64, len(best))
+        scores = np.array([score for score, _ in best.values()])
+        ids = np.array([window for _, window in best.values()])
     else:
-        for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
-            best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
-        if len(best) < limit:
-            row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
-            chunks, scores, ids = int64s(row["chunks"]), 1.0 - float64s(row["distances"]), int64s(row["windows"])
+        if (cached := vectors.cached(query, "window")) is not None:
+            chunks, _, ids = _best_windows_cached(query, cached, 2 * limit)
         else:
-            chunks = np.fromiter(best, np.int64, len(best))
-            scores = np.array([score for score, _ in best.values()])
-            ids = np.array([window for _, window in best.values()])
+            row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
+            chunks, ids = int64s(row["chunks"]), int64s(row["windows"])
+        scores = vectors.exact_cosines(query, "window", ids)
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
     ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
     query.memo["windows"] = limit, ranked
@@ -211,7 +212,6 @@ def _best_windows(query: Query, limit: int) -> str:
         "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
         f"  ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) v GROUP BY v.chunk_id)"
         " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
-        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
         "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
         "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
         f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"

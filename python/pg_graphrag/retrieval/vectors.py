@@ -85,6 +85,10 @@ class Vectors:
         products: Any = vector @ self.matrix
         return products[: len(self.ids)]
 
+    def vectors(self, ids: Any) -> Any:
+        """Return the vectors of rows, (n, dimensions), in the order of their `ids`."""
+        return self.matrix[:, np.searchsorted(self.ids, ids)].T
+
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""
         row = int(np.searchsorted(self.ids, item))
@@ -165,6 +169,22 @@ def cached(query: Query, kind: str) -> Vectors | None:
     return kept if kept.matrix is not None else None
 
 
+def exact_cosines(query: Query, kind: str, ids: Any) -> Any:
+    """Return the cosines of the query to rows, (n,) float64 in the order of `ids`, summed in double precision.
+
+    A product of single precision has other last bits in the table than in memory.
+    """
+    rows = cached(query, kind)
+    if rows is not None:
+        vectors = rows.vectors(ids)
+    else:
+        order = np.argsort(ids)
+        vectors = np.empty((len(ids), query.corpus.options.embedding.dimensions), np.float32)
+        for part, values in _read_vectors(query, query.corpus.space, kind, ids.tolist()) if len(ids) else ():
+            vectors[order[np.searchsorted(ids, part, sorter=order)]] = values
+    return np.minimum(vectors.astype(np.float64) @ query.vector.astype(np.float64), 1.0)
+
+
 def _are_more(query: Query, space: int, kind: str, most: int, documents: list[int] | None = None) -> bool:
     """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
     rows = query.db.query(
@@ -215,7 +235,7 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
 
 
-def _read_vectors(query: Query, space: int, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
+def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
     """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
 
     In one piece the server would copy it four times, each time into memory that the session has not touched yet.

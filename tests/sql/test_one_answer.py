@@ -1,0 +1,177 @@
+"""The same question on the same data as the same visible set has one answer.
+
+Whatever the session cached and whoever asked before, with the filter {} or none, and under protect() that hides nothing; on both
+sides of every threshold that chooses an algorithm. Sessions move a threshold instead of a corpus growing past it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.security.readers import readers
+from tests.sql.ingest import Connection, new_corpus, put, rows, value, work
+from tests.sql.llm import provider
+
+OPEN_MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
+# They read communities, which are closed to who may not see a whole corpus, whatever is hidden from him.
+COMMUNITY_MODES = ("graph_local", "graph_global", "drift", "lazy")
+NAMES = ("Ada Lovelace", "Alan Turing", "Bletchley Park", "Enigma", "Joan Clarke", "Grace Hopper", "Harvard", "London")
+DEEDS = ("admired", "visited", "described", "remembered", "left")
+QUESTION = "Whom did Ada Lovelace admire, and who visited Bletchley Park?"
+LOW, HIGH = ["Ada Lovelace", "Enigma"], ["admiration", "travel to parks"]
+DOCUMENTS = 120
+# Where the threshold is by default, and where a corpus of this size is beyond it.
+THRESHOLDS = {
+    "as shipped": "",
+    "vectors": "from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = 0",
+    "mentions": "from pg_graphrag.retrieval import vectors; vectors.MAX_MENTION_BYTES = 0",
+    "texts of the graph": "from pg_graphrag.retrieval import held_graph; held_graph.MAX_ITEMS = 0",
+    "graph": "from pg_graphrag.retrieval import held_graph; held_graph.MAX_ITEMS = held_graph.MAX_LINKS = 0",
+    "postings": "from pg_graphrag.retrieval.bm25 import small; small.MAX_ITEMS = 0",
+    "chunks of an item": "from pg_graphrag.retrieval import evidence_chunks; evidence_chunks.MAX_CHUNKS_EACH = 3",
+}
+
+
+class Score(float):
+    """A number that equals those nearer than 1e-6, explained with six digits: products differ by how vectors lie in memory."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, float)) and abs(float(self) - float(other)) <= 2.1e-6
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = float.__hash__
+
+
+def extraction(messages: Sequence[dict[str, Any]]) -> str:
+    """The names of a text, each with its sentence, and who stands beside whom."""
+    text = str(messages[-1]["content"])
+    names = [name for name in (*NAMES, "Ada lovelace") if name in text]
+    sentences = {name: next(part for part in text.split(".") if name in part).strip()[-150:] for name in names}
+    entities = [{"name": name, "type": "thing", "description": sentences[name]} for name in names]
+    pairs = [
+        {"source": a, "target": b, "keywords": ["meeting"], "description": f"{a}: {sentences[b]}", "strength": 5}
+        for a, b in pairwise(names)
+    ]
+    return json.dumps({"entities": entities, "relationships": pairs})
+
+
+def text(number: int) -> str:
+    """Three sentences; every fifth document writes the first name otherwise."""
+    names = [NAMES[number * step % len(NAMES)] for step in (1, 3, 5, 7)]
+    sentences = [f"{a} {DEEDS[(number + at) % 5]} {b} on day {number}." for at, (a, b) in enumerate(pairwise(names))]
+    return " ".join(sentences).replace("Ada Lovelace", "Ada lovelace" if number % 5 == 0 else "Ada Lovelace")
+
+
+@pytest.fixture(scope="module", params=["concepts", "described"])
+def corpus(request: pytest.FixtureRequest, module_db: Database) -> Iterator[str]:
+    with Endpoint() as endpoint:
+        endpoint.reply(extraction)
+        options: dict[str, Any] = {}
+        if request.param == "described":
+            model = {"provider": provider(module_db, endpoint), "model": "model-1"}
+            options = {"extractor": "llm", "max_gleaning": 0, "llm": {"roles": {"extract": model}}}
+        name = new_corpus(module_db, communities=True, **options)
+        for number in range(DOCUMENTS):
+            put(
+                module_db, name, f"{number:03}", text(number), title=f"Day {number}", metadata={"even": number % 2 == 0}
+            )
+        work(module_db)
+        number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
+        # So that there is an index to be searched where a table counts as large.
+        value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", number)
+        yield name
+
+
+def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, modes: Sequence[str] = ()) -> Any:
+    """What the session finds, by mode, with its explanations, and what it makes a context of."""
+    found: dict[str, Any] = {}
+    given = [corpus, Jsonb(filter_) if filter_ is not None else None]
+    call = "graphrag.search(%s, %s, %s, 20, %s"
+    for mode in modes or (*OPEN_MODES, *COMMUNITY_MODES):
+        asked = [QUESTION, corpus, mode, given[1]]
+        found[mode] = rows(db, f"SELECT * FROM {call})", *asked)
+        if mode in ("local", "global", "mix"):
+            found[f"{mode} by keywords"] = rows(db, f"SELECT * FROM {call}, %s, %s)", *asked, LOW, HIGH)
+            found[f"{mode} of paper"] = rows(
+                db, f'SELECT * FROM {call}, %s, %s, \'{{"profile": "paper"}}\')', *asked, LOW, HIGH
+            )
+    found["context"] = rows(db, "SELECT graphrag.context(%s, %s, 'mix', NULL, %s)", QUESTION, *given)
+    found["entities"] = rows(db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s)", QUESTION, *given)
+    found["relationships"] = rows(db, "SELECT * FROM graphrag.search_relationships(%s, %s, 20, %s)", QUESTION, *given)
+    found["Ada"] = rows(db, "SELECT * FROM graphrag.search_entities('Ada Lovelace', %s, 5, %s)", *given)
+    return json.loads(json.dumps(found, default=float), parse_float=Score)
+
+
+@pytest.fixture
+def session(module_db: Database) -> Iterator[Callable[..., Connection]]:
+    """Sessions of one test, with a threshold moved."""
+    opened: list[Connection] = []
+
+    def open_session(threshold: str, *settings: str) -> Connection:
+        connection = psycopg.connect(module_db.url, autocommit=True)
+        opened.append(connection)
+        if THRESHOLDS[threshold]:
+            connection.execute(f"DO LANGUAGE plpython3u '{THRESHOLDS[threshold]}'".encode())
+        for setting in settings:
+            connection.execute(setting.encode())
+        return connection
+
+    yield open_session
+    for connection in opened:
+        connection.close()
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    for what, answer in found.items():
+        assert len(answer) == len(expected[what]), what
+        for place, (row, other) in enumerate(zip(answer, expected[what], strict=True)):
+            assert row == other, (what, place)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_an_answer_does_not_depend_on_what_a_session_remembers(
+    session: Callable[..., Connection], corpus: str, threshold: str
+) -> None:
+    expected = answers(session(threshold, "SET graphrag.session_memory = '0'"), corpus)
+    assert sum(bool(found) for found in expected.values()) >= len(expected) - 1
+    warm = session(threshold)
+    for _ in range(3):
+        assert_same(answers(warm, corpus), expected)
+    warm.execute("SET graphrag.session_memory = '60kB'")
+    assert_same(answers(warm, corpus), expected)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
+    module_db: Database, session: Callable[..., Connection], corpus: str, threshold: str
+) -> None:
+    for filter_, other in (({}, None), ({"even": True}, {"even": True})):
+        cold, warm = session(threshold, "SET graphrag.session_memory = '0'"), session(threshold)
+        expected = answers(cold, corpus, filter_)
+        for _ in range(2):
+            assert_same(answers(warm, corpus, other), expected)
+        condition = "true" if other is None else """metadata @> '{"even": true}'"""
+        with readers(module_db, 1) as (role,):
+            module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])
+            try:
+                reader = session(threshold, f"SET ROLE {role}")
+                warm.execute(f"SET ROLE {role}".encode())
+                open_to_him = {what: expected[what] for what in expected if what not in COMMUNITY_MODES}
+                for asking in (reader, warm, reader):
+                    found = answers(asking, corpus, modes=OPEN_MODES)
+                    assert_same(found, open_to_him)
+            finally:
+                module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+                warm.execute("RESET ROLE")
+                reader.close()

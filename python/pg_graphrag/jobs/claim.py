@@ -13,6 +13,8 @@ ALONE_FROM = 2
 LOCKED_RETRY_SECONDS = 5
 # Jobs looked at for one whose document is free, where the first ones were not.
 LOOK_JOBS = 2000
+# What is made of the whole corpus comes after its documents; in the words of jobs_due_idx.
+LAST = "kind IN ('optimize', 'communities', 'reports')"
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294
 
@@ -27,7 +29,7 @@ class Batch:
 
 
 # The claim sets next_attempt_at, so that what a worker died over comes back behind the others.
-_CLAIM = """
+_CLAIM = f"""
 WITH alive AS MATERIALIZED (
     SELECT pg_catalog.array_agg(l.objid::bigint) AS workers
       FROM pg_catalog.pg_locks l
@@ -39,7 +41,7 @@ WITH alive AS MATERIALIZED (
      WHERE j.state <> 'failed'
        AND j.next_attempt_at <= pg_catalog.now()
        AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
-     ORDER BY (j.kind IN ('optimize', 'communities', 'reports')), j.next_attempt_at, j.id
+     ORDER BY j.{LAST}, j.next_attempt_at, j.id
      LIMIT $6
        FOR UPDATE SKIP LOCKED
 ), free AS MATERIALIZED (
@@ -65,7 +67,7 @@ WITH alive AS MATERIALIZED (
       LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
      WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
     WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
-           turns AS (ORDER BY (d.kind IN ('optimize', 'communities', 'reports')), d.next_attempt_at, d.id)
+           turns AS (ORDER BY d.{LAST}, d.next_attempt_at, d.id)
 ), postponed AS (
     UPDATE graphrag.jobs j
        SET state = 'pending', lease = NULL, next_attempt_at = pg_catalog.now() + $7 * interval '1 second'

@@ -99,8 +99,7 @@ def drop(db: Database, name: str | None) -> None:
     corpus = find(db, name)
     # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
-    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
-    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+    if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
@@ -116,6 +115,11 @@ def drop(db: Database, name: str | None) -> None:
         db.query(statement, ["int4"], [corpus.id])
 
 
+_GUARDED = """
+SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL
+ UNION ALL
+SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1
+"""
 # Ends what protect() and grant_corpus() did.
 _OPEN = (
     "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",

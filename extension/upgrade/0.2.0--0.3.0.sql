@@ -90,7 +90,13 @@ ALTER TABLE graphrag.imported_communities ADD COLUMN part int NOT NULL DEFAULT 1
 ALTER TABLE graphrag.imported_communities DROP CONSTRAINT imported_communities_pkey;
 ALTER TABLE graphrag.imported_communities ADD CONSTRAINT imported_communities_pkey PRIMARY KEY (corpus_id, part);
 
--- What ANALYZE sampled of columns that sql/09_admin/unsampled_columns.sql excepts would stay.
+-- The queue is written by _queue_jobs() and _requeue_jobs(), which gives workers their hint too. The kinds of jobs are listed
+-- once, by the table's constraint.
+DROP FUNCTION graphrag._hint_workers();
+DROP INDEX graphrag.jobs_corpus_kind_key;
+CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
+
+-- What ANALYZE sampled of columns that sql/14_admin/unsampled_columns.sql excepts would stay.
 DELETE FROM pg_catalog.pg_statistic s
  USING pg_catalog.pg_attribute a
  WHERE a.attrelid = s.starelid AND a.attnum = s.staattnum

@@ -1,4 +1,4 @@
-"""Every function that SQL names is there."""
+"""Every function that SQL names is there, in the area of the package that has the name of the area of sql/."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pytest
 SQL = Path(__file__).resolve().parents[2] / "sql"
 ENTRIES = sorted(
     {
-        entry
+        (file.parent.name.partition("_")[2], entry)
         for file in SQL.rglob("*.sql")
         for entry in re.findall(r'call\(plpy, "@extversion@", "([a-z_.]+:[a-z_]+)"', file.read_text())
     }
 )
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_what_a_function_of_sql_calls_is_there(entry: str) -> None:
+@pytest.mark.parametrize(("area", "entry"), ENTRIES)
+def test_what_a_function_of_sql_calls_is_there(area: str, entry: str) -> None:
     module, _, name = entry.partition(":")
     assert callable(getattr(importlib.import_module(f"pg_graphrag.{module}"), name))
+    assert module.partition(".")[0] == area
 
 
 def test_entries_are_found() -> None:

@@ -6,7 +6,7 @@ from pg_graphrag.corpus.corpora import find
 from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
-from pg_graphrag.jobs.queueing import queue_refresh
+from pg_graphrag.jobs.queueing import queue_refresh, requeue_documents
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database
 
@@ -70,13 +70,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
             ["int4"],
             [corpus.id],
         )
-        # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
-        db.query(
-            "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-            " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
-            ["int4"],
-            [corpus.id],
-        )
+        # Also what the update did not queue: it waits, failed, or is at work with the old options.
+        requeue_documents(db, corpus.id)
 
 
 def _check_providers(db: Database, options: Options) -> None:
@@ -104,8 +99,7 @@ def drop(db: Database, name: str | None) -> None:
     corpus = find(db, name)
     # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
-    guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
-    if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
+    if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
@@ -121,6 +115,11 @@ def drop(db: Database, name: str | None) -> None:
         db.query(statement, ["int4"], [corpus.id])
 
 
+_GUARDED = """
+SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL
+ UNION ALL
+SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1
+"""
 # Ends what protect() and grant_corpus() did.
 _OPEN = (
     "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
@@ -145,7 +144,7 @@ _DROP = (
     "DELETE FROM graphrag.corpora WHERE id = $1",
     # What an endpoint still works on is cancelled there by a worker.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
-    "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
+    "SELECT graphrag._queue_jobs('batch', ARRAY[$1])"
     " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
 )
 

@@ -3,6 +3,7 @@
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.corpus.options import parse_embedding
 from pg_graphrag.corpus.spaces import add_space, of_state, set_option, set_state, spaces
+from pg_graphrag.jobs.queueing import requeue
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database
@@ -37,12 +38,4 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
     if active.embedding != wanted:
         add_space(db, corpus.id, wanted, "building")
     # A worker that has the job finds at its next step that the space is not being built any more.
-    db.query(
-        "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'reembed')"
-        " ON CONFLICT (corpus_id, kind) WHERE kind IN ('optimize', 'summarize', 'reembed')"
-        " DO UPDATE SET state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = pg_catalog.now(),"
-        " last_error = NULL, payload = '{}'",
-        ["int4"],
-        [corpus.id],
-    )
-    db.query("SELECT graphrag._hint_workers()")
+    requeue(db, "reembed", corpus.id)

@@ -297,7 +297,7 @@ def ask_stream(corpus: str, asked: Question) -> Statement[None]:
 
 def estimate_ask(corpus: str, asked: Question) -> Statement[dict[str, Any]]:
     return Statement(
-        f"SELECT to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e", asked.parameters(corpus), _first
+        f"SELECT pg_catalog.to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e", asked.parameters(corpus), _first
     )
 
 

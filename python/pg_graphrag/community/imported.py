@@ -67,7 +67,9 @@ def _before(db: Database, corpus: Corpus) -> tuple[dict[int, int], int]:
     """Return {number: level} of the communities that came before, and the number of the next part. Locks the corpus."""
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     rows = db.query(
-        "SELECT max(i.part) AS last FROM graphrag.imported_communities i WHERE i.corpus_id = $1", ["int4"], [corpus.id]
+        "SELECT pg_catalog.max(i.part) AS last FROM graphrag.imported_communities i WHERE i.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
     )
     if rows[0]["last"] is None:
         raise GraphRAGError(

@@ -14,7 +14,7 @@ from typing import Any
 from pg_graphrag.community import imported
 from pg_graphrag.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.corpus.corpora import Corpus, find
-from pg_graphrag.jobs.queueing import queue_reports
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
@@ -302,7 +302,7 @@ def _write(
         [corpus.id],
     )[0]["n"]
     if due:
-        queue_reports(db, corpus.id)
+        queue(db, "reports", corpus.id)
     levels = Counter(one.level for one in made)
     done = {"communities": len(made), "levels": [levels[level] for level in range(len(levels))], "created": len(new)}
     done |= {"changed": len(others), "removed": len(gone), "clustered": how, "modularity": round(quality, 6)}

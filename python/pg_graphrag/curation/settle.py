@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pg_graphrag.corpus.corpora import revise
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
-from pg_graphrag.graph.descriptions import queue_summarize
 from pg_graphrag.graph.effects import Effects, apply_edits, effects
 from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
 
 Led = dict[str, tuple[str, bool]]
@@ -63,7 +63,7 @@ def settle(db: Database, storage: Storage, touched: Touched) -> None:
     recount_degrees(db, others)
     gone = _remove_entities(db, storage, sorted(ids.values()))
     if due:
-        queue_summarize(db, corpus_id)
+        queue(db, "summarize", corpus_id)
     apply_edits(db, corpus_id, sorted(set(ids.values()) - gone), sorted(relationships))
     _project(db, corpus_id, sorted({*ids.values(), *others}), sorted(relationships), mentions)
     revise(db, corpus_id)

@@ -1,6 +1,6 @@
 """Existing rows of an attached table become documents, a batch at a time.
 
-The SQL is graphrag_attached._step() (sql/02_documents): it runs with settings of its own, whatever those of the session are,
+The SQL is graphrag_attached._step() (sql/04_documents): it runs with settings of its own, whatever those of the session are,
 and reads a table only for who may: its owner in his own session, a worker where the table is the extension owner's.
 """
 

@@ -1,6 +1,7 @@
 """Merged descriptions: the distinct fragments by frequency, up to a number of tokens; whether a model should summarise them."""
 
 from pg_graphrag.graph.drafts import MAX_DESCRIPTION
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns
 
 # Tokens of a merged description (DESIGN.md 3).
@@ -85,13 +86,4 @@ def queue_summaries(db: Database, corpus_id: int) -> None:
     for what, table in TABLES.items():
         types, given = ["int4", "int8", "int8"], [corpus_id, SUMMARY_FRAGMENTS, MAX_TOKENS]
         db.query(_DUE.format(what=what, table=table), types, given)
-    queue_summarize(db, corpus_id)
-
-
-def queue_summarize(db: Database, corpus_id: int) -> None:
-    """Queue the job that has summarised what is due, once."""
-    db.query(
-        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'summarize') ON CONFLICT DO NOTHING",
-        ["int4"],
-        [corpus_id],
-    )
+    queue(db, "summarize", corpus_id)

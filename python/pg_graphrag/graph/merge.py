@@ -3,10 +3,11 @@
 from collections import Counter
 
 from pg_graphrag.graph.change import Change, pair_of
-from pg_graphrag.graph.descriptions import describe, queue_summarize
+from pg_graphrag.graph.descriptions import describe
 from pg_graphrag.graph.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.mentions import add_to_bm25, insert_entity_mentions, insert_relationship_mentions
 from pg_graphrag.graph.merged import count_values, renew_evidence, update_entities, update_relationships
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
 
 
@@ -49,7 +50,7 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
     for what, (_, without) in zip(("entity", "relationship"), described, strict=True):
         renew_evidence(db, what, without)
     if any(due for due, _ in described):
-        queue_summarize(db, change.corpus_id)
+        queue(db, "summarize", change.corpus_id)
     gone = db.query(
         "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
         ["int8[]"],

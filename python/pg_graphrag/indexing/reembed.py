@@ -8,7 +8,7 @@ from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, 
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.prepare import MAX_TITLE
 from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
-from pg_graphrag.jobs.queueing import queue_reports
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
@@ -179,7 +179,7 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
             set_state(db, active, "retired")
         set_state(db, building, "active")
         set_option(db, corpus.id, building.embedding)
-        queue_reports(db, corpus.id)
+        queue(db, "reports", corpus.id)
     db.commit()
 
 

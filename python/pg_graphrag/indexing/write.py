@@ -12,7 +12,7 @@ from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.statements import write_statements
 from pg_graphrag.indexing.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
-from pg_graphrag.jobs.queueing import queue_refresh
+from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
@@ -82,7 +82,7 @@ def write_documents(
     if corpus.options.communities.automatic:
         queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
-        queue_optimize(db, corpus.id)
+        queue(db, "optimize", corpus.id)
     return skipped
 
 
@@ -99,15 +99,6 @@ def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
         [corpus.id, indexed_rows(corpus.options.embedding.dimensions)],
     )
     return bool(rows[0]["yes"])
-
-
-def queue_optimize(db: Database, corpus_id: int) -> None:
-    """Queue the upkeep of a corpus, once."""
-    db.query(
-        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'optimize') ON CONFLICT DO NOTHING",
-        ["int4"],
-        [corpus_id],
-    )
 
 
 def ensure_storage(db: Database, corpus: Corpus) -> Space:

@@ -44,7 +44,7 @@ SELECT n.name, n.type, n.description, n.degree, {_SOURCE.format(what="entity", i
  WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (ARRAY(
 """
 _BY_NAME = """
-       SELECT e.id FROM unnest(%(ids)s::text[]) AS i (name)
+       SELECT e.id FROM pg_catalog.unnest(%(ids)s::text[]) AS i (name)
          JOIN graphrag.corpora c ON c.name = %(corpus)s
          JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = graphrag._key(i.name) COLLATE "C"))
  ORDER BY n.entity_id
@@ -64,8 +64,8 @@ SELECT {_CHUNK_ID} AS id, c.content, d.source_key, d.title, d.metadata
  ORDER BY d.id, c.ordinal
 """
 _CHUNKS_BY_ID = f"""
-d.source_key = ANY (ARRAY(SELECT u.name FROM unnest(%(ids)s::text[]) AS i (name),
-                                 unnest(ARRAY[i.name, regexp_replace(i.name, '#[0-9]+$', '')]) AS u (name)))
+d.source_key = ANY (ARRAY(SELECT u.name FROM pg_catalog.unnest(%(ids)s::text[]) AS i (name),
+                                 pg_catalog.unnest(ARRAY[i.name, pg_catalog.regexp_replace(i.name, '#[0-9]+$', '')]) AS u (name)))
    AND {_CHUNK_ID} = ANY (%(ids)s)
 """
 _EDGES = f"""
@@ -73,14 +73,14 @@ SELECT e.source, e.source_type, e.target, e.target_type, e.keyword_list, e.descr
        {_SOURCE.format(what="relationship", id="e.relationship_id")}
   FROM graphrag.graph_edges e
  WHERE e.relationship_id = ANY (%(ids)s)
- ORDER BY array_position(%(ids)s, e.relationship_id)
+ ORDER BY pg_catalog.array_position(%(ids)s, e.relationship_id)
 """
 _NEIGHBORS = """
 SELECT n.relationship_id
-  FROM unnest(%(names)s::text[]) WITH ORDINALITY AS i (name, place),
+  FROM pg_catalog.unnest(%(names)s::text[]) WITH ORDINALITY AS i (name, place),
        graphrag.neighbors(i.name, %(corpus)s, %(depth)s) WITH ORDINALITY AS n
  GROUP BY n.relationship_id
- ORDER BY min(n.hop), min(i.place), min(n.ordinality)
+ ORDER BY pg_catalog.min(n.hop), pg_catalog.min(i.place), pg_catalog.min(n.ordinality)
 """
 _STORED = """
 SELECT d.source_key, d.title, d.content, d.metadata, i.chunks

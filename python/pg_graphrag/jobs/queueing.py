@@ -1,32 +1,44 @@
-"""When communities are refreshed: after documents settle, and never for more than a small share of a worker's time."""
+"""What Python queues: jobs that a corpus has one of at most, of a kind that `graphrag.jobs` lists."""
 
 from pg_graphrag.server import Database
 
-# What took less is done again at once; what took longer waits this many times as long: a twentieth of a worker's time.
+# A refresh that took less is done again at once; one that took longer waits this many times as long: a twentieth of a worker's
+# time.
 FREE_SECONDS = 2.0
 PAUSE_FACTOR = 20.0
 
 
-def queue_refresh(db: Database, corpus_id: int) -> None:
-    """Queue the refresh of a corpus' communities, once; it is due when no document of the corpus is."""
-    db.query(
-        "INSERT INTO graphrag.jobs AS j (corpus_id, kind, next_attempt_at)"
-        " SELECT $1, 'communities', greatest(pg_catalog.now(), s.refreshed_at"
-        "        + greatest(s.seconds - $2, 0) * $3 * interval '1 second')"
-        "   FROM (SELECT) one LEFT JOIN graphrag.community_states s ON s.corpus_id = $1"
-        " ON CONFLICT (corpus_id, kind)"
-        "    WHERE kind IN ('optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')"
-        " DO UPDATE SET next_attempt_at = EXCLUDED.next_attempt_at"
-        "  WHERE j.state = 'pending' AND j.next_attempt_at > EXCLUDED.next_attempt_at",
-        ["int4", "float8", "float8"],
-        [corpus_id, FREE_SECONDS, PAUSE_FACTOR],
-    )
+def queue(db: Database, kind: str, corpus_id: int) -> None:
+    """Queue a job, unless there is one already."""
+    db.query("SELECT graphrag._queue_jobs($2, ARRAY[$1])", ["int4", "text"], [corpus_id, kind])
 
 
-def queue_reports(db: Database, corpus_id: int) -> None:
-    """Queue the writing of reports that are due, once."""
+def requeue(db: Database, kind: str, corpus_id: int) -> None:
+    """Queue a job that begins anew, whatever became of the one there is."""
+    db.query("SELECT graphrag._requeue_jobs($2, ARRAY[$1])", ["int4", "text"], [corpus_id, kind])
+
+
+def requeue_documents(db: Database, corpus_id: int) -> None:
+    """Let every index job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
     db.query(
-        "INSERT INTO graphrag.jobs (corpus_id, kind) VALUES ($1, 'reports') ON CONFLICT DO NOTHING",
+        "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(j.corpus_id), pg_catalog.array_agg(j.document_id))"
+        "  FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'index'",
         ["int4"],
         [corpus_id],
     )
+
+
+_DUE = """
+SELECT greatest(pg_catalog.now(), s.refreshed_at + greatest(s.seconds - $2, 0) * $3 * interval '1 second') AS at
+  FROM (SELECT) one LEFT JOIN graphrag.community_states s ON s.corpus_id = $1
+"""
+
+
+def queue_refresh(db: Database, corpus_id: int) -> None:
+    """Queue the refresh of a corpus' communities: after its documents, and for no more than a small share of a worker's time."""
+    for statement in (
+        f"SELECT graphrag._queue_jobs('communities', ARRAY[$1], next_attempt_at => d.at) FROM ({_DUE}) d",
+        f"UPDATE graphrag.jobs j SET next_attempt_at = d.at FROM ({_DUE}) d"
+        " WHERE j.corpus_id = $1 AND j.kind = 'communities' AND j.state = 'pending' AND j.next_attempt_at > d.at",
+    ):
+        db.query(statement, ["int4", "float8", "float8"], [corpus_id, FREE_SECONDS, PAUSE_FACTOR])

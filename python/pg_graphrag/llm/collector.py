@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, Waiting
 from pg_graphrag.llm.ledger import Ledger, cost
 from pg_graphrag.llm.providers import Provider
@@ -183,13 +184,13 @@ def lock(db: Database, corpus_id: int) -> None:
 
 def _queue_batch(db: Database, corpus_id: int) -> None:
     """Queue the job that takes requests to the endpoint and brings the answers, once; one that failed begins anew."""
+    queue(db, "batch", corpus_id)
     db.query(
-        "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'batch')"
-        " ON CONFLICT (corpus_id, kind) WHERE kind IN ('optimize', 'summarize', 'batch')"
-        " DO UPDATE SET state = 'pending', next_attempt_at = pg_catalog.now(), attempts = 0, errors = 0"
-        " WHERE j.state = 'failed' OR (j.state = 'pending' AND j.next_attempt_at > pg_catalog.now() AND EXISTS"
+        "UPDATE graphrag.jobs j SET state = 'pending', next_attempt_at = pg_catalog.now(), attempts = 0, errors = 0"
+        " WHERE j.corpus_id = $1 AND j.kind = 'batch'"
+        "   AND (j.state = 'failed' OR (j.state = 'pending' AND j.next_attempt_at > pg_catalog.now() AND EXISTS"
         " (SELECT FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state = 'unsent'"
-        "     AND r.not_before <= pg_catalog.now()))",
+        "     AND r.not_before <= pg_catalog.now())))",
         ["int4"],
         [corpus_id],
     )

@@ -2,7 +2,7 @@
 
 Most items need no merge of their own. Where the merged texts are what these documents state, they are read. Else where one
 visible mention states the item, or all mentions say the same, its text is that of the mention with the best sentence. Of the
-others all visible mentions are merged (sql/05_graph/180_as_visible.sql).
+others all visible mentions are merged (sql/09_retrieval/120_as_visible.sql).
 """
 
 from collections.abc import Iterable

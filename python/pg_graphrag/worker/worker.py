@@ -148,12 +148,12 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
     if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
         fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
-    if corpus is not None and batch.kind in ("index", "remove"):
+    if corpus is not None and batch.kind in DOCUMENT_KINDS:
         _work_documents(db, worker, corpus, batch)
         return
     (job,) = batch.jobs
     try:
-        done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
+        done = abandon(db, batch.corpus_id) if corpus is None else WORK[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -166,7 +166,9 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         release(db, worker, [job["id"]])
 
 
-_WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
+# Kinds of jobs of a document; those of a corpus, and who sees to them.
+DOCUMENT_KINDS = ("index", "remove")
+WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
     "sweep": maintenance.sweep,
     "batch": carry,

@@ -1,6 +1,6 @@
 -- Make the AGE projection equal to the tables for these communities of one corpus, whatever happened to them: vertices Community, edges
 -- IN_COMMUNITY from their members and PARENT to the community they are a part of. The caller holds the corpus' lock.
--- SECURITY DEFINER: the graph is the owner's (05_graph/100_ensure_graph.sql), and must be whole whoever runs the worker.
+-- SECURITY DEFINER: the graph is the owner's (07_graph/100_ensure_graph.sql), and must be whole whoever runs the worker.
 CREATE FUNCTION graphrag._project_communities(corpus_id int, community_ids bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -8,14 +8,14 @@ SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE
-    -- As in 05_graph/110_project.sql.
+    -- As in 07_graph/110_project.sql.
     entity       CONSTANT int := 3;
     community    CONSTANT int := 9;
     in_community CONSTANT int := 10;
     parent       CONSTANT int := 11;
 BEGIN
     PERFORM graphrag._ensure_graph(corpus_id);
-    -- As in 05_graph/110_project.sql.
+    -- As in 07_graph/110_project.sql.
     PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
 
     MERGE INTO "Community" AS v

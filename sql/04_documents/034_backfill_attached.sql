@@ -33,9 +33,9 @@ BEGIN
          WHERE _queue_attached.attached_id IS NULL OR t.id = _queue_attached.attached_id
          ORDER BY t.id
     LOOP
-        INSERT INTO graphrag.jobs (corpus_id, kind, payload, next_attempt_at, last_error)
-        VALUES (attached.corpus_id, 'attach', jsonb_build_object('attached', attached.id),
-                CASE WHEN attached.waits IS NULL THEN now() + delay ELSE 'infinity' END, attached.waits);
+        PERFORM graphrag._queue_jobs('attach', ARRAY[attached.corpus_id], payload => jsonb_build_object('attached', attached.id),
+                                     next_attempt_at => CASE WHEN attached.waits IS NULL THEN now() + delay ELSE 'infinity' END,
+                                     last_error => attached.waits);
     END LOOP;
 END
 $$;

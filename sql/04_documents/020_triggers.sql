@@ -65,29 +65,13 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._default_corpus() FROM PUBLIC;
 
--- A hint for workers that LISTEN graphrag_jobs. Off unless ALTER DATABASE … SET graphrag.notify = on: a NOTIFY breaks the
--- application's PREPARE TRANSACTION, and workers poll anyway.
-CREATE FUNCTION graphrag._hint_workers() RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF current_setting('graphrag.notify', true) = 'on' THEN
-        PERFORM pg_notify('graphrag_jobs', '');
-    END IF;
-END
-$$;
-
 -- After each statement: queue what is due. New content supersedes whatever was queued, leased or failed for the document.
 -- SECURITY DEFINER: the queue is not the application's to write.
 CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
-    SELECT d.corpus_id, 'index', d.id FROM inserted d WHERE d.indexed_at IS NULL ORDER BY d.id
-        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
-    PERFORM graphrag._hint_workers();
+    PERFORM graphrag._requeue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) FROM inserted d WHERE d.indexed_at IS NULL;
     RETURN NULL;
 END
 $$;
@@ -98,16 +82,11 @@ CREATE FUNCTION graphrag._documents_updated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off
 AS $$
 BEGIN
-    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
-    SELECT n.corpus_id, 'index', n.id
-      FROM updated_new n
-      JOIN updated_old o USING (id)
-     WHERE n.indexed_at IS NULL
-       AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key)
-     ORDER BY n.id
-        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'index', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
-    PERFORM graphrag._hint_workers();
+    PERFORM graphrag._requeue_jobs('index', array_agg(n.corpus_id), array_agg(n.id))
+       FROM updated_new n
+       JOIN updated_old o USING (id)
+      WHERE n.indexed_at IS NULL
+        AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key);
     RETURN NULL;
 END
 $$;
@@ -117,11 +96,7 @@ CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
-    SELECT d.corpus_id, 'remove', d.id FROM deleted d ORDER BY d.id
-        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}';
-    PERFORM graphrag._hint_workers();
+    PERFORM graphrag._requeue_jobs('remove', array_agg(d.corpus_id), array_agg(d.id)) FROM deleted d;
     RETURN NULL;
 END
 $$;
@@ -135,11 +110,7 @@ AS $$
 BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
     DELETE FROM graphrag.imported_extractions;
-    INSERT INTO graphrag.jobs AS j (corpus_id, kind)
-    SELECT c.id, 'sweep' FROM graphrag.corpora c ORDER BY c.id
-        ON CONFLICT (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch')
-        DO UPDATE SET state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL;
-    PERFORM graphrag._hint_workers();
+    PERFORM graphrag._requeue_jobs('sweep', array_agg(c.id)) FROM graphrag.corpora c;
     RETURN NULL;
 END
 $$;

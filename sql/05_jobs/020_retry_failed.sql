@@ -1,12 +1,3 @@
--- The worker. No SET clause and no SECURITY DEFINER: either would forbid the commits between its short transactions.
-CREATE PROCEDURE graphrag.process_jobs(max_jobs int DEFAULT NULL)
-LANGUAGE plpython3u
-AS $$
-from pg_graphrag.server import call
-call(plpy, "@extversion@", "worker.worker:process_jobs", max_jobs)
-$$;
-COMMENT ON PROCEDURE graphrag.process_jobs(int) IS 'Does the work that is due, batch by batch, each committed on its own; returns when none is due, or after max_jobs jobs. Call it as a statement of its own (CALL), from as many sessions as there are processors to spare.';
-
 CREATE FUNCTION graphrag.retry_failed(corpus text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

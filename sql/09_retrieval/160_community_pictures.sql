@@ -1,4 +1,4 @@
--- Pictures of a community, as 05_graph/210_pictures.sql has them of a neighbourhood.
+-- Pictures of a community, as 150_pictures.sql has them of a neighbourhood.
 CREATE FUNCTION graphrag.to_dot(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE
 SET search_path = pg_catalog, pg_temp SET jit = off

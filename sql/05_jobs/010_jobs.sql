@@ -20,7 +20,7 @@ CREATE TABLE graphrag.jobs (
 );
 -- One job per document: new content, or its removal, supersedes what was queued.
 CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE document_id IS NOT NULL;
-CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE kind IN ('sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports');
+CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
 -- What is made of the whole corpus comes after its documents.
 CREATE INDEX jobs_due_idx ON graphrag.jobs ((kind IN ('optimize', 'communities', 'reports')), next_attempt_at, id) WHERE state <> 'failed';
 CREATE INDEX jobs_corpus_idx ON graphrag.jobs (corpus_id, state);

@@ -1,4 +1,4 @@
--- Mentions of entities in documents that the caller may see; no condition of his meets another (200_graph_views.sql).
+-- Mentions of entities in documents that the caller may see; no condition of his meets another (130_graph_views.sql).
 CREATE VIEW graphrag._visible_mentions WITH (security_barrier = true) AS
 SELECT u.entity_id, u.document_id, u.day
   FROM (

@@ -57,3 +57,24 @@ return call(plpy, "@extversion@", "answer.query_log:log_named", question, corpus
 $$;
 REVOKE ALL ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Notes a search in the query log of a corpus that opted in ("query_log": true); true: it is noted; false: the corpus has not opted in, the caller sees nothing of it or has noted 600 queries of it in this minute, or nothing may be written. kind: search or context. 22023 for a time or a count that is none. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';
+
+CREATE VIEW graphrag.query_stats AS
+SELECT c.name AS corpus,
+       q.mode,
+       pg_catalog.count(*)                                               AS queries,
+       pg_catalog.avg(q.milliseconds)                                    AS mean_ms,
+       pg_catalog.percentile_cont(0.95) WITHIN GROUP (ORDER BY q.milliseconds) AS p95_ms,
+       pg_catalog.avg(q.entities)::double precision                      AS mean_entities,
+       pg_catalog.avg(q.relationships)::double precision                 AS mean_relationships
+  FROM graphrag.query_log q
+  JOIN graphrag.corpora c ON c.id = q.corpus_id
+ GROUP BY 1, 2;
+
+COMMENT ON VIEW graphrag.query_stats IS 'Questions in the query log, by corpus and mode';
+COMMENT ON COLUMN graphrag.query_stats.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.query_stats.mode IS 'Mode';
+COMMENT ON COLUMN graphrag.query_stats.queries IS 'Questions';
+COMMENT ON COLUMN graphrag.query_stats.mean_ms IS 'Mean time, in milliseconds';
+COMMENT ON COLUMN graphrag.query_stats.p95_ms IS '95th percentile of the time';
+COMMENT ON COLUMN graphrag.query_stats.mean_entities IS 'Mean number of entities in the context; searches have none';
+COMMENT ON COLUMN graphrag.query_stats.mean_relationships IS 'Mean number of relationships in the context; searches have none';

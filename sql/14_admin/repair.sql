@@ -54,30 +54,22 @@ BEGIN
        SET status = 'pending', error = NULL
      WHERE d.id = ANY (suspects)
        AND d.status = 'failed' AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id);
-    INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
-    SELECT d.corpus_id, 'index', d.id FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL
-        ON CONFLICT (document_id) WHERE document_id IS NOT NULL DO NOTHING;
-    GET DIAGNOSTICS queued = ROW_COUNT;
+    SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
+      FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
-    INSERT INTO graphrag.jobs (corpus_id, kind)
-    SELECT DISTINCT s.corpus_id, 'reembed' FROM graphrag.embedding_spaces s WHERE s.state <> 'active'
-        ON CONFLICT DO NOTHING;
+    PERFORM graphrag._queue_jobs('reembed', array_agg(DISTINCT s.corpus_id)) FROM graphrag.embedding_spaces s WHERE s.state <> 'active';
     -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
-    INSERT INTO graphrag.jobs (corpus_id, kind)
-    SELECT c.id, 'communities'
-      FROM graphrag.corpora c
-      LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
-      LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
-     WHERE CASE jsonb_typeof(c.options -> 'communities')
-               WHEN 'boolean' THEN (c.options -> 'communities')::boolean
-               WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
-               ELSE true
-           END
-       AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision)
-        ON CONFLICT DO NOTHING;
-    INSERT INTO graphrag.jobs (corpus_id, kind)
-    SELECT DISTINCT c.corpus_id, 'reports' FROM graphrag.communities c WHERE c.report_due
-        ON CONFLICT DO NOTHING;
+    PERFORM graphrag._queue_jobs('communities', array_agg(c.id))
+       FROM graphrag.corpora c
+       LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
+       LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
+      WHERE CASE jsonb_typeof(c.options -> 'communities')
+                WHEN 'boolean' THEN (c.options -> 'communities')::boolean
+                WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
+                ELSE true
+            END
+        AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision);
+    PERFORM graphrag._queue_jobs('reports', array_agg(DISTINCT c.corpus_id)) FROM graphrag.communities c WHERE c.report_due;
     PERFORM graphrag._queue_attached();
     PERFORM graphrag._notice_waiting();
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
@@ -85,7 +77,7 @@ BEGIN
         -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
         INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus.id, pg_current_xact_id())
             ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
-        INSERT INTO graphrag.jobs (corpus_id, kind) VALUES (corpus.id, 'optimize') ON CONFLICT DO NOTHING;
+        PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus.id]);
         graphs := graphs + 1;
     END LOOP;
     RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);

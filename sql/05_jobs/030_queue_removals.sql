@@ -6,15 +6,11 @@ AS $$
 DECLARE
     queued bigint;
 BEGIN
-    INSERT INTO graphrag.jobs AS j (corpus_id, kind, document_id)
-    SELECT DISTINCT c.corpus_id, 'remove', c.document_id FROM graphrag.chunks c
-     WHERE c.corpus_id = _queue_removals.corpus_id
-       AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
-     ORDER BY c.document_id
-        ON CONFLICT (document_id) WHERE document_id IS NOT NULL
-        DO UPDATE SET kind = 'remove', state = 'pending', lease = NULL, attempts = 0, errors = 0, next_attempt_at = now(), last_error = NULL, payload = '{}'
-     WHERE j.kind = 'index';
-    GET DIAGNOSTICS queued = ROW_COUNT;
+    SELECT graphrag._requeue_jobs('remove', array_agg(gone.corpus_id), array_agg(gone.document_id)) INTO queued
+      FROM (SELECT DISTINCT c.corpus_id, c.document_id FROM graphrag.chunks c
+             WHERE c.corpus_id = _queue_removals.corpus_id
+               AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
+               AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')) gone;
     DELETE FROM graphrag.jobs j
      WHERE j.corpus_id = _queue_removals.corpus_id AND j.kind = 'index'
        AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id);

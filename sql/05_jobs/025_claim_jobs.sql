@@ -1,0 +1,72 @@
+-- The first of a worker's three transactions: leases the jobs of one batch, of one corpus and one kind of work, and returns them;
+-- with no kind, those whose document an open transaction has locked, which come back after retry_seconds.
+-- worker_lock: first half of the advisory lock that every worker holds. What workers died over alone_from times is tried alone.
+-- The claim sets next_attempt_at, so that what a worker died over comes back behind the others.
+CREATE FUNCTION graphrag._claim_jobs(worker_lock int, worker int, most int, most_bytes bigint, alone_from int, look int, retry_seconds int)
+    RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, payload jsonb, attempts int, errors int)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH alive AS MATERIALIZED (
+        SELECT array_agg(l.objid::bigint) AS workers
+          FROM pg_locks l
+         WHERE l.locktype = 'advisory' AND l.classid = worker_lock::oid AND l.objsubid = 2 AND l.granted
+           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    ), due AS (
+        SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts, j.next_attempt_at
+          FROM graphrag.jobs j
+         WHERE j.state <> 'failed'
+           AND j.next_attempt_at <= now()
+           AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
+         ORDER BY (j.kind IN ('optimize', 'communities', 'reports')), j.next_attempt_at, j.id
+         LIMIT look
+           FOR UPDATE SKIP LOCKED
+    ), free AS MATERIALIZED (
+        SELECT doc.id
+          FROM graphrag.documents doc
+         WHERE doc.id IN (SELECT d.document_id FROM due d)
+           FOR NO KEY UPDATE SKIP LOCKED
+    ), held AS (
+        SELECT d.id
+          FROM due d
+          JOIN graphrag.documents doc ON doc.id = d.document_id
+         WHERE d.kind = 'index'
+           AND NOT EXISTS (SELECT FROM free f WHERE f.id = d.document_id)
+    ), sized AS (
+        SELECT d.id, d.corpus_id, d.kind,
+               row_number() OVER same AS place,
+               max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
+               coalesce(sum(octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
+                   AS bytes,
+               first_value(d.corpus_id) OVER turns AS first_corpus,
+               first_value(d.kind) OVER turns AS first_kind
+          FROM due d
+          LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
+         WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
+        WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
+               turns AS (ORDER BY (d.kind IN ('optimize', 'communities', 'reports')), d.next_attempt_at, d.id)
+    ), postponed AS (
+        UPDATE graphrag.jobs j
+           SET state = 'pending', lease = NULL, next_attempt_at = now() + retry_seconds * interval '1 second'
+          FROM held h
+         WHERE j.id = h.id
+        RETURNING j.id
+    ), leased AS (
+        UPDATE graphrag.jobs j
+           SET state = 'leased', lease = _claim_jobs.worker, attempts = j.attempts + 1, next_attempt_at = now()
+          FROM sized s
+         WHERE j.id = s.id
+           AND s.corpus_id = s.first_corpus
+           AND s.kind = s.first_kind
+           AND (s.place = 1
+                OR (s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'remove')))
+        RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
+    )
+    SELECT l.* FROM leased l
+     UNION ALL
+    SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, int, int) FROM PUBLIC;

@@ -1,0 +1,37 @@
+"""The queue is written in one place, and its kinds are listed in one: the constraint of graphrag.jobs."""
+
+from __future__ import annotations
+
+import re
+
+from pg_graphrag.worker.worker import DOCUMENT_KINDS, WORK
+
+from tests.runtime.cluster import PROJECT
+
+JOBS = next((PROJECT / "sql").glob("*/010_jobs.sql"))
+
+
+def listed(before: str) -> set[str]:
+    """The kinds of a list in the definition of the table, by what stands before it."""
+    (found,) = re.findall(rf"{before} \(kind IN \(([^)]*)\)", JOBS.read_text())
+    return set(re.findall(r"'([a-z]+)'", found))
+
+
+def test_a_worker_sees_to_every_kind_of_job() -> None:
+    assert listed("jobs_kind_check CHECK") == {*WORK, *DOCUMENT_KINDS}
+
+
+def test_jobs_of_documents_are_those_that_name_one() -> None:
+    assert set(DOCUMENT_KINDS) == listed(r"jobs_document_check CHECK \(\(document_id IS NOT NULL\) =")
+
+
+def test_workers_ask_for_what_is_due_in_the_order_of_its_index() -> None:
+    (last,) = re.findall(r"jobs_due_idx ON graphrag.jobs \(\((kind IN \(.*?\))\),", JOBS.read_text())
+    claim = JOBS.with_name("025_claim_jobs.sql").read_text()
+    assert re.findall(r"ORDER BY \(\w\.(kind IN \(.*?\))\)", claim) == [last, last]
+
+
+def test_jobs_are_queued_in_one_file() -> None:
+    files = [*(PROJECT / "sql").rglob("*.sql"), *(PROJECT / "python").rglob("*.py")]
+    writers = [file for file in files if re.search(r"INSERT\s+INTO\s+(graphrag\.)?jobs\b", file.read_text())]
+    assert writers == [JOBS.with_name("015_queue_jobs.sql")]

@@ -51,7 +51,6 @@ TABLE_1: dict[str, tuple[dict[str, Any], str, str]] = {
         ".834",
         ".798",
     ),
-    "MiniRAG as its code": ({**_PATH, "path_weighting": "vector", "compat": "minirag"}, "", ""),
     "ours: vector": ({**_PATH, "path_weighting": "vector"}, "", ""),
     "ours: bm25_edges": (_PATH, "", ""),
     "ours: bm25_edges + RRF": ({**_PATH, "fuse": "rrf"}, "", ""),

@@ -108,10 +108,8 @@ class Linter:
         settings = {option.arg.name for option in function.options or () if option.defname == "set"}
         standard_body = function.sql_body is not None
         definer = "security" in options and bool(options["security"].boolval)
-        # A procedure with a SET clause could not commit: the workers qualify every name instead. A function of the server's own
-        # C code, by its name, has no body.
-        is_built_in = "language" in options and options["language"].sval == "internal"
-        if "search_path" not in settings and not standard_body and not function.is_procedure and not is_built_in:
+        # A procedure with a SET clause could not commit: the workers qualify every name instead.
+        if "search_path" not in settings and not standard_body and not function.is_procedure:
             self.problems.append(f"{where}: {name} pins no search_path and has no SQL-standard body")
         if definer and "search_path" not in settings:
             self.problems.append(f"{where}: {name} is SECURITY DEFINER without SET search_path")

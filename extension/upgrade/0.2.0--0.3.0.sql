@@ -7,6 +7,8 @@ DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
 DROP FUNCTION graphrag._model_next(text);
 DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
+-- Sessions read vectors by pgvector's vector_send.
+DROP FUNCTION graphrag._vector_bytes(@extschema:vector@.vector);
 
 -- Roles and row-level security. Documents alone carry policies, readers hold nothing on what was made of documents. The policies
 -- of the corpora (graphrag_protection_N) stay until protect.sql; document_policies.sql makes those around them.

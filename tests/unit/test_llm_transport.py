@@ -109,7 +109,7 @@ async def fresh(work: Any) -> Any:
     """Run with a client of its own: kept connections belong to the loop they were made in."""
     from pg_graphrag.llm import transport
 
-    transport._clients.clear()
+    transport._client.cache_clear()
     return await work
 
 

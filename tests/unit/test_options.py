@@ -93,7 +93,6 @@ def _accepts(name: str, value: Any, mode: str) -> bool:
         ('{"transform": "hyde", "rrf_k": 5}', "naive"),
         ('{"path_weighting": "vector"}', "hybrid"),
         ('{"fuse": "rrf"}', "mix"),
-        ('{"compat": "minirag"}', "ppr"),
         ('{"query_entities": ["a"]}', "local"),
         ('{"answer_types": ["a"]}', "bm25"),
         ('{"graph_top_k": 5}', "ppr"),
@@ -113,7 +112,6 @@ def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(option
 def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
     made = search_options.parse('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
     assert (made.graph_top_k, made.max_entity_tokens, made.max_relation_tokens) == (60, 10, 4096)
-    assert search_options.parse('{"compat": "minirag"}', "path").graph_top_k == 60
     assert search_options.parse('{"graph_top_k": 7}', "path").graph_top_k == 7
 
 

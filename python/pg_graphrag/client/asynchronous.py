@@ -1,7 +1,7 @@
-"""The client for programs on asyncio: the calls of `GraphRAG`, awaited."""
+"""The client for programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file."""
 
-import asyncio
 import time
+from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import TracebackType
@@ -56,7 +56,7 @@ class AsyncGraphRAG:
     Notes
     -----
     Safe to share between tasks of one event loop; with a URL or a connection the calls take turns, with a pool they
-    don't. Every call is that of `GraphRAG`.
+    don't. Errors of the database are psycopg's, whose text ends with the server's HINT.
     """
 
     def __init__(self, source: str | Connection | Pool = "", corpus: str = "default", log_queries: bool = False):
@@ -64,7 +64,7 @@ class AsyncGraphRAG:
         self._log_queries = log_queries
         self._source = source
         self._own: Connection | None = None
-        self._turn = asyncio.Lock()
+        self._turn = Lock()  # a transaction must not take in another task's statements
 
     async def __aenter__(self) -> "AsyncGraphRAG":
         return self
@@ -75,7 +75,7 @@ class AsyncGraphRAG:
         await self.close()
 
     async def close(self) -> None:
-        """As `GraphRAG.close`."""
+        """Close the client's own connection; a connection or pool that was handed in stays open."""
         if self._own is not None:
             await self._own.close()
 
@@ -108,7 +108,16 @@ class AsyncGraphRAG:
         return found
 
     async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
-        """As `GraphRAG.insert`."""
+        """Insert documents, or replace those with the same ``source_key``, all in one transaction.
+
+        Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
+        `wait_until_indexed`. Documents that would not change cost nothing.
+
+        Parameters
+        ----------
+        documents : Document, mapping, str, or an iterable of these
+            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        """
         summary = InsertSummary(0, 0, 0)
         async with self._connection() as connection, _atomic(connection):
             for batch in batches(as_documents(documents)):
@@ -116,7 +125,7 @@ class AsyncGraphRAG:
         return summary
 
     async def delete(self, source_keys: str | Iterable[str]) -> int:
-        """As `GraphRAG.delete`."""
+        """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return await self._run(statements.delete(self.corpus, source_keys))
 
     async def search(
@@ -130,7 +139,21 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
         **options: Any,
     ) -> list[SearchResult]:
-        """As `GraphRAG.search`."""
+        """Find chunks, best first: ``graphrag.search``.
+
+        Parameters
+        ----------
+        mode : str
+            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
+        top_k : int
+            Rows returned.
+        filter : mapping, optional
+            Only documents whose metadata contains this.
+        low_level_keywords, high_level_keywords : sequence of str, optional
+            Entities and themes of the query, where the caller knows them better than the server's own understanding.
+        **options
+            The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
+        """
         statement = statements.search(
             self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
         )
@@ -144,7 +167,7 @@ class AsyncGraphRAG:
         filter: Mapping[str, Any] | None = None,
         low_level_keywords: Sequence[str] | None = None,
     ) -> list[EntityResult]:
-        """As `GraphRAG.search_entities`."""
+        """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
         return await self._run(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
 
     async def search_relationships(
@@ -155,7 +178,7 @@ class AsyncGraphRAG:
         filter: Mapping[str, Any] | None = None,
         high_level_keywords: Sequence[str] | None = None,
     ) -> list[RelationshipResult]:
-        """As `GraphRAG.search_relationships`."""
+        """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
         return await self._run(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
 
     async def context(
@@ -169,14 +192,25 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """As `GraphRAG.context`."""
+        """Return what a language model is given for a query: ``graphrag.context``.
+
+        Parameters
+        ----------
+        max_tokens : int, optional
+            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+
+        Returns
+        -------
+        dict
+            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        """
         statement = statements.context(
             self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
         )
         return await self._logged("context", mode, query, statement)
 
     async def understand(self, question: str) -> dict[str, Any]:
-        """As `GraphRAG.understand`."""
+        """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
         return await self._run(statements.understand(self.corpus, question))
 
     async def ask(
@@ -192,7 +226,17 @@ class AsyncGraphRAG:
         response_type: str = "multiple paragraphs",
         **options: Any,
     ) -> Answer:
-        """As `GraphRAG.ask`."""
+        """Answer a question from the documents, with citations: ``graphrag.ask``. Needs a model for answers.
+
+        Parameters
+        ----------
+        history : sequence of {"role": "user" or "assistant", "content": str}, optional
+            The conversation before the question.
+        response_type : str
+            The form of the answer, in words: "single sentence", "bullet list", …
+
+        The others are as in `context`.
+        """
         asked = Question(
             question,
             mode,
@@ -207,7 +251,10 @@ class AsyncGraphRAG:
         return await self._run(statements.ask(self.corpus, asked))
 
     async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
-        """As `GraphRAG.estimate_ask`."""
+        """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
+
+        ``graphrag.estimate_ask``; for the extension's owner.
+        """
         return await self._run(statements.estimate_ask(self.corpus, Question.of(question, arguments)))
 
     async def ask_stream(
@@ -223,7 +270,10 @@ class AsyncGraphRAG:
         response_type: str = "multiple paragraphs",
         **options: Any,
     ) -> AsyncIterator[str]:
-        """As `GraphRAG.ask_stream`."""
+        """Yield the answer of `ask` in pieces, as the model gives them; closing the iterator ends the request.
+
+        The connection is taken until then; the pieces come in one transaction.
+        """
         asked = Question(
             question,
             mode,
@@ -254,35 +304,62 @@ class AsyncGraphRAG:
         baseline: str | None = None,
         **options: Any,
     ) -> list[Evaluation]:
-        """As `GraphRAG.evaluate`."""
+        """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
+
+        Parameters
+        ----------
+        questions : iterable of mapping
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
+            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
+        k : sequence of int
+            Depths.
+        baseline : str, optional
+            The mode that others are compared to; the first of `modes` when None.
+        **options
+            ``seed``, ``per_question``, ``variants``.
+        """
         return await self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
 
     async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
-        """As `GraphRAG.neighbors`."""
+        """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
         return await self._run(statements.neighbors(self.corpus, entity, hops))
 
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """As `GraphRAG.cypher`."""
+        """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
         return await self._run(statements.cypher(self.corpus, query, params))
 
     async def to_networkx(self) -> "networkx.Graph[str]":
-        """As `GraphRAG.to_networkx`."""
+        """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
+
+        Nodes are keys of entities; edges are undirected, `source` and `target` keep the direction that most mentions have.
+        The columns of ``graphrag.graph_nodes`` and ``graph_edges`` are attributes.
+        """
         return await self._run(statements.graph(self.corpus))
 
     async def progress(self) -> Progress:
-        """As `GraphRAG.progress`."""
+        """Return how far indexing is.
+
+        Raises
+        ------
+        GraphRAGError
+            42704 when there is no such corpus.
+        """
         return await self._run(statements.progress(self.corpus))
 
     async def failed_jobs(self) -> list[FailedJob]:
-        """As `GraphRAG.failed_jobs`."""
+        """Return the dead letters: what will not be tried again before `retry_failed`."""
         return await self._run(statements.failed_jobs(self.corpus))
 
     async def retry_failed(self) -> int:
-        """As `GraphRAG.retry_failed`."""
+        """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
         return await self._run(statements.retry_failed(self.corpus))
 
     async def process_jobs(self, max_jobs: int | None = None) -> None:
-        """As `GraphRAG.process_jobs`."""
+        """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
+
+        The procedure commits as it goes, so a connection that was handed in must be in autocommit mode. With a URL the
+        work has a connection of its own, and other tasks can go on using the client.
+        """
         statement = statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
             async with await psycopg.AsyncConnection.connect(self._source, **SETTINGS) as connection:
@@ -300,7 +377,23 @@ class AsyncGraphRAG:
                         await connection.set_autocommit(autocommit)
 
     async def wait_until_indexed(self, timeout: float | None = None) -> Progress:
-        """As `GraphRAG.wait_until_indexed`."""
+        """Wait until no document of the corpus is pending; some worker must be running.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; forever when None.
+
+        Returns
+        -------
+        Progress
+            Its ``failed`` counts the documents that became dead letters.
+
+        Raises
+        ------
+        TimeoutError
+            With the number of documents still pending.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         for pause in statements.pauses():
             progress = await self.progress()
@@ -308,23 +401,23 @@ class AsyncGraphRAG:
                 return progress
             if deadline is not None and time.monotonic() + pause > deadline:
                 raise TimeoutError(f"{progress.pending} documents are still pending after {timeout} s")
-            await asyncio.sleep(pause)
+            await sleep(pause)
         raise AssertionError("pauses() never ends")
 
     async def create_corpus(self, **options: Any) -> int:
-        """As `GraphRAG.create_corpus`."""
+        """Make the corpus with the given options; returns its number."""
         return await self._run(statements.create_corpus(self.corpus, options))
 
     async def alter_corpus(self, **options: Any) -> None:
-        """As `GraphRAG.alter_corpus`."""
+        """Change options of the corpus; None brings the default back."""
         await self._run(statements.alter_corpus(self.corpus, options))
 
     async def reembed(self, provider: str, **model: Any) -> None:
-        """As `GraphRAG.reembed`."""
+        """Change the embedding model: `provider` with ``model`` and ``dimensions``, or ``local``. Workers do the work."""
         await self._run(statements.reembed(self.corpus, {"provider": provider, **model}))
 
     async def drop_corpus(self) -> None:
-        """As `GraphRAG.drop_corpus`."""
+        """Remove the corpus and everything in it."""
         await self._run(statements.drop_corpus(self.corpus))
 
 

@@ -1,9 +1,10 @@
-"""The client for programs that wait."""
+"""The client for programs that wait. `tests/blocking_client.py` makes this file of `asynchronous.py`."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import RLock
+from threading import RLock as Lock
+from time import sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -55,8 +56,8 @@ class GraphRAG:
 
     Notes
     -----
-    Safe to share between threads; with a URL or a connection the calls take turns, with a pool they don't. Errors of
-    the database are psycopg's, whose text ends with the server's HINT.
+    Safe to share between threads; with a URL or a connection the calls take turns, with a pool they
+    don't. Errors of the database are psycopg's, whose text ends with the server's HINT.
     """
 
     def __init__(self, source: str | Connection | Pool = "", corpus: str = "default", log_queries: bool = False):
@@ -64,7 +65,7 @@ class GraphRAG:
         self._log_queries = log_queries
         self._source = source
         self._own: Connection | None = None
-        self._turn = RLock()  # a transaction must not take in another thread's statements
+        self._turn = Lock()  # a transaction must not take in another thread's statements
 
     def __enter__(self) -> "GraphRAG":
         return self
@@ -90,7 +91,7 @@ class GraphRAG:
                 yield self._source
                 return
             if self._own is None or self._own.closed:
-                self._own = psycopg.connect(self._source, **SETTINGS)
+                self._own = psycopg.Connection.connect(self._source, **SETTINGS)
             yield self._own
 
     def _run(self, statement: Statement[T]) -> T:
@@ -362,19 +363,19 @@ class GraphRAG:
         """
         statement = statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            with psycopg.connect(self._source, **SETTINGS) as connection:
+            with psycopg.Connection.connect(self._source, **SETTINGS) as connection:
                 execute(connection, statement)
         elif isinstance(self._source, psycopg.Connection):
             execute(self._source, statement)
         else:
             with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                connection.autocommit = True
+                connection.set_autocommit(True)
                 try:
                     execute(connection, statement)
                 finally:
                     if not connection.closed:
-                        connection.autocommit = autocommit
+                        connection.set_autocommit(autocommit)
 
     def wait_until_indexed(self, timeout: float | None = None) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
@@ -401,7 +402,7 @@ class GraphRAG:
                 return progress
             if deadline is not None and time.monotonic() + pause > deadline:
                 raise TimeoutError(f"{progress.pending} documents are still pending after {timeout} s")
-            time.sleep(pause)
+            sleep(pause)
         raise AssertionError("pauses() never ends")
 
     def create_corpus(self, **options: Any) -> int:

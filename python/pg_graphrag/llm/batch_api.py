@@ -122,7 +122,7 @@ async def find_batch(provider: Provider, key: str | None, mark: str, file: str) 
 
 async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any]:
     """Return a batch as it is now; `Missing` where there is none."""
-    return await _object(provider, key, f"/batches/{_quoted(batch)}", method="get")
+    return await _object(provider, key, f"/batches/{_quoted(batch)}", method="GET")
 
 
 async def cancel(provider: Provider, key: str | None, batch: str) -> None:
@@ -134,7 +134,7 @@ async def cancel(provider: Provider, key: str | None, batch: str) -> None:
 async def delete_file(provider: Provider, key: str | None, file: str) -> None:
     """Delete a file; that it is gone already is as good."""
     with contextlib.suppress(Missing):
-        await _ask(provider, key, f"/files/{_quoted(file)}", {}, method="delete")
+        await _ask(provider, key, f"/files/{_quoted(file)}", {}, method="DELETE")
 
 
 async def results(
@@ -246,7 +246,7 @@ async def _listed(provider: Provider, key: str | None, path: str) -> AsyncIterat
     """Yield what the endpoint lists, page after page."""
     after = ""
     for _ in range(MAX_PAGES):
-        page = await post(provider, key, path + after, {}, _MAX_BYTES, method="get")
+        page = await post(provider, key, path + after, {}, _MAX_BYTES, method="GET")
         data = page.get("data") if isinstance(page, dict) else None
         items = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
         for one in items:
@@ -259,8 +259,8 @@ async def _listed(provider: Provider, key: str | None, path: str) -> AsyncIterat
 async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterator[bytes]:
     """Yield the lines of a file as they come; those too long to be an answer are left out."""
     try:
-        async with sent(provider, key, path, {}, method="get") as response:
-            pieces, buffer, deadline = response.iter_bytes(), b"", time.monotonic() + provider.timeout
+        async with sent(provider, key, path, {}, method="GET") as response:
+            pieces, buffer, deadline = response.aiter_bytes(), b"", time.monotonic() + provider.timeout
             while True:
                 # The whole may be large; what is not waited for is silence, or what is hardly better.
                 left = min(provider.timeout, deadline - time.monotonic())

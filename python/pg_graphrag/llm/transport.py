@@ -1,4 +1,4 @@
-"""The way to an endpoint, through the ``openai`` package: the client, the time-out, and whose fault an error is.
+"""The way to an endpoint: the HTTP client, the time-out, and whose fault an error is.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -8,16 +8,19 @@ import contextlib
 import json
 import random
 import re
-import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from pg_graphrag.llm import openai_package
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
+
+if TYPE_CHECKING:
+    import httpx2
 
 # No useful answer is longer; a runaway one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
@@ -40,96 +43,49 @@ _OPTIONAL = (
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-_clients: dict[tuple[Any, ...], Any] = {}
+@cache
+def _client(base_url: str) -> "httpx2.AsyncClient":
+    """Return the session's HTTP client for an endpoint: connections are kept.
 
+    The server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine.
+    """
+    # What asks no endpoint does without these 70 ms.
+    import httpx2
 
-def _client(provider: Provider, api_key: str | None) -> Any:
-    """Return the session's client for an endpoint: connections are kept. A new key or setting makes a new client."""
-    openai = openai_package.openai()
-    identity = (provider.base_url, provider.auth, api_key, str(provider.headers), str(provider.query))
-    if identity not in _clients:
-        # What the package would take from the server's environment for OpenAI is not for other endpoints.
-        headers: dict[str, Any] = {
-            "OpenAI-Organization": openai.Omit(),
-            "OpenAI-Project": openai.Omit(),
-            **provider.headers,
-        }
-        if provider.auth == "api-key" and api_key:
-            headers["api-key"] = api_key
-        _clients[identity] = openai.AsyncOpenAI(
-            base_url=provider.base_url,
-            api_key=api_key or "none",
-            organization="",
-            project="",
-            max_retries=0,
-            timeout=None,
-            default_headers=headers,
-            default_query=dict(provider.query) or None,
-            http_client=_http_client(provider),
-        )
-    return _clients[identity]
-
-
-def _http_client(provider: Provider) -> Any:
-    """Return the HTTP client; the server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(provider.base_url)
+    parts = urlsplit(base_url)
     host = parts.hostname or ""
     local = host == "localhost" or host.startswith("127.") or host == "::1"
-    hooks = {"request": [_traced], "response": [_bounded]}
-    # To read the authorities that certify endpoints takes 20 ms.
-    verify = not local or parts.scheme == "https"
-    return openai_package.openai().DefaultAsyncHttpxClient(
-        timeout=None, trust_env=not local, verify=verify, event_hooks=hooks
+    return httpx2.AsyncClient(
+        timeout=None,
+        # A provider's concurrency is the limit, and to read the authorities that certify endpoints takes 20 ms.
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+        trust_env=not local,
+        verify=not local or parts.scheme == "https",
     )
 
 
-async def _traced(request: Any) -> None:
-    """Have the steps of a request noted, for `_was_stale`."""
-    steps: list[str] = []
-
-    async def note(step: str, _: Any) -> None:
-        steps.append(step)
-
-    request.extensions = {**request.extensions, "trace": note, "steps": steps, "began": time.monotonic()}
-
-
-def _was_stale(error: BaseException) -> bool:
+def _was_stale(steps: Sequence[str], began: float) -> bool:
     """Whether a request failed because it went into a kept connection that the endpoint had closed meanwhile.
 
     Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
     """
-    request: Any = getattr(error, "request", None)
-    if request is None or isinstance(error, openai_package.openai().APITimeoutError):
-        return False
-    noted = request.extensions
-    steps = noted.get("steps", ())
     opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
-    return bool(steps) and not opened and not answered and time.monotonic() - noted["began"] < STALE_SECONDS
+    return bool(steps) and not opened and not answered and time.monotonic() - began < STALE_SECONDS
 
 
-async def _bounded(response: Any) -> None:
-    """Have no more read of an error, which the package reads as a whole, than its beginning."""
-    if response.status_code < 300:
-        return
-    whole = response.stream
-
-    async def beginning(_: Any) -> AsyncIterator[bytes]:
-        left = MAX_ERROR_BYTES
-        async for piece in whole:
-            yield piece[:left]
-            left -= len(piece)
-            if left <= 0:
-                return
-
-    async def close(_: Any) -> None:
-        await whole.aclose()
-
-    # The package's HTTP library has had two names.
-    library = sys.modules[type(response).__module__.partition(".")[0]]
-    response.stream = type("Beginning", (library.AsyncByteStream,), {"__aiter__": beginning, "aclose": close})()
+async def _error_body(response: "httpx2.Response") -> Any:
+    """Return what comes with an error, or its beginning: JSON, or text."""
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) >= MAX_ERROR_BYTES:
+            break
+    text = data[:MAX_ERROR_BYTES].decode(response.encoding or "utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def clean(text: str) -> str:
@@ -152,15 +108,11 @@ class FieldRefused(Exception):
         self.field = field
 
 
-def _options(provider: Provider, api_key: str | None) -> Any:
-    """What the package needs to know of one request."""
-    # As the package's own with_streaming_response asks for a response whose body it has not read.
-    headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
-    if api_key is None or provider.auth == "api-key":
-        # The package insists on a key; the header is left out.
-        headers["Authorization"] = openai_package.openai().Omit()
-    # A redirect would take key and texts where nobody told us to.
-    return {"headers": headers, "follow_redirects": False}
+def _headers(provider: Provider, api_key: str | None) -> dict[str, str]:
+    given = {"Accept": "application/json", "User-Agent": "pg_graphrag", **provider.headers}
+    if api_key is not None:
+        given |= {"api-key": api_key} if provider.auth == "api-key" else {"Authorization": f"Bearer {api_key}"}
+    return given
 
 
 @contextlib.asynccontextmanager
@@ -170,53 +122,67 @@ async def sent(
     path: str,
     body: dict[str, Any],
     *,
-    method: str = "post",
+    method: str = "POST",
     file: tuple[str, bytes] | None = None,
     seconds: float | None = None,
     once: bool = False,
-) -> AsyncIterator[Any]:
+) -> AsyncIterator["httpx2.Response"]:
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
-    `method` is post, get or delete; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
+    `method` is POST, GET or DELETE; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
     time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
-    may not be made twice (`once`): that the endpoint has not read it is all but sure.
+    may not be made twice (`once`): that the endpoint has not read it is all but sure. A redirect is not followed: it would
+    take key and texts where nobody told us to.
     """
-    openai = openai_package.openai()
-    client = _client(provider, api_key)
+    import httpx2
 
-    async def send() -> Any:
-        options = _options(provider, api_key)
-        if method == "get":
-            return await client.get(path, cast_to=object, options=options)
-        if file is not None:
-            options["headers"]["Content-Type"] = "multipart/form-data"
-            return await client.post(path, body=body, files=[("file", file)], cast_to=object, options=options)
-        return await getattr(client, method)(path, body=body or None, cast_to=object, options=options)
+    client = _client(provider.base_url)
+    content: dict[str, Any] = {"data": body, "files": {"file": file}} if file else {"json": body or None}
 
-    async def sent_anew() -> Any:
+    async def send(steps: list[str]) -> httpx2.Response:
+        async def note(step: str, _: Any) -> None:
+            steps.append(step)
+
+        url = httpx2.URL(provider.base_url.rstrip("/") + path).copy_merge_params(provider.query)
+        headers = _headers(provider, api_key)
+        request = client.build_request(method, url, headers=headers, extensions={"trace": note}, **content)
+        return await client.send(request, stream=True)
+
+    async def sent_anew() -> httpx2.Response:
         while True:
+            steps: list[str] = []
+            began = time.monotonic()
             try:
-                return await send()
-            except openai.APIConnectionError as error:
+                return await send(steps)
+            except httpx2.TransportError:
                 # Each goes with its connection: the last one is new.
-                if once or not _was_stale(error):
+                if once or not _was_stale(steps, began):
                     raise
 
+    async def answered() -> httpx2.Response:
+        response = await sent_anew()
+        if response.is_success:
+            return response
+        try:
+            raise _status_fault(provider, api_key, body, response, await _error_body(response)) from None
+        finally:
+            await response.aclose()
+
     try:
-        response = await asyncio.wait_for(sent_anew(), seconds or provider.timeout)
+        response = await asyncio.wait_for(answered(), seconds or provider.timeout)
     except TimeoutError:
         raise ProviderFault(
             f'provider "{provider.name}" did not answer within {seconds or provider.timeout:g} s'
         ) from None
-    except openai.APIStatusError as error:
-        raise _status_fault(provider, api_key, body, error) from None
+    except (ItemFault, ProviderFault, FieldRefused):
+        raise
     except Exception as error:
         raise connection_fault(provider, error) from None
     try:
         yield response
     finally:
         with contextlib.suppress(Exception):
-            await response.close()
+            await response.aclose()
 
 
 async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **how: Any) -> Any:
@@ -230,15 +196,15 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
         data = bytearray()
         async with sent(provider, api_key, path, body, **how) as response:
             answered = True
-            async for piece in response.iter_bytes():
+            async for piece in response.aiter_bytes():
                 data += piece
                 if len(data) > limit:
                     raw = clean(data[:2000].decode("utf-8", "replace"))
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
         return without_key(bytes(data), api_key)
 
-    # The first time the package is imported, which takes a second that is not the endpoint's.
-    _client(provider, api_key)
+    # The first time the library is imported, in time that is not the endpoint's.
+    _client(provider.base_url)
     try:
         data = await asyncio.wait_for(read(), seconds)
     except TimeoutError:
@@ -267,9 +233,11 @@ def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     return ProviderFault(f'the connection to provider "{provider.name}" failed ({type(cause).__name__})')
 
 
-def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any], error: Any) -> Exception:
-    """Whose fault a status is."""
-    status, said = int(error.status_code), words_of(error.body, api_key)
+def _status_fault(
+    provider: Provider, api_key: str | None, body: dict[str, Any], response: "httpx2.Response", error: Any
+) -> Exception:
+    """Whose fault a status is; `error` is what came with it."""
+    status, said = response.status_code, words_of(error, api_key)
     if (refused := refusal(provider, status, said, body)) is not None:
         return refused
     where = f'provider "{provider.name}" answered {status}'
@@ -286,7 +254,7 @@ def _status_fault(provider: Provider, api_key: str | None, body: dict[str, Any],
         return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
     return ProviderFault(
         f"{where}: {said}",
-        retry_after=retry_after_seconds(error.response.headers.get("retry-after", "")),
+        retry_after=retry_after_seconds(response.headers.get("retry-after", "")),
         status=status,
     )
 

@@ -208,7 +208,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
                 break
             except FieldRefused as error:
                 _refused[provider.base_url, call.model] = refused | {error.field}
-        parts = response.iter_bytes().__aiter__()
+        parts = response.aiter_bytes()
         whole = response.headers.get("content-type", "").startswith("application/json")
         buffer, ended, last = b"", False, time.monotonic()
         while not ended:

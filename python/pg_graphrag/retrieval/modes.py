@@ -88,7 +88,7 @@ def path(query: Query, depth: int) -> Fused:
     voted = paths.rank(query, depth)
     if query.options.fuse != "none":
         return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
-    if query.options.compat is not None or not query.dense_works:
+    if not query.dense_works:
         return alone([voted])
     return one_behind_the_other([voted, dense.windows(query, depth)])
 

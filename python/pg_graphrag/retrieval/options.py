@@ -13,7 +13,7 @@ from pg_graphrag.mode_names import REDUCED
 class SearchOptions:
     """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters).
 
-    `query_entities` and `answer_types` None: what understanding the query says; `compat` None: no peer's quirks.
+    `query_entities` and `answer_types` None: what understanding the query says.
     """
 
     profile: str = "best"
@@ -32,7 +32,6 @@ class SearchOptions:
     fuse: str = "rrf"
     query_entities: tuple[str, ...] | None = None
     answer_types: tuple[str, ...] | None = None
-    compat: str | None = None
     level: int = 1
     dynamic: bool = False
     primer_folds: int = 5
@@ -57,7 +56,6 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "bm25_idf": ("lucene", "robertson", "robertson_clipped"),
     "path_weighting": ("vector", "bm25_edges", "bm25_chunks"),
     "fuse": ("none", "rrf", "rerank"),
-    "compat": (None, "minirag"),
 }
 _RANGES = {
     "rrf_k": (1, 10_000),
@@ -89,7 +87,6 @@ _MODES = {
     "fuse": ("path",),
     "query_entities": ("path",),
     "answer_types": ("path",),
-    "compat": ("path",),
     "level": ("graph_global", "drift"),
     "dynamic": ("graph_global",),
     "primer_folds": ("drift",),
@@ -154,7 +151,7 @@ def parse(options: str | None, mode: str, of: str = "search") -> SearchOptions:
     for name in _LISTS:
         if given.get(name) is not None:
             given[name] = tuple(given[name])
-    paper = given.get("profile") == "paper" or given.get("compat") is not None
+    paper = given.get("profile") == "paper"
     return SearchOptions(**((_PAPER if paper else {}) | _DEFAULTS.get(mode, {}) | given))
 
 

@@ -1,10 +1,6 @@
 """MiniRAG's paths: from the entities that a query names over at most two relationships to the chunks that tell of them.
 
 Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (`pg_graphrag.retrieval.edges`).
-What `compat` minirag does as MiniRAG's code does: chunks of a candidate are ranked by its last path only (in the order of
-names), what was seen on an earlier path counts only in part, a relationship counts in the direction in which it is shown
-only, a path of one relationship only where it goes no further, and types are compared in the upper case in which its graph
-holds them.
 
 With `profile` best a chunk counts as much as it is near to the query itself: hubs, which are on most paths, have many chunks,
 and only some of them are about what is asked. (Of the paper's own remedy, half of the chunks of an entity that has many, less
@@ -58,11 +54,10 @@ class PathGraph:
 
     def __init__(self, query: Query, candidates: dict[int, float]):
         self.query = query
-        self.quirks = query.options.compat == "minirag"
-        self.profile = "paper" if self.quirks else query.options.profile
+        self.profile = query.options.profile
         self.edges = edges.around(query, np.array(sorted(candidates), np.int64), HOPS)
         found = np.unique(np.concatenate([self.edges.low, self.edges.high, np.array(sorted(candidates), np.int64)]))
-        self.nodes, self.names, answers = _in_order(query, found, self.quirks)
+        self.nodes, self.names, answers = _in_order(query, found)
         by_id = np.argsort(self.nodes)
         self._place = by_id
         self._ids = self.nodes[by_id]
@@ -74,8 +69,6 @@ class PathGraph:
         order = np.lexsort((head, tail))
         self._tail, self._head, self._edge = tail[order], head[order], edge[order]
         self._starts = np.searchsorted(self._tail, np.arange(len(self.nodes) + 1))
-        # Whether a step over an edge, in its place, goes from source to target.
-        self._along = np.append(self.is_forward, ~self.is_forward)[order]
         wanted = Evidence(entities=dict.fromkeys(found.tolist(), 1.0))
         chunks, holders = read_mentions(query, [wanted])["entity"]
         touching = self.edges.touching(np.append(np.array(sorted(candidates), np.int64), self.nodes[answers]))
@@ -97,7 +90,7 @@ class PathGraph:
         self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
         self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
         self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stated)
-        if self.profile == "paper" and not self.quirks:
+        if self.profile == "paper":
             self.node_chunks = self._nearer_half()
 
     def _nearer_half(self) -> tuple[Any, Any]:
@@ -117,37 +110,29 @@ class PathGraph:
     def walks(self, start: int) -> _Walks:
         """Return the paths from a node: over one relationship, and over two to a third node."""
         here = slice(self._starts[start], self._starts[start + 1])
-        middle, first, along = self._head[here], self._edge[here], self._along[here]
+        middle, first = self._head[here], self._edge[here]
         counts = np.diff(self._starts)[middle]
         source = np.repeat(np.arange(len(middle)), counts)
         step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[middle][source]
         further = self._head[step] != start
         source, step = source[further], step[further]
-        single = np.arange(len(middle))
-        if self.quirks:
-            single = np.setdiff1d(single, source)
-        none = np.full(len(single), -1)
+        none = np.full(len(middle), -1)
         # In the order of names, a path before those that go on from it.
-        middles, ends = np.append(middle[single], middle[source]), np.append(none, self._head[step])
+        middles, ends = np.append(middle, middle[source]), np.append(none, self._head[step])
         order = np.lexsort((ends, middles))
-        firsts = np.append(first[single], first[source])[order]
+        firsts = np.append(first, first[source])[order]
         seconds = np.append(none, self._edge[step])[order]
         ends, middles = ends[order], middles[order]
         first_counts, second_counts = self.counts[firsts], (seconds >= 0) & self.counts[seconds]
-        if self.quirks:
-            first_counts &= np.append(along[single], along[source])[order]
-            second_counts &= np.append(none > 0, self._along[step])[order]
         answers = self.is_answer[start] + self.is_answer[middles] + ((ends >= 0) & self.is_answer[ends])
         weights = answers.astype(float) + first_counts + second_counts + 1.0
         return _Walks(middles, ends, np.where(first_counts, firsts, -1), np.where(second_counts, seconds, -1), weights)
 
-    def best_chunks(self, start: int, seen: set[int]) -> tuple[Any, Any]:
+    def best_chunks(self, start: int) -> tuple[Any, Any]:
         """Return the places of the chunks that a candidate votes for, best first, and the share of its vote that each gets."""
         walks = self.walks(start)
         if not len(walks.weights):
             totals = self._totals(np.array([start]), np.ones(1), np.empty(0, np.int64), np.empty(0))
-        elif self.quirks:
-            totals = self._last_path(start, walks, seen)
         else:
             ended = walks.end >= 0
             nodes = np.concatenate([np.full(len(walks.weights), start), walks.middle, walks.end[ended]])
@@ -169,29 +154,6 @@ class PathGraph:
         stated, said = self.edge_chunks
         size = len(self.chunks)
         return np.bincount(held, by_node[holders], size) + np.bincount(said, by_edge[stated], size)
-
-    def _last_path(self, start: int, walks: _Walks, seen: set[int]) -> Any:
-        """MiniRAG's count for the last path; `seen` are the nodes that were on a path before."""
-        on_path = [int(node) for node in (walks.middle[-1], walks.end[-1]) if node >= 0]
-        earlier = set(walks.middle[:-1].tolist()) | set(walks.end[:-1].tolist())
-        size = len(self.chunks)
-        totals = np.bincount(self._of_node(start), minlength=size).astype(float)
-        for node in on_path:
-            chunks = self._of_node(node)
-            if len(chunks) > MANY_CHUNKS:
-                nearest = np.argsort(-self._nearness[chunks], kind="stable")[: max(MANY_CHUNKS, len(chunks) // 2)]
-                totals[chunks[nearest]] += 1
-            elif node not in seen and node not in earlier:
-                totals[chunks] += 1
-        seen.update(earlier, on_path)
-        used = [int(edge) for edge in (walks.first[-1], walks.second[-1]) if edge >= 0][:1]
-        for edge in used:
-            totals[self.edge_chunks[1][self.edge_chunks[0] == edge]] += 1
-        return totals * walks.weights[-1]
-
-    def _of_node(self, node: int) -> Any:
-        holders, held = self.node_chunks
-        return held[holders == node]
 
     @cached_property
     def _nearness(self) -> Any:
@@ -255,9 +217,8 @@ def rank(query: Query, limit: int) -> Ranking:
     direct = set(
         dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
     )
-    seen: set[int] = set()
     starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
-    chosen = {entity: graph.best_chunks(start, seen) for entity, start in starts.items()}
+    chosen = {entity: graph.best_chunks(start) for entity, start in starts.items()}
     totals: dict[int, float] = {}
     votes: dict[int, _Vote] = {}
     for found in by_entity:
@@ -265,7 +226,7 @@ def rank(query: Query, limit: int) -> Ranking:
             if entity not in chosen:
                 continue
             chunks, shares = chosen[entity]
-            vote = (scores[entity] if graph.quirks else score) * (FIRST if number == 0 else 1.0)
+            vote = score * (FIRST if number == 0 else 1.0)
             if len(chunks) and int(graph.chunks[chunks[0]]) in direct:
                 vote *= DIRECT
             for chunk, share in zip(chunks.tolist(), shares.tolist(), strict=True):
@@ -293,13 +254,12 @@ def _candidates(query: Query) -> list[dict[int, float]]:
         found = dense.entities(query, [query.embed([text])[0] for text in texts], limit)
     elif texts:
         found = [{} for _ in texts]
-    if query.options.compat is None:
-        exact = {row["key"]: row["id"] for row in named(query, limit)}
-        for text, near in zip(texts, found, strict=True):
-            if key(text) in exact:
-                near[exact[key(text)]] = 1.0
-        if not query.dense_works:
-            found.append(dict.fromkeys(exact.values(), 1.0))
+    exact = {row["key"]: row["id"] for row in named(query, limit)}
+    for text, near in zip(texts, found, strict=True):
+        if key(text) in exact:
+            near[exact[key(text)]] = 1.0
+    if not query.dense_works:
+        found.append(dict.fromkeys(exact.values(), 1.0))
     keys = graph_of(query).keys({entity for near in found for entity in near})
     ordered = []
     for near in found:
@@ -308,10 +268,9 @@ def _candidates(query: Query) -> list[dict[int, float]]:
     return ordered
 
 
-def _in_order(query: Query, entities: Any, quirks: bool) -> tuple[Any, list[str], Any]:
+def _in_order(query: Query, entities: Any) -> tuple[Any, list[str], Any]:
     """Return (ids, names, whether their type may be the answer's) of entities, in the order of their keys."""
-    wanted = {kind if quirks else kind.lower() for kind in query.answer_types}
+    wanted = {kind.lower() for kind in query.answer_types}
     rows = graph_of(query).nodes(entities)
-    kinds = (row["type"].upper() if quirks else row["type"].lower() for row in rows)
     ids = np.array([row["id"] for row in rows], np.int64)
-    return ids, [row["name"] for row in rows], np.array([kind in wanted for kind in kinds], np.bool_)
+    return ids, [row["name"] for row in rows], np.array([row["type"].lower() in wanted for row in rows], np.bool_)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
-from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
@@ -219,20 +218,28 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
     order = np.argsort(ids)
     ids = ids[order]
     known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
-    matrix = np.zeros((dimensions, -(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE), np.float32)
+    rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
     old = np.isin(ids, known)
     if old.any() and kept is not None:
-        matrix[:, np.flatnonzero(old)] = kept.matrix[:, np.searchsorted(known, ids[old])]
+        rows[np.flatnonzero(old)] = kept.matrix.T[np.searchsorted(known, ids[old])]
     filled = old.copy()
     missing = ids[~old].tolist() if old.any() else None
     for new, vectors in () if old.all() else _read_vectors(query, space, kind, missing):
         here = within(new, ids)
         places = np.searchsorted(ids, new[here])
-        matrix[:, places] = vectors[here].T
+        rows[places] = vectors[here]
         filled[places] = True
     if not filled.all():  # removed between two statements: the next query reads anew
         return _none(None, most)
-    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], matrix, most)
+    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], _transposed(rows), most)
+
+
+def _transposed(rows: Any) -> Any:
+    """Return (n, dimensions) as (dimensions, n), in parts that the processor's caches hold."""
+    matrix = np.empty(rows.shape[::-1], np.float32)
+    for start in range(0, len(rows), _PART):
+        matrix[:, start : start + _PART] = rows[start : start + _PART].T
+    return matrix
 
 
 def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
@@ -243,18 +250,12 @@ def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | N
     dimensions = query.corpus.options.embedding.dimensions
     row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     cursor = query.db.cursor(
-        f"SELECT v.{row} AS id, graphrag._vector_bytes(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
+        f"SELECT v.{row} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
         f" {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
     )
     while found := cursor.fetch(_PART):
-        rows = np.frombuffer(b"".join([one["vector"] for one in found]), np.float32).reshape(len(found), 1 + dimensions)
-        # Before the numbers of each there are, in two bytes each, how many they are and 0.
-        if (rows.view(np.int16)[:, :2] != (dimensions, 0)).any():
-            raise GraphRAGError(
-                "pgvector lays vectors out in memory otherwise than pg_graphrag knows",
-                sqlstate="XX000",
-                hint="SET graphrag.session_memory = '0' has them searched in their tables; a newer pg_graphrag may know more.",
-            )
+        # In network order; before the numbers of each there are, in two bytes each, how many they are and 0.
+        rows = np.frombuffer(b"".join([one["vector"] for one in found]), ">f4").reshape(len(found), 1 + dimensions)
         yield np.array([one["id"] for one in found], np.int64), rows[:, 1:]

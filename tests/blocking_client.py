@@ -1,0 +1,47 @@
+"""The blocking client, made of the one on asyncio by unasync. Run it after a change of ``client/asynchronous.py``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import unasync
+
+CLIENT = Path(__file__).parents[1] / "python/pg_graphrag/client"
+BLOCKING = CLIENT / "blocking.py"
+_NAMES = {
+    "AbstractAsyncContextManager": "AbstractContextManager",
+    "AsyncConnection": "Connection",
+    "AsyncGraphRAG": "GraphRAG",
+}
+_WORDS = {
+    "programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file.": (
+        "programs that wait. `tests/blocking_client.py` makes this file of `asynchronous.py`."
+    ),
+    "from asyncio import Lock, sleep": "from threading import RLock as Lock\nfrom time import sleep",
+    "AsyncConnection": "Connection",
+    "tasks of one event loop": "threads",
+    "another task": "another thread",
+    "other tasks": "other threads",
+}
+
+
+def blocking() -> str:
+    """Return what `BLOCKING` has to be."""
+    with TemporaryDirectory() as folder:
+        unasync.unasync_files([str(CLIENT / "asynchronous.py")], [unasync.Rule(str(CLIENT), folder, _NAMES)])
+        text = Path(folder, "asynchronous.py").read_text(encoding="utf-8")
+    for words, others in _WORDS.items():
+        if words not in text:
+            raise ValueError(f"asynchronous.py does not say {words!r} any more")
+        text = text.replace(words, others)
+    for command in (["check", "--quiet", "--select", "I", "--fix"], ["format"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(BLOCKING), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, encoding="utf-8", check=True).stdout
+    return text
+
+
+if __name__ == "__main__":
+    BLOCKING.write_text(blocking(), encoding="utf-8")

@@ -105,7 +105,7 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
             query.db, query.corpus, query.caller, text, query.options, query.filter, query.low_level, query.high_level
         )
         themed.existing_only = query.existing_only
-        themed.beside, themed.usage = query.text, query.usage
+        themed.beside, themed.usage, themed.models = query.text, query.usage, query.models
         themed.visible = query.visible
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works and by != "bm25":

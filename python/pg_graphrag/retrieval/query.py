@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
-from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.model_access.models import embed_texts
+from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
@@ -76,12 +77,17 @@ class Query:
     usage: list[dict[str, Any]] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
     passage: str | None = None
+    models: Models = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.models = Models(self.db, self.corpus, self.caller)
 
     def about(self, text: str) -> "Query":
         """Return the same search with another text, which noun phrases are read off: no further model is asked."""
         other = Query(self.db, self.corpus, self.caller, text, replace(self.options, query_entities=None), self.filter)
         other.understanding = noun_phrases(self.corpus, text)
         other.existing_only, other.visible, other.usage = self.existing_only, self.visible, self.usage
+        other.models = self.models
         return other
 
     @cached_property
@@ -152,7 +158,7 @@ class Query:
             wanted = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
             ]
-            made, usage = embed_texts(self.db, self.corpus, self.caller, wanted)
+            made, usage = self.models.embed(wanted)
             self.usage.append(usage)
             _embedded.update({(model, role, text): vector for text, vector in zip(wanted, made, strict=True)})
         vectors = [_embedded[model, role, text] for text in texts]
@@ -225,9 +231,8 @@ class Query:
     @cached_property
     def _understood(self) -> tuple[list[str], list[str]]:
         if self.understanding is None:
-            self.understanding = understand(
-                self.db, self.corpus, self.caller, self.text, given=self.low is not None or self.high is not None
-            )
+            given = self.low is not None or self.high is not None
+            self.understanding = understand(self.models, self.text, given=given)
         self.notes["understanding"] = self.understanding.note()
         return self.understanding.low, self.understanding.high
 
@@ -286,3 +291,23 @@ class Query:
     def visible_ids(self) -> list[int] | None:
         """`visible` as a SQL parameter."""
         return None if self.visible is None else self.visible.tolist()
+
+
+def query_of(
+    db: Database,
+    caller: Caller,
+    text: str | None,
+    options: SearchOptions,
+    filter_: str | None = None,
+    low: list[str] | None = None,
+    high: list[str] | None = None,
+    *,
+    reads_keywords: bool = True,
+) -> Query:
+    """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
+    corpus = find(db, caller.corpus)
+    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    query = Query(db, corpus, caller, bounds.question(text), options, filter_, low, high)
+    if (low is not None or high is not None) and reads_keywords:
+        query.notes["understanding"] = {"by": "caller"}
+    return query

@@ -172,11 +172,12 @@ def prepared(
     whole = query.text
     understood: Understanding | None = None
     if mode.understands:
-        given = query.low is not None or query.high is not None
-        understood = query.understanding = understand(query.models, whole, given=given, history=turns)
+        given = query.request.low is not None or query.request.high is not None
+        understood = understand(query.models, whole, given=given, history=turns)
+        query.said["keywords"] = understood
     if turns:
         # As the model restated it, else with the question before.
-        query.text = (understood and understood.question) or _in_light_of(turns, whole)
+        query = query.asking((understood and understood.question) or _in_light_of(turns, whole))
     context, used = make_context(query, mode, total)
     if understood is not None:
         context["understanding"] = understood.note()

@@ -1,6 +1,7 @@
 """graphrag.estimate_ask: what an answer would cost, counted before anybody is asked: ask's own code, run dry."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pg_graphrag import modes
@@ -38,8 +39,8 @@ def estimate(
     def run() -> DryRun:
         mode = modes.find(mode_name)
         query = prepare(db, caller, question, mode, filter_, low, high, options, of="ask")
-        query.models = made = DryRun(query, budget(query, max_tokens))
-        answered(prepared(query, mode, max_tokens, history, response_type, _longest_context))
+        made = DryRun(query, budget(query, max_tokens))
+        answered(prepared(replace(query, models=made), mode, max_tokens, history, response_type, _longest_context))
         return made
 
     made = as_owner(db, run)
@@ -62,6 +63,7 @@ def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, An
     """Return the context itself where no model has a say in it, else one as long as it may be."""
     made = query.models
     assert isinstance(made, DryRun)
+    made.asked = query
     if mode.estimate is not None:
         mode.estimate(made)
     elif mode.answer is not None:

@@ -179,7 +179,8 @@ def _search(db: Database, caller: Caller, question: JudgedQuestion, system: Syst
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
     asked = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
-    return [row["source_key"] for row in best_rows(asked, system.mode, top_k)]
+    _, rows = best_rows(asked, system.mode, top_k)
+    return [row["source_key"] for row in rows]
 
 
 def _scores(found: Found, question: JudgedQuestion, depth: int) -> list[float]:

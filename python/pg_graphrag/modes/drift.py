@@ -30,7 +30,7 @@ from pg_graphrag.retrieval.points import (
     report_passage,
     tolerated,
 )
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, alone
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
 from pg_graphrag.server import Row
@@ -82,13 +82,6 @@ class _Primer:
     evidence: graph.Evidence = field(default_factory=graph.Evidence)
 
 
-def _primer(query: Query) -> _Primer:
-    if "drift" not in query.memo:
-        query.memo["drift"] = _read(query)
-    known: _Primer = query.memo["drift"]
-    return known
-
-
 # Of each community the members that its report's findings rest on, then those with most relationships.
 _MEMBERS = """
 SELECT s.community_id, s.entity_id
@@ -104,7 +97,8 @@ SELECT s.community_id, s.entity_id
 _VISIBLY = "AND EXISTS (SELECT FROM graphrag.entity_mentions x WHERE x.entity_id = e.id AND x.document_id = ANY ($4))"
 
 
-def _read(query: Query) -> _Primer:
+@once
+def _primer(query: Query) -> _Primer:
     matched = matched_reports(query, SEARCHED_REPORTS)
     if not matched:
         return _Primer()
@@ -237,9 +231,7 @@ def _reports(search: _Search) -> list[Row]:
                 hint="Reports were found by it as it is.",
             )
         else:
-            expanded = asked.about(search.question)
-            expanded.passage = outcome["value"]
-            matched = matched_reports(expanded, PRIMER_REPORTS)
+            matched = matched_reports(asked.about(search.question, passage=outcome["value"]), PRIMER_REPORTS)
     found = report_rows(asked.db, [one.community_id for one in matched])
     return [found[one.community_id] for one in matched]
 

@@ -16,7 +16,7 @@ from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, whole
 from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, alone, ranking
 from pg_graphrag.server import Row
 
@@ -112,17 +112,15 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
     return found
 
 
+@once
 def _near(query: Query) -> dict[int, float]:
     """Return {chunk: nearness} of the candidates of a query."""
-    if "lazy near" not in query.memo:
-        found = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
-        if query.dense_works:
-            found.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
-        ids = np.unique(np.concatenate(found))
-        near = np.round(evidence_chunks.nearness(query, ids), 9)
-        query.memo["lazy near"] = dict(zip(ids.tolist(), near.tolist(), strict=True))
-    known: dict[int, float] = query.memo["lazy near"]
-    return known
+    found = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
+    if query.dense_works:
+        found.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
+    ids = np.unique(np.concatenate(found))
+    near = np.round(evidence_chunks.nearness(query, ids), 9)
+    return dict(zip(ids.tolist(), near.tolist(), strict=True))
 
 
 def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:

@@ -42,7 +42,9 @@ def assemble(asked: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
     numbers = {} if numbers is None else numbers
     found = _merged(asked, parts_of.evidence) if asked.text else graph.Evidence()
-    rows = best_rows(asked, mode, asked.options.chunk_top_k) if asked.options.include_chunks and total else []
+    rows: list[Row] = []
+    if asked.options.include_chunks and total:
+        asked, rows = best_rows(asked, mode, asked.options.chunk_top_k)
     budgets = parts_of.budgets(asked.options, total)
     claims = parts_of.claims(asked, found, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)

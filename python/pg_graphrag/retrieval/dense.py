@@ -2,6 +2,7 @@
 faster, exact in the table otherwise."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
@@ -9,7 +10,7 @@ from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
@@ -24,10 +25,9 @@ def windows(query: Query, limit: int) -> Ranking:
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
-    known, found = query.memo.get("windows", (0, None))
-    if limit <= known:
-        ranked: Ranking = found
-        return ranked
+    known = _ranked_windows(query)
+    if limit <= known.depth:
+        return known.ranking
     table, seen = f"window_vectors_{space}", "v.document_id = ANY ({visible})"
     best: dict[int, tuple[float, int]] = {}
     if (held := vectors.small(query, "window")) is not None:
@@ -43,9 +43,22 @@ def windows(query: Query, limit: int) -> Ranking:
             scores = np.array([score for score, _ in best.values()])
             ids = np.array([window for _, window in best.values()])
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
-    ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
-    query.memo["windows"] = limit, ranked
-    return ranked
+    known.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
+    known.depth = limit
+    return known.ranking
+
+
+@dataclass
+class _Ranked:
+    """How deep windows were looked for, and what was found."""
+
+    depth: int
+    ranking: Ranking
+
+
+@once
+def _ranked_windows(query: Query) -> _Ranked:
+    return _Ranked(0, Ranking.empty("windows"))
 
 
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
@@ -126,22 +139,24 @@ def _nearest(scores: Any, limit: int) -> Any:
 
 def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
     """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
-    memo = "windows held"
-    if memo not in query.memo:
-        scores = held.cosines(query.vector)
-        chunks, windows = held.chunks, held.ids
-        if query.visible is not None:
-            seen = within(held.documents, query.visible)
-            scores, chunks, windows = scores[seen], chunks[seen], windows[seen]
-        # By chunk; in a chunk the best last, and of equal ones the first.
-        order = np.lexsort((-windows, scores, chunks))
-        last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
-        query.memo[memo] = chunks[last], scores[last], windows[last]
-    chunks, scores, windows = query.memo[memo]
+    chunks, scores, windows = _every_best_window(query, held)
     if limit is None:
         return chunks, scores, windows
     near = _nearest(scores, limit)
     return chunks[near], scores[near], windows[near]
+
+
+@once
+def _every_best_window(query: Query, held: vectors.Vectors) -> tuple[Any, Any, Any]:
+    scores = held.cosines(query.vector)
+    chunks, windows = held.chunks, held.ids
+    if query.visible is not None:
+        seen = within(held.documents, query.visible)
+        scores, chunks, windows = scores[seen], chunks[seen], windows[seen]
+    # By chunk; in a chunk the best last, and of equal ones the first.
+    order = np.lexsort((-windows, scores, chunks))
+    last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
+    return chunks[last], scores[last], windows[last]
 
 
 def _select(query: Query, table: str, column: str, vector: str, seen: str) -> str:
@@ -185,14 +200,8 @@ def _best_windows(query: Query, table: str, limit: int, seen: str) -> str:
     )
 
 
+@once
 def _is_indexed(query: Query, table: str) -> bool:
-    memo = f"indexed {table}"
-    if memo not in query.memo:
-        query.memo[memo] = _has_index(query, table)
-    return bool(query.memo[memo])
-
-
-def _has_index(query: Query, table: str) -> bool:
     rows = query.db.query(
         "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{table}_hnsw_idx"]
     )

@@ -25,10 +25,10 @@ def check_top_k(top_k: int | None) -> int:
     return top_k
 
 
-def best_rows(query: Query, mode: Mode, top_k: int) -> list[Row]:
-    """Return at most `top_k` rows, each with its chunk, document, score and explanation."""
+def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
+    """Return (the query that found them, at most `top_k` rows, each with its chunk, document, score and explanation)."""
     if not query.text or top_k == 0:
-        return []
+        return query, []
     wanted = rerank.depth(query, top_k)
     depth = max(DEPTH, 2 * wanted)
     retrieve = transforms.transformed(mode.retrieve, query)
@@ -36,12 +36,9 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> list[Row]:
     rows = _rows(query, fused, wanted)
     if len(rows) < wanted and len(rows) < len(fused.ids) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
-        query.existing_only = True
-        del query.visible
-        query.__dict__.pop("visible_ids", None)
-        query.memo.clear()
+        query = query.existing()
         rows = _rows(query, retrieve(query, depth), wanted)
-    return rerank.rescored(query, rows)[:top_k]
+    return query, rerank.rescored(query, rows)[:top_k]
 
 
 def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:

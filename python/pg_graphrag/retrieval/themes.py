@@ -4,20 +4,14 @@ from collections import Counter
 
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.held_graph import graph_of
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
 from pg_graphrag.server import Row
 
 
+@once
 def local_evidence(query: Query) -> graph.Evidence:
     """Entities near the query; relationships between them first, then those that lead to what most of them lead to."""
-    if "graph_local" not in query.memo:
-        query.memo["graph_local"] = _local_evidence(query)
-    found: graph.Evidence = query.memo["graph_local"]
-    return found
-
-
-def _local_evidence(query: Query) -> graph.Evidence:
     base = graph.local_evidence(query)
     ends = graph_of(query).ends(list(base.relationships))
     pair = {row["id"]: (row["source_id"], row["target_id"]) for row in ends}

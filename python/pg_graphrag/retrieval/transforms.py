@@ -38,9 +38,9 @@ def transformed(mode: Retriever, query: Query) -> Retriever:
 
 def _hyde(mode: Retriever) -> Retriever:
     def retrieve(query: Query, depth: int) -> Fused:
-        query.passage = _said(query, "hyde", {"question": query.text})
-        if query.passage is not None:
-            query.notes["transform"] = {"kind": "hyde", "passage": query.passage}
+        passage = _said(query, "hyde", {"question": query.text})
+        if passage is not None:
+            query.notes["transform"] = {"kind": "hyde", "passage": passage}
         return mode(query, depth)
 
     return retrieve

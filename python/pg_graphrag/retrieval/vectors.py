@@ -40,7 +40,7 @@ for _what in ("entity", "relationship"):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vectors:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
     float32, of which the first n are the rows'.

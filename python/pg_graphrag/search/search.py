@@ -40,7 +40,8 @@ def search(
 
 
 def _shown(asked: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
-    for rank, row in enumerate(best_rows(asked, mode, top_k), 1):
+    asked, rows = best_rows(asked, mode, top_k)
+    for rank, row in enumerate(rows, 1):
         explain = json.dumps({"mode": mode.name, **asked.notes, **row["explain"]}, ensure_ascii=False)
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)

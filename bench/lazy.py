@@ -19,11 +19,12 @@ THRESHOLDS = (0.0, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)
 FUNCTION = """
 CREATE FUNCTION pg_temp.passing(question text, corpus text, budget int, threshold float8, OUT tests int, OUT chunks bigint[])
 LANGUAGE plpython3u AS $$
-from pg_graphrag.retrieval import lazy
-from pg_graphrag.retrieval.search import prepare
+from pg_graphrag import modes
+from pg_graphrag.modes import lazy
+from pg_graphrag.search.search import prepare
 from pg_graphrag.server import database
 lazy.NEAR_ENOUGH = threshold
-asked = prepare(database(plpy), question, corpus, "lazy", None, None, None, None)
+asked = prepare(database(plpy), question, corpus, modes.find("lazy"), None, None, None, None)
 found = lazy.match(asked, budget, lazy.near_enough)
 return found.tests, list(found.relevant)
 $$

@@ -1,4 +1,22 @@
-"""Names of modes that the client has to know, too."""
+"""Names of the modes, for what runs beside the server. Written by tests/mode_texts.py."""
 
+MODES = (
+    "naive",
+    "bm25",
+    "local",
+    "global",
+    "hybrid",
+    "mix",
+    "path",
+    "ppr",
+    "graph_local",
+    "graph_global",
+    "drift",
+    "lazy",
+)
 # For graphrag.ask, models make the context of the answer.
-REDUCED = ("graph_global", "drift", "lazy")
+REDUCED = (
+    "graph_global",
+    "drift",
+    "lazy",
+)

@@ -3,7 +3,7 @@
 Every PL/Python body of the extension reads::
 
     from pg_graphrag.server import call
-    return call(plpy, "<extension version>", "retrieval.search:search", …)
+    return call(plpy, "<extension version>", "search.search:search", …)
 """
 
 import importlib

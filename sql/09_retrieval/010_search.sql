@@ -13,7 +13,7 @@ LANGUAGE plpython3u STABLE ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.search:search", query, corpus, mode, top_k, filter, low_level_keywords,
+return call(plpy, "@extversion@", "search.search:search", query, corpus, mode, top_k, filter, low_level_keywords,
             high_level_keywords, options)
 $$;
 COMMENT ON FUNCTION graphrag.search(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Chunks that answer a query, best first. mode: naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift, lazy. top_k: rows (0–10,000). filter: jsonb containment on documents.metadata. Keywords given here are used instead of the query''s own. explain says which retriever found the row, at which rank and score, through which entity or relationship. 42704 unknown corpus; 22023 unknown mode or option.';

@@ -13,7 +13,7 @@ LANGUAGE plpython3u STABLE
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,
+return call(plpy, "@extversion@", "search.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,
             high_level_keywords, options)
 $$;
 COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, claims, chunks, references, prompt, tokens}. Reports are in graph_local, graph_global and drift, claims in graph_local, drift and lazy. max_tokens bounds the whole (default: option max_total_tokens, 30,000); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';

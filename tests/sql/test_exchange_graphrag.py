@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pg_graphrag import mode_names
 from pg_graphrag.cli import main
 from pg_graphrag.exchange import given as exchange_given
-from pg_graphrag.retrieval import modes
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -263,7 +263,7 @@ def test_a_refresh_keeps_what_was_imported_while_nothing_changes(loaded: Databas
 
 
 def test_modes_are_all_searched_here() -> None:
-    assert set(MODES) == set(modes.MODES)
+    assert set(MODES) == set(mode_names.MODES)
 
 
 MODES = [

@@ -197,7 +197,7 @@ def test_a_held_session_asks_for_no_more_than_the_caller_the_corpus_the_words_an
     reader.execute(
         "CREATE OR REPLACE FUNCTION pg_temp.statements(query text, corpus text, low text[], high text[]) RETURNS int"
         " LANGUAGE plpython3u STABLE AS $$\n"
-        "from pg_graphrag.retrieval.context import context\nfrom pg_graphrag.server import Database, database\n"
+        "from pg_graphrag.search.context import context\nfrom pg_graphrag.server import Database, database\n"
         "class Counted(Database):\n    n = 0\n"
         "    def _rows(self, result):\n        Counted.n += 1\n        return list(result)\n"
         "db = Counted(plpy)\ndb.__dict__.update(database(plpy).__dict__)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from pg_graphrag.answer.citations import Citations, listed
+from pg_graphrag.retrieval.citations import Citations, listed
 
 LONG = f"[{', '.join('123' * 12)}]"
 CASES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from pg_graphrag.cli import main
-from pg_graphrag.cli.arguments import MODES
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.search import snippet
 from pg_graphrag.cli.worker import _is_hopeless
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import modes
 
 
 @pytest.mark.parametrize(
@@ -100,7 +97,3 @@ def test_a_snippet_is_the_stretch_that_says_the_query() -> None:
     assert snippet("short\n text", "q") == "short text"
     assert len(snippet("知" * 5000, "識")) < 340
     assert snippet("x" * 5000, "").startswith("xxx")
-
-
-def test_the_help_names_every_mode() -> None:
-    assert set(re.findall(r"[a-z]\w+", MODES)) - {"default", "or"} == set(modes.MODES)

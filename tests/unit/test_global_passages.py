@@ -5,14 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pg_graphrag.answer import global_answers, points
+from pg_graphrag.modes import graph_global
+from pg_graphrag.retrieval import points
 
 
 def test_reports_are_shuffled_and_always_alike() -> None:
     rows: list[Any] = [{"title": f"Report {number:02}", "summary": "About it.", "findings": []} for number in range(30)]
     asked: Any = SimpleNamespace(db=SimpleNamespace(query=lambda *_: []), visible_ids=None)
-    made = [one.text for one in global_answers.passages_of(asked, rows)[0]]
-    assert made == [one.text for one in global_answers.passages_of(asked, rows)[0]]
+    made = [one.text for one in graph_global.passages_of(asked, rows)[0]]
+    assert made == [one.text for one in graph_global.passages_of(asked, rows)[0]]
     assert made != sorted(made) and len(set(made)) == 30
 
 

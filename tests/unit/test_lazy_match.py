@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pg_graphrag.retrieval import lazy
+from pg_graphrag.modes import lazy
+from pg_graphrag.retrieval.options import SearchOptions
 
 # Communities 1 and 2 at level 0, 3 and 4 parts of 1; the nearest chunk has the highest number.
 HELD = {1: [10, 11, 12, 13], 2: [20, 21], 3: [10, 11], 4: [12, 13], lazy.NOWHERE: [30]}
@@ -28,7 +29,7 @@ def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int
         again = min(spare, more)
         return [chunk in relevant for chunk in chunks], again
 
-    query: Any = SimpleNamespace(options=SimpleNamespace(k=k, z=z))
+    query: Any = SimpleNamespace(options=SearchOptions(own={"k": k, "z": z}))
     return lazy.match(query, budget, tester)
 
 

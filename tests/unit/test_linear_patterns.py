@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pg_graphrag.answer.citations import Citations
 from pg_graphrag.curation import variants
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction import records, rows
@@ -17,6 +16,7 @@ from pg_graphrag.judging.model import Unusable, read_object
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.model_access import replies
 from pg_graphrag.readers import markdown
+from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.text import concepts, dates, languages, lexical, names, sentences, windows
 
 from tests.security import hostile

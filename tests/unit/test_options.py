@@ -6,15 +6,23 @@ import json
 from typing import Any
 
 import pytest
+from pg_graphrag import modes
 from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import options as search_options
-from pg_graphrag.retrieval.modes import MODES
+from pg_graphrag.retrieval.options import CHECKS, SearchOptions
+from pg_graphrag.search.options import known_options
+from pg_graphrag.search.options import parse as parse_search
+
+MODES = [mode.name for mode in modes.every()]
+
+
+def search_options(given: str | None, mode: str, of: str = "search") -> SearchOptions:
+    return parse_search(given, modes.find(mode), of)
 
 
 def test_nothing_given_is_all_defaults() -> None:
     assert parse({}) == Options()
-    assert search_options.parse(None, "hybrid") == search_options.parse("{}", "naive") == search_options.SearchOptions()
+    assert search_options(None, "hybrid") == search_options("{}", "naive") == SearchOptions()
 
 
 def test_what_is_given_is_kept_beside_the_defaults() -> None:
@@ -56,16 +64,25 @@ def test_changed_names_what_differs() -> None:
     assert changed(parse({}), parse({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
 
 
-@pytest.mark.parametrize("name", search_options.SearchOptions.__dataclass_fields__)
+@pytest.mark.parametrize("name", known_options())
 def test_every_search_option_takes_its_default_in_some_mode_of_ask(name: str) -> None:
-    default = getattr(search_options.SearchOptions(), name)
-    modes = [mode for mode in MODES if _accepts(name, default, mode)]
-    assert modes
+    own = {name: option.default for mode in modes.every() for name, option in mode.own.items()}
+    default = own[name] if name in own else getattr(SearchOptions(), name)
+    assert any(_accepts(name, default, mode) for mode in MODES)
+
+
+def test_every_shared_option_has_a_field_and_a_check() -> None:
+    assert SearchOptions.__dataclass_fields__.keys() - {"own"} == CHECKS.keys()
+
+
+def test_an_option_of_one_mode_is_read_by_its_object() -> None:
+    k = modes.find("lazy").own["k"]
+    assert (search_options(None, "lazy")[k], search_options('{"k": 3}', "lazy")[k]) == (10, 3)
 
 
 def _accepts(name: str, value: Any, mode: str) -> bool:
     try:
-        search_options.parse(json.dumps({name: value}), mode, "ask")
+        search_options(json.dumps({name: value}), mode, "ask")
     except GraphRAGError as error:
         assert name in error.message
         return False
@@ -104,18 +121,18 @@ def _accepts(name: str, value: Any, mode: str) -> bool:
 )
 def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(options: str, mode: str) -> None:
     with pytest.raises(GraphRAGError) as error:
-        search_options.parse(options, mode)
+        search_options(options, mode)
     assert error.value.sqlstate == "22023"
     assert error.value.hint
 
 
 def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
-    made = search_options.parse('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
+    made = search_options('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
     assert (made.graph_top_k, made.max_entity_tokens, made.max_relation_tokens) == (60, 10, 4096)
-    assert search_options.parse('{"graph_top_k": 7}', "path").graph_top_k == 7
+    assert search_options('{"graph_top_k": 7}', "path").graph_top_k == 7
 
 
 def test_rrf_k_is_of_every_mode_whose_transform_fuses() -> None:
     for transform in ("decompose", "corrective"):
         options = json.dumps({"rrf_k": 7, "transform": transform})
-        assert all(search_options.parse(options, mode).rrf_k == 7 for mode in MODES)
+        assert all(search_options(options, mode).rrf_k == 7 for mode in MODES)

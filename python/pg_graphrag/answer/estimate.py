@@ -11,12 +11,11 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.ledger import Ledger, cache_key, cost
 from pg_graphrag.llm.providers import load
+from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
 
-# Where an endpoint does not count, a token is taken for so many bytes of UTF-8: the same as the accounts do.
-BYTES_PER_TOKEN = 4
 # Until the corpus has so many calls of its own to go by, an extraction is taken to have so many tokens, and so many for
 # each of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
 MIN_CALLS = 20

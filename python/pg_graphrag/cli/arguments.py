@@ -4,8 +4,11 @@ import argparse
 import json
 from typing import Any
 
+from pg_graphrag import mode_names
+
 # The modes of search, as the help of the commands names them.
-MODES = "hybrid (default), naive, bm25, local, global, mix, path, ppr, graph_local, graph_global, drift or lazy"
+_OTHERS = [name for name in mode_names.MODES if name != "hybrid"]
+MODES = f"hybrid (default), {', '.join(_OTHERS[:-1])} or {_OTHERS[-1]}"
 
 
 def positive(text: str) -> int:

@@ -9,7 +9,7 @@ from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.indexing.write import ensure_storage
-from pg_graphrag.model_access.models import embed_texts
+from pg_graphrag.model_access.models import Models
 from pg_graphrag.server import Database, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
@@ -51,7 +51,7 @@ class Storage:
                 vectors = local_embedder().embed(part)
                 self._db.literal_query("SELECT 1")
             else:
-                vectors, _ = embed_texts(self._db, self.corpus, caller_of(self._db, self.corpus.name), part)
+                vectors, _ = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name)).embed(part)
             self._vectors.update(zip(part, vectors, strict=True))
         return self._vectors
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag import bounds
+from pg_graphrag import bounds, modes
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.retrieval import options as search_options
+from pg_graphrag.search.options import parse as parse_options
 from pg_graphrag.server import Database
 
 _HINT = (
@@ -68,7 +68,7 @@ def _question(item: Any, place: int) -> JudgedQuestion:
         bounds.question(text)
         bounds.keywords(low, "low_level_keywords")
         bounds.keywords(high, "high_level_keywords")
-        search_options.parse(json.dumps(own), _MODE)
+        parse_options(json.dumps(own), modes.find(_MODE))
     except GraphRAGError as error:
         raise GraphRAGError(f'question "{name}": {error.message}', hint=error.hint) from None
     return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high, own)

@@ -19,12 +19,15 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.evaluation.questions import JudgedQuestion, check_evidence, parse
 from pg_graphrag.json_reading import read_json
+from pg_graphrag.model_access.models import Models
+from pg_graphrag.modes import find as find_mode
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import options as search_options
-from pg_graphrag.retrieval.modes import mode as known_mode
+from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import forget_vectors
-from pg_graphrag.retrieval.search import MAX_TOP_K, WITHOUT_KEYWORDS, prepare, run
+from pg_graphrag.retrieval.rows import MAX_TOP_K, best_rows
 from pg_graphrag.retrieval.understanding import understand
+from pg_graphrag.search.options import parse as parse_options
+from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database
 
 METRICS = ("recall", "ndcg", "mrr", "any_hit", "all_hit")
@@ -36,12 +39,12 @@ class System:
     """What is compared: a mode with its options, under the name it is asked for by."""
 
     name: str
-    mode: str
+    mode: Mode
     options: Mapping[str, Any]
 
     def options_for(self, question: JudgedQuestion) -> str:
         """Return its options, with those of the question's that its mode has and that are not set for all questions."""
-        own = {name: value for name, value in question.options.items() if search_options.has(self.mode, name)}
+        own = {name: value for name, value in question.options.items() if self.mode.has(name)}
         return json.dumps({**own, **self.options})
 
 
@@ -145,13 +148,13 @@ def _ask_all(
     """Ask every system every question, in turns, so that what the session remembers favours none."""
     for system in systems:
         _search(db, caller, questions[0], system, depth)  # loads models and postings
-    understood = any(system.mode not in WITHOUT_KEYWORDS for system in systems)
+    understood = any(system.mode.reads_keywords for system in systems)
     found: dict[str, list[Found]] = {system.name: [] for system in systems}
     for place, question in enumerate(questions):
         if understood:
             # A model that understands questions would be timed with the first system: asked before, it is remembered.
             given = question.low is not None or question.high is not None
-            understand(db, corpus, caller, question.question.strip(), given=given)
+            understand(Models(db, corpus, caller), question.question.strip(), given=given)
         for turn in range(len(systems)):
             system = systems[(place + turn) % len(systems)]
             found[system.name].append(_find(db, caller, question, system, depth))
@@ -176,7 +179,8 @@ def _search(db: Database, caller: Caller, question: JudgedQuestion, system: Syst
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
     asked = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
-    return [row["source_key"] for row in run(asked, system.mode, top_k)]
+    _, rows = best_rows(asked, system.mode, top_k)
+    return [row["source_key"] for row in rows]
 
 
 def _scores(found: Found, question: JudgedQuestion, depth: int) -> list[float]:
@@ -228,12 +232,12 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
         settings = dict(variants.get(str(name), {}))
         mode = settings.pop("mode", name)
         if name not in variants:
-            known_mode(name)
+            find_mode(name)
         elif not isinstance(mode, str):
             raise GraphRAGError(f'variant "{name}": mode cannot be {json.dumps(mode)}', hint="Give the name of a mode.")
-        known_mode(mode)
-        search_options.parse(json.dumps(settings), str(mode))
-        systems.append(System(str(name), str(mode), settings))
+        found = find_mode(mode)
+        parse_options(json.dumps(settings), found)
+        systems.append(System(str(name), found, settings))
     return systems
 
 

@@ -8,6 +8,9 @@ from pg_graphrag.llm.faults import Waiting
 
 T = TypeVar("T")
 
+# Where an endpoint does not count, a token is taken for so many bytes of UTF-8.
+BYTES_PER_TOKEN = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
@@ -78,4 +81,4 @@ def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[Chat
 def estimated_tokens(request: Request) -> int:
     """Tokens of what is asked, before anyone counted them: a quarter of the bytes."""
     texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
-    return sum(len(text.encode()) for text in texts) // 4 + 1
+    return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1

@@ -6,7 +6,8 @@ endpoint said.
 
 import re
 from collections.abc import Generator, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
@@ -27,94 +28,98 @@ PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
 MAX_CHARACTERS = 8000
 
 
-def ask_model(db: Database, corpus: Corpus, caller: Caller, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Have a task done; return {value, cached, usage} or {fault, usage}.
+@dataclass(eq=False)
+class Models:
+    """The models of a corpus, for a caller."""
 
-    A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
-    `save_accounts` writes them. To who is not the owner nothing is `cached`: others may have asked it.
-    """
-    request = tasks.request(corpus.options, task, arguments)
-    gateway = _gateway(db, corpus, caller, request)
-    try:
-        reply = gateway.one(_ask(request))
-        outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and caller.is_owner}
-    except GraphRAGError as fault:
-        outcome = {"fault": _shown(corpus, caller, request.role, fault)}
-    return outcome | {"usage": gateway.shown}
+    db: Database
+    corpus: Corpus
+    caller: Caller
 
+    # Whether requests are sent, not only counted.
+    sends: ClassVar[bool] = True
 
-def ask_models(
-    db: Database,
-    corpus: Corpus,
-    caller: Caller,
-    task: str,
-    arguments: list[dict[str, Any]],
-    retries: int | None = None,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+    def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Have a task done; return {value, cached, usage} or {fault, usage}.
 
-    `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
-    `usage` says with `sent_again` how many were.
-    """
-    if not arguments:
-        return [], {}
-    requests = [tasks.request(corpus.options, task, one) for one in arguments]
-    gateway = _gateway(db, corpus, caller, requests[0], retries)
-    outcomes = [
-        {"fault": _shown(corpus, caller, request.role, reply)}
-        if isinstance(reply, GraphRAGError)
-        else {"value": reply.value}
-        for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
-    ]
-    sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
-    return outcomes, gateway.shown | {"sent_again": sent_again}
+        A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
+        `save_accounts` writes them. To who is not the owner nothing is `cached`: others may have asked it.
+        """
+        request = tasks.request(self.corpus.options, task, arguments)
+        gateway = self._gateway(request)
+        try:
+            reply = gateway.one(_ask(request))
+            outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
+        except GraphRAGError as fault:
+            outcome = {"fault": _shown(self.corpus, self.caller, request.role, fault)}
+        return outcome | {"usage": gateway.shown}
 
+    def ask_all(
+        self, task: str, arguments: list[dict[str, Any]], retries: int | None = None
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
 
-def stream_model(
-    db: Database, corpus: Corpus, caller: Caller, task: str, arguments: dict[str, Any]
-) -> Generator[str, None, None]:
-    """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
-    request = tasks.request(corpus.options, task, arguments)
-    pieces: Iterator[str] = _after_reasoning(_gateway(db, corpus, caller, request).stream(request))
-    try:
-        for piece in pieces if caller.is_owner else _by_words(pieces):
-            if piece:
-                yield piece
-    except GraphRAGError as fault:
-        raise _told(_shown(corpus, caller, request.role, fault)) from None
+        `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
+        `usage` says with `sent_again` how many were.
+        """
+        if not arguments:
+            return [], {}
+        requests = [tasks.request(self.corpus.options, task, one) for one in arguments]
+        gateway = self._gateway(requests[0], retries)
+        outcomes = [
+            {"fault": _shown(self.corpus, self.caller, request.role, reply)}
+            if isinstance(reply, GraphRAGError)
+            else {"value": reply.value}
+            for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
+        ]
+        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
+        return outcomes, gateway.shown | {"sent_again": sent_again}
 
+    def stream(self, task: str, arguments: dict[str, Any]) -> Generator[str, None, None]:
+        """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
+        request = tasks.request(self.corpus.options, task, arguments)
+        pieces: Iterator[str] = _after_reasoning(self._gateway(request).stream(request))
+        try:
+            for piece in pieces if self.caller.is_owner else _by_words(pieces):
+                if piece:
+                    yield piece
+        except GraphRAGError as fault:
+            raise _told(_shown(self.corpus, self.caller, request.role, fault)) from None
 
-def embed_texts(db: Database, corpus: Corpus, caller: Caller, texts: list[str]) -> tuple[Any, dict[str, Any]]:
-    """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
+    def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+        """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
 
-    Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
-    """
-    if not texts or not all(texts):
-        raise GraphRAGError("an empty text has no vector", hint="Give a text.")
-    gateway = Gateway(db, corpus, worker=False, writes=False, caller=caller)
-    try:
-        made = gateway.one(embedding(corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
-        for vector in made:
-            if isinstance(vector, GraphRAGError):
-                raise vector
-    except GraphRAGError as fault:
-        raise _told(_shown(corpus, caller, "embedding", fault)) from None
-    return np.stack(made), gateway.shown
+        Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+        """
+        if not texts or not all(texts):
+            raise GraphRAGError("an empty text has no vector", hint="Give a text.")
+        gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
+        try:
+            made = gateway.one(embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
+            for vector in made:
+                if isinstance(vector, GraphRAGError):
+                    raise vector
+        except GraphRAGError as fault:
+            raise _told(_shown(self.corpus, self.caller, "embedding", fault)) from None
+        return np.stack(made), gateway.shown
 
+    def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+        """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
+        gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
+        cut = tuple(text[:MAX_CHARACTERS] for text in texts)
+        try:
+            scores: list[float] = gateway.one(
+                _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
+            )
+        except GraphRAGError as fault:
+            raise _told(_shown(self.corpus, self.caller, "rerank", fault)) from None
+        return scores, gateway.shown
 
-def rerank_texts(
-    db: Database, corpus: Corpus, caller: Caller, query: str, texts: list[str]
-) -> tuple[list[float], dict[str, Any]]:
-    """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
-    gateway = Gateway(db, corpus, worker=False, writes=False, caller=caller)
-    cut = tuple(text[:MAX_CHARACTERS] for text in texts)
-    try:
-        scores: list[float] = gateway.one(
-            _scores(RerankRequest(*corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
+    def _gateway(self, request: ChatRequest, retries: int | None = None) -> Gateway:
+        patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
+        return Gateway(
+            self.db, self.corpus, worker=False, writes=False, caller=self.caller, patience=patience, retries=retries
         )
-    except GraphRAGError as fault:
-        raise _told(_shown(corpus, caller, "rerank", fault)) from None
-    return scores, gateway.shown
 
 
 def save_accounts(db: Database, corpus: Corpus) -> None:
@@ -131,11 +136,6 @@ def _scores(request: RerankRequest) -> Task:
 def _told(shown: dict[str, str | None]) -> GraphRAGError:
     message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
     return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
-
-
-def _gateway(db: Database, corpus: Corpus, caller: Caller, request: ChatRequest, retries: int | None = None) -> Gateway:
-    patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
-    return Gateway(db, corpus, worker=False, writes=False, caller=caller, patience=patience, retries=retries)
 
 
 def _ask(request: ChatRequest) -> Task:

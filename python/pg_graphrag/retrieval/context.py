@@ -1,4 +1,4 @@
-"""graphrag.context: what a language model is given, within token budgets, with numbered references.
+"""What a language model is given, within token budgets, with numbered references.
 
 Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 """
@@ -6,28 +6,16 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 from collections.abc import Iterable
 from typing import Any
 
-from pg_graphrag.access.caller import caller_of
-from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
-from pg_graphrag.retrieval import drift, graph, themes
+from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
+from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.search import prepare, run
-from pg_graphrag.server import Database, Row, to_json
+from pg_graphrag.retrieval.rows import best_rows
+from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
-# Modes whose context has a graph part, and where its entities and relationships come from.
-_SOURCES: dict[str, tuple[graph.EvidenceSource, ...]] = {
-    "local": (graph.local_evidence,),
-    "global": (graph.global_evidence,),
-    "hybrid": (graph.local_evidence, graph.global_evidence),
-    "mix": (graph.local_evidence, graph.global_evidence),
-    "graph_local": (themes.local_evidence,),
-    "drift": (drift.evidence,),
-}
-# GraphRAG's shares of the whole: text, reports; the rest is for claims, a third of it at most, entities and relationships.
-_SHARES = {"graph_local": (0.5, 0.15), "drift": (0.5, 0.15), "graph_global": (0.0, 1.0)}
 MAX_REPORTS = 100
 _CHUNK = ("chunk_id", "document_id", "content", "score", "explain")
 _CLAIM = (
@@ -42,63 +30,39 @@ _CLAIM = (
     "end_date",
     "description",
 )
-# Of a lazy context, the share that the claims of its chunks may have.
-LAZY_CLAIMS = 0.15
 
 
-def context(
-    db: Database,
-    query: str | None,
-    corpus: str | None,
-    mode_name: str | None,
-    max_tokens: int | None,
-    filter_: str | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-) -> str:
-    """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
-    caller = caller_of(db, corpus, filter_)
-
-    def run_context() -> str:
-        asked = prepare(db, caller, query, mode_name, filter_, low, high, options, of="context")
-        return to_json(assemble(asked, mode_name, max_tokens))
-
-    return as_owner(db, run_context)
-
-
-def assemble(
-    asked: Query, mode_name: str | None, max_tokens: int | None, numbers: dict[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the context of a prepared query, as `context` does.
+def assemble(asked: Query, mode: Mode, max_tokens: int | None, numbers: dict[int, int] | None = None) -> dict[str, Any]:
+    """Return the context of a prepared query, as graphrag.context does.
 
     `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
     """
     total = budget(asked, max_tokens)
-    mode = str(mode_name)
+    parts_of = mode.context
     ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
     numbers = {} if numbers is None else numbers
-    found = _graph_part(asked, mode) if asked.text else graph.Evidence()
-    rows = run(asked, mode, asked.options.chunk_top_k) if asked.options.include_chunks and total else []
-    for_text, for_reports, for_claims, for_graph = _budgets(asked, mode, total)
-    claims = _claims(asked, mode, found, rows)
-    claim_lines, argued = _fit(map(_unnumbered_line, claims), for_claims, ranks)
+    found = _merged(asked, parts_of.evidence) if asked.text else graph.Evidence()
+    rows: list[Row] = []
+    if asked.options.include_chunks and total:
+        asked, rows = best_rows(asked, mode, asked.options.chunk_top_k)
+    budgets = parts_of.budgets(asked.options, total)
+    claims = parts_of.claims(asked, found, rows) if parts_of.claims else []
+    claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _numbered(claims[: len(claim_lines)], numbers)
-    for_entities, for_relationships = for_graph or _halves(total - int(for_text or 0) - for_reports - argued)
+    for_entities, for_relationships = budgets.graph or _halves(
+        total - int(budgets.text or 0) - budgets.reports - argued
+    )
     entities = entity_rows(asked, found.entities)
     entity_lines, used = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
     relationships = relationship_rows(asked, found.relationships)
-    if mode in _SHARES:
-        # GraphRAG's order: those inside the network first, not the best scored.
+    if parts_of.in_order:
         place = {number: at for at, number in enumerate(found.relationships)}
         relationships = sorted(relationships, key=lambda one: place[one[0]["id"]])
     relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
     reports = _reports(asked, mode)
-    report_texts, told = _fit((str(report["content"]) for report in reports), for_reports, ranks)
-    chunks = _chunks(rows, total - used - more - told - argued if for_text is None else for_text)
-    if mode == "lazy":
-        chunks = _grouped(chunks)
-    chunks = _numbered(chunks, numbers)
+    report_texts, told = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
+    chunks = _chunks(rows, total - used - more - told - argued if budgets.text is None else budgets.text)
+    chunks = _numbered(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers)
     parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     # Costs add up only nearly: headings and references count too. The last entries go first.
     while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
@@ -120,39 +84,13 @@ def assemble(
     }
 
 
-def _budgets(asked: Query, mode: str, total: int) -> tuple[int | None, int, int, tuple[int, int] | None]:
-    """Return the tokens for text (None: what the others leave), reports, claims, and entities and relationships (None: what
-    the others leave, in halves)."""
-    if mode in _SHARES:
-        text, reports = (int(total * share) for share in _SHARES[mode])
-        return text, reports, (total - text - reports) // 3, None
-    if mode == "lazy":
-        return None, 0, int(total * LAZY_CLAIMS), (0, 0)
-    # A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
-    share = min(1.0, total / asked.options.max_total_tokens) if asked.options.max_total_tokens else 1.0
-    return None, 0, 0, (int(share * asked.options.max_entity_tokens), int(share * asked.options.max_relation_tokens))
-
-
 def _halves(tokens: int) -> tuple[int, int]:
     return tokens // 2, tokens - tokens // 2
 
 
-def _claims(asked: Query, mode: str, found: graph.Evidence, rows: list[Row]) -> list[dict[str, Any]]:
-    """Return the claims that the mode reads: about its entities, or made by its chunks."""
-    if mode == "lazy":
-        return claims_of.of_chunks(asked, [row["chunk_id"] for row in rows])
-    return claims_of.of_entities(asked, list(found.entities)) if mode in ("graph_local", "drift") else []
-
-
-def _reports(asked: Query, mode_name: str) -> list[dict[str, Any]]:
+def _reports(asked: Query, mode: Mode) -> list[dict[str, Any]]:
     """Return the reports that the mode reads, the most important first."""
-    rows: list[Row] = []
-    if asked.text and mode_name == "graph_local":
-        rows = themes.local_reports(asked, MAX_REPORTS)
-    elif asked.text and mode_name == "graph_global":
-        rows = themes.global_reports(asked, MAX_REPORTS)
-    elif asked.text and mode_name == "drift":
-        rows = drift.primer_reports(asked)
+    rows = mode.context.reports(asked, MAX_REPORTS) if mode.context.reports and asked.text else []
     names = ("community_id", "level", "title", "summary", "content", "rating")
     return [{name: row[name] for name in names} for row in rows]
 
@@ -165,9 +103,9 @@ def budget(asked: Query, max_tokens: int | None) -> int:
     return total
 
 
-def _graph_part(query: Query, mode_name: str) -> graph.Evidence:
+def _merged(query: Query, sources: Iterable[graph.EvidenceSource]) -> graph.Evidence:
     merged = graph.Evidence()
-    for source in _SOURCES.get(mode_name, ()):
+    for source in sources:
         found = source(query)
         for mine, theirs in ((merged.entities, found.entities), (merged.relationships, found.relationships)):
             for item, score in theirs.items():
@@ -233,14 +171,6 @@ def _chunks(rows: list[Row], budget: int) -> list[Row]:
             break
         kept.append(row)
     return kept
-
-
-def _grouped(rows: list[Row]) -> list[Row]:
-    """Put the chunks of a community together: where its best one stands."""
-    groups: dict[int, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
-    return [row for group in groups.values() for row in group]
 
 
 def _numbered(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:

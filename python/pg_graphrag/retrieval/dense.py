@@ -6,6 +6,7 @@ many: by HNSW, and exactly in the table where an index does not find enough.
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
@@ -13,7 +14,7 @@ from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
@@ -37,10 +38,9 @@ def windows(query: Query, limit: int) -> Ranking:
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
-    known, found = query.memo.get("windows", (0, None))
-    if limit <= known:
-        ranked: Ranking = found
-        return ranked
+    known = _ranked_windows(query)
+    if limit <= known.depth:
+        return known.ranking
     best: dict[int, tuple[float, int]] = {}
     for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
         best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
@@ -56,9 +56,22 @@ def windows(query: Query, limit: int) -> Ranking:
             chunks, ids = int64s(row["chunks"]), int64s(row["windows"])
         scores = vectors.exact_cosines(query, "window", ids)
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
-    ranked = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
-    query.memo["windows"] = limit, ranked
-    return ranked
+    known.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
+    known.depth = limit
+    return known.ranking
+
+
+@dataclass
+class _Ranked:
+    """How deep windows were looked for, and what was found."""
+
+    depth: int
+    ranking: Ranking
+
+
+@once
+def _ranked_windows(query: Query) -> _Ranked:
+    return _Ranked(0, Ranking.empty("windows"))
 
 
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
@@ -150,22 +163,24 @@ def _view(query: Query, rows: int) -> None:
 
 def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
     """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
-    memo = "best windows"
-    if memo not in query.memo:
-        scores = cached.cosines(query.vector)
-        chunks, windows = cached.chunks, cached.ids
-        if query.visible is not None:
-            is_visible = within(cached.documents, query.visible)
-            scores, chunks, windows = scores[is_visible], chunks[is_visible], windows[is_visible]
-        # By chunk; in a chunk the best last, and of equal ones the first.
-        order = np.lexsort((-windows, scores, chunks))
-        last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
-        query.memo[memo] = chunks[last], scores[last], windows[last]
-    chunks, scores, windows = query.memo[memo]
+    chunks, scores, windows = _every_best_window(query, cached)
     if limit is None:
         return chunks, scores, windows
     near = vectors.nearest(scores, limit)
     return chunks[near], scores[near], windows[near]
+
+
+@once
+def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Any, Any, Any]:
+    scores = cached.cosines(query.vector)
+    chunks, windows = cached.chunks, cached.ids
+    if query.visible is not None:
+        is_visible = within(cached.documents, query.visible)
+        scores, chunks, windows = scores[is_visible], chunks[is_visible], windows[is_visible]
+    # By chunk; in a chunk the best last, and of equal ones the first.
+    order = np.lexsort((-windows, scores, chunks))
+    last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
+    return chunks[last], scores[last], windows[last]
 
 
 def _select(query: Query, kind: str, columns: str, vector: str) -> str:
@@ -218,12 +233,10 @@ def _best_windows(query: Query, limit: int) -> str:
     )
 
 
+@once
 def _is_indexed(query: Query, table: str) -> bool:
-    memo = f"indexed {table}"
-    if memo not in query.memo:
-        sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS is_indexed"
-        query.memo[memo] = query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"]
-    return bool(query.memo[memo])
+    sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS is_indexed"
+    return bool(query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"])
 
 
 def score_chunks(query: Query, chunk_ids: Any) -> Any:

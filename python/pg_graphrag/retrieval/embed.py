@@ -6,7 +6,7 @@ from pg_graphrag.corpus.corpora import find
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.model_access.models import embed_texts
+from pg_graphrag.model_access.models import Models
 from pg_graphrag.server import Database
 
 
@@ -24,6 +24,6 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
             return vector_text(local_embedder().embed([text])[0])
         if not text:
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
-        return vector_text(embed_texts(db, found, caller, [text])[0][0])
+        return vector_text(Models(db, found, caller).embed([text])[0][0])
 
     return as_owner(db, run)

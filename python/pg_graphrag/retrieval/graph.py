@@ -10,7 +10,7 @@ from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -99,14 +99,7 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
     if query.described:
         score = mentions.scored(query, "relationship", themes, by=by).best_items(limit) if themes else {}
         return _with_ends(query, _better(score, said), limit)
-    themed = query
-    if text != query.text:
-        themed = Query(
-            query.db, query.corpus, query.caller, text, query.options, query.filter, query.low_level, query.high_level
-        )
-        themed.existing_only = query.existing_only
-        themed.beside, themed.usage = query.text, query.usage
-        themed.visible = query.visible
+    themed = query.themed(text) if text != query.text else query
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works and by != "bm25":
         source = dense.windows(themed, depth)
@@ -170,25 +163,9 @@ _OF_WINDOWS = _STATED.format(
 _OF_CHUNKS = _STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
 
 
+@once
 def local_evidence(query: Query) -> Evidence:
     """LightRAG local: entities by the low-level keywords, and their relationships by (degree sum, weight)."""
-    return _once(query, "local", _local_evidence)
-
-
-def global_evidence(query: Query) -> Evidence:
-    """LightRAG global: relationships by the high-level keywords, and their endpoints."""
-    return _once(query, "global", _global_evidence)
-
-
-def _once(query: Query, name: str, source: EvidenceSource) -> Evidence:
-    """Context and chunks of one query share their evidence."""
-    if name not in query.memo:
-        query.memo[name] = source(query)
-    evidence: Evidence = query.memo[name]
-    return evidence
-
-
-def _local_evidence(query: Query) -> Evidence:
     limit = query.options.graph_top_k
     entities = match_entities(query, limit)
     found = Evidence({entity: score for entity, (score, _) in entities.items()})
@@ -203,7 +180,9 @@ def _local_evidence(query: Query) -> Evidence:
     return found
 
 
-def _global_evidence(query: Query) -> Evidence:
+@once
+def global_evidence(query: Query) -> Evidence:
+    """LightRAG global: relationships by the high-level keywords, and their endpoints."""
     found = Evidence()
     if query.described and query.high_level:
         found.described = mentions.scored(query, "relationship", query.high_level)

@@ -8,9 +8,10 @@ from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.held_graph import graph_of
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.reports import match_reports, report_rows
-from pg_graphrag.retrieval.search import DIGITS, check_top_k, prepare
+from pg_graphrag.retrieval.rows import DIGITS, check_top_k
 from pg_graphrag.server import Database, Row
 
 
@@ -22,7 +23,7 @@ def entities(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_entities(prepare(db, caller, query, "local", filter_, low, None, None), wanted, low))
+        return list(_entities(query_of(db, caller, query, SearchOptions(), filter_, low), wanted, low))
 
     return as_owner(db, run)
 
@@ -45,7 +46,7 @@ def relationships(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_relationships(prepare(db, caller, query, "global", filter_, None, high, None), wanted, high))
+        return list(_relationships(query_of(db, caller, query, SearchOptions(), filter_, high=high), wanted, high))
 
     return as_owner(db, run)
 
@@ -69,7 +70,7 @@ def reports(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_reports(prepare(db, caller, query, "naive", filter_, None, None, None), wanted, level))
+        return list(_reports(query_of(db, caller, query, SearchOptions(), filter_), wanted, level))
 
     return as_owner(db, run)
 

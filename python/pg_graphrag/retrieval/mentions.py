@@ -11,7 +11,7 @@ from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense, vectors
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
 
 # Where not all mentions of a corpus are scored: so many of the best by each, cosine and BM25.
@@ -76,14 +76,10 @@ def scored(query: Query, what: str, keywords: list[str], *, by: str = "both") ->
     Score: the cosine of the keywords, joined as LightRAG (arXiv 2410.05779) joins them, and BM25 as a share of the best, in
     equal parts; with `profile` paper, or `by` vector, the cosine alone; `by` bm25 BM25 alone.
     """
-    text = ", ".join(keywords)
-    memo = f"{what} mentions by {by} {text}"
-    if memo not in query.memo:
-        query.memo[memo] = _scored(query, f"{what}_mention", text, by)
-    found: Mentions = query.memo[memo]
-    return found
+    return _scored(query, f"{what}_mention", ", ".join(keywords), by)
 
 
+@once
 def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     is_dense = query.dense_works and bool(text) and by != "bm25"
     is_lexical = not is_dense or (by == "both" and query.options.profile != "paper")

@@ -11,6 +11,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.request import Request
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
@@ -49,7 +50,7 @@ def check_hops(hops: int | None) -> int:
 
 def graph_query(db: Database, caller: Caller) -> Query:
     """Return a query that asks the graph alone."""
-    return Query(db, find(db, caller.corpus), caller, "", SearchOptions())
+    return Query.of(db, Request(find(db, caller.corpus), caller, "", SearchOptions()))
 
 
 def around(query: Query, start: str, hops: int) -> list[Neighbor]:

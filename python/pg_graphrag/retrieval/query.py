@@ -1,28 +1,33 @@
 """A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
-from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.model_access.models import embed_texts
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.model_access.models import Models
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
-from pg_graphrag.retrieval.indexed_documents import covers
 from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.retrieval.request import Documents, Request
 from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
@@ -52,37 +57,117 @@ def forget_vectors() -> None:
     _embedded.clear()
 
 
-@dataclass
-class Query:
-    """One search. `visible` is the sorted ids of the documents to search, or None for all of the corpus.
+def once(read: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
+    """Have something read once for each query; arguments besides must be hashable."""
 
-    `beside`: a text that the search embeds besides; `usage`: what models at endpoints came to; `said`: what a model made of the
-    query; `passage`: one that could answer it (HyDE).
+    @wraps(read)
+    def known(query: "Query", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (read, args, *kwargs.items())
+        if key not in query.memo:
+            query.memo[key] = read(query, *args, **kwargs)
+        return cast(T, query.memo[key])
+
+    return known
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A request as retrievers read it; each read is made once.
+
+    `notes`: what `explain` says of the whole search; `usage`: what models at endpoints came to; `said`: what models made of the
+    request, by task.
     """
 
-    db: Database
-    corpus: Corpus
-    caller: Caller
-    text: str
-    options: SearchOptions
-    filter: str | None = None
-    low: list[str] | None = None
-    high: list[str] | None = None
-    existing_only: bool = False
-    understanding: Understanding | None = None
+    request: Request
+    models: Models
+    documents: Documents
     notes: dict[str, Any] = field(default_factory=dict)
-    memo: dict[str, Any] = field(default_factory=dict)
-    beside: str | None = None
     usage: list[dict[str, Any]] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
-    passage: str | None = None
+    memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
-    def about(self, text: str) -> "Query":
-        """Return the same search with another text, which noun phrases are read off: no further model is asked."""
-        other = Query(self.db, self.corpus, self.caller, text, replace(self.options, query_entities=None), self.filter)
-        other.understanding = noun_phrases(self.corpus, text)
-        other.existing_only, other.visible, other.usage = self.existing_only, self.visible, self.usage
-        return other
+    @classmethod
+    def of(cls, db: Database, request: Request) -> "Query":
+        """Return the query of a request."""
+        return cls(request, Models(db, request.corpus, request.caller), Documents(db, request))
+
+    def asking(self, text: str) -> "Query":
+        """Return the same search with another text, and with what is known of it."""
+        return replace(self, request=replace(self.request, text=text))
+
+    def about(self, text: str, passage: str | None = None) -> "Query":
+        """Return a search with another text, which noun phrases are read off: no further model is asked.
+
+        `passage`: one that could answer it.
+        """
+        options = replace(self.options, query_entities=None)
+        said = {"keywords": noun_phrases(self.corpus, text)} | ({"hyde": passage} if passage is not None else {})
+        return self._beside(replace(self.request, text=text, options=options, low=None, high=None, beside=None), said)
+
+    def themed(self, text: str) -> "Query":
+        """Return a search for a theme of this one, which is embedded with it."""
+        low, high = self.low_level, self.high_level
+        return self._beside(replace(self.request, text=text, low=low, high=high, beside=self.text), {})
+
+    def _beside(self, request: Request, said: dict[str, Any]) -> "Query":
+        return Query(request, self.models, self.documents, usage=self.usage, said=said)
+
+    def existing(self) -> "Query":
+        """Return the same search among the documents that exist: some may have been deleted just now."""
+        request = replace(self.request, existing_only=True)
+        return replace(self, request=request, documents=Documents(self.db, request))
+
+    @property
+    def db(self) -> Database:
+        """The database of the session."""
+        return self.models.db
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus that is searched."""
+        return self.request.corpus
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return self.request.caller
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.request.text
+
+    @property
+    def options(self) -> SearchOptions:
+        """The options."""
+        return self.request.options
+
+    @property
+    def visible(self) -> Any:
+        """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus."""
+        return self.documents.ids
+
+    @property
+    def visible_ids(self) -> list[int] | None:
+        """`visible` as a SQL parameter."""
+        return self.documents.id_list
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether documents may be hidden from the caller: what tells of all together, communities, is closed to him."""
+        return self.caller.documents is not None
+
+    @property
+    def understanding(self) -> Understanding | None:
+        """What the request was understood to ask for, where that was read already."""
+        found: Understanding | None = self.said.get("keywords")
+        return found
+
+    @property
+    def passage(self) -> str | None:
+        """A passage that could answer it (HyDE), where a model wrote one."""
+        found: str | None = self.said.get("hyde")
+        return found
 
     @cached_property
     def languages(self) -> list[str]:
@@ -99,7 +184,9 @@ class Query:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
         if text not in self._known:
             # With it those that will be wanted next: a statement takes longer than what it has to do.
-            keywords = [", ".join(given) for given in (self.low, self.high) if given] if self.described else []
+            keywords = (
+                [", ".join(given) for given in (self.request.low, self.request.high) if given] if self.described else []
+            )
             wanted = [one for one in dict.fromkeys((text, self.text, *keywords)) if one not in self._known]
             self._known.update(self._lexemes(wanted))
         return self._known[text]
@@ -152,7 +239,7 @@ class Query:
             wanted = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
             ]
-            made, usage = embed_texts(self.db, self.corpus, self.caller, wanted)
+            made, usage = self.models.embed(wanted)
             self.usage.append(usage)
             _embedded.update({(model, role, text): vector for text, vector in zip(wanted, made, strict=True)})
         vectors = [_embedded[model, role, text] for text in texts]
@@ -162,11 +249,11 @@ class Query:
 
     def _soon(self) -> list[str]:
         """Texts that the modes embed of a query, as far as its keywords are known."""
-        known = "_understood" in self.__dict__
-        low = self.low if self.low is not None else self.low_level if known else []
-        high = self.high if self.high is not None else self.high_level if known else []
+        known, given = "_understood" in vars(self), self.request
+        low = given.low if given.low is not None else self.low_level if known else []
+        high = given.high if given.high is not None else self.high_level if known else []
         named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
-        return [self.text, self.beside or "", *named, ", ".join(low), ", ".join(high)]
+        return [self.text, given.beside or "", *named, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:
@@ -183,53 +270,50 @@ class Query:
             return ", ".join(self.languages)
         return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"
 
+    @once
     def bm25_index(self, kind: str) -> BM25Index:
         """Return the corpus' BM25 index of one kind of item, the same for the whole query."""
-        index: BM25Index = self.memo.setdefault(f"bm25 {kind}", BM25Index(self.db, self.corpus.id, kind, self.corpus))
-        return index
+        return BM25Index(self.db, self.corpus.id, kind, self.corpus)
 
     @cached_property
     def low_level(self) -> list[str]:
         """Specific entities: the caller's, else the query's noun phrases and names."""
-        return self.low if self.low is not None else self._understood[0]
+        return self.request.low if self.request.low is not None else self._understood.low
 
     @cached_property
     def high_level(self) -> list[str]:
         """Themes: the caller's, else the whole query."""
-        if self.high is not None:
-            return self.high
-        if self.low is not None and self.understanding is None:  # nothing else is to be read off the query
+        if self.request.high is not None:
+            return self.request.high
+        if self.request.low is not None and self.understanding is None:  # nothing else is to be read off the query
             return themes(self.text[:MAX_UNDERSTOOD])
-        return self._understood[1]
+        return self._understood.high
 
     @cached_property
     def entities(self) -> list[str]:
         """What the query names: the caller's entities or low-level keywords, else what the query was understood to name."""
         if self.options.query_entities is not None:
             return list(self.options.query_entities)
-        if self.low is not None:
-            return self.low[:MAX_ENTITIES]
-        low, _ = self._understood
-        named = self.understanding.entities if self.understanding is not None else []
-        return (named or low)[:MAX_ENTITIES]
+        if self.request.low is not None:
+            return self.request.low[:MAX_ENTITIES]
+        return (self._understood.entities or self._understood.low)[:MAX_ENTITIES]
 
     @cached_property
     def answer_types(self) -> list[str]:
         """Types of entity that the answer may have: the caller's, else what a model read off the query."""
         if self.options.answer_types is not None:
             return list(self.options.answer_types)
-        if self.low is None:
-            _ = self._understood
-        return self.understanding.answer_types[:MAX_TYPES] if self.understanding is not None else []
+        found = self._understood if self.request.low is None else self.understanding
+        return found.answer_types[:MAX_TYPES] if found is not None else []
 
     @cached_property
-    def _understood(self) -> tuple[list[str], list[str]]:
+    def _understood(self) -> Understanding:
         if self.understanding is None:
-            self.understanding = understand(
-                self.db, self.corpus, self.caller, self.text, given=self.low is not None or self.high is not None
-            )
-        self.notes["understanding"] = self.understanding.note()
-        return self.understanding.low, self.understanding.high
+            given = self.request.low is not None or self.request.high is not None
+            self.said["keywords"] = understand(self.models, self.text, given=given)
+        found: Understanding = self.said["keywords"]
+        self.notes["understanding"] = found.note()
+        return found
 
     @cached_property
     def low_level_keys(self) -> list[str]:
@@ -240,7 +324,7 @@ class Query:
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
         found = dict.fromkeys(self.low_level_keys)
-        if self.low is None:
+        if self.request.low is None:
             text = self.text[:MAX_UNDERSTOOD]
             words = text.split()
             for size in range(1, MAX_PHRASE_WORDS + 1):
@@ -257,32 +341,22 @@ class Query:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
         return self.corpus.options.describes
 
-    @cached_property
-    def visible(self) -> Any:
-        """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus.
 
-        Computed once. What a caller may see was asked with his rights; what a filter leaves of a whole corpus is asked here.
-        """
-        if self.caller.documents is not None:
-            ids = self.caller.documents if self.filter is None else self.caller.matching
-        elif self.filter is not None or self.existing_only:
-            rows = self.db.query(
-                "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids FROM graphrag.documents d"
-                " WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.metadata @> $2)",
-                ["int4", "jsonb"],
-                [self.corpus.id, self.filter],
-            )
-            ids = np.sort(int64s(rows[0]["ids"]))
-        else:
-            return None
-        return ids if self.existing_only or not covers(self.db, self.corpus, ids) else None
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether documents may be hidden from the caller: what tells of all together, communities, is closed to him."""
-        return self.caller.documents is not None
-
-    @cached_property
-    def visible_ids(self) -> list[int] | None:
-        """`visible` as a SQL parameter."""
-        return None if self.visible is None else self.visible.tolist()
+def query_of(
+    db: Database,
+    caller: Caller,
+    text: str | None,
+    options: SearchOptions,
+    filter_: str | None = None,
+    low: list[str] | None = None,
+    high: list[str] | None = None,
+    *,
+    reads_keywords: bool = True,
+) -> Query:
+    """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
+    corpus = find(db, caller.corpus)
+    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    query = Query.of(db, Request(corpus, caller, bounds.question(text), options, filter_, low, high))
+    if (low is not None or high is not None) and reads_keywords:
+        query.notes["understanding"] = {"by": "caller"}
+    return query

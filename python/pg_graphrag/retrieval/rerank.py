@@ -2,7 +2,6 @@
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.limits import MAX_RERANKED
-from pg_graphrag.model_access.models import rerank_texts
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 
@@ -31,7 +30,7 @@ def rescored(query: Query, rows: list[Row]) -> list[Row]:
     if not query.options.reranks or not rows:
         return rows
     texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
-    relevance, usage = rerank_texts(query.db, query.corpus, query.caller, query.text, texts)
+    relevance, usage = query.models.rerank(query.text, texts)
     query.usage.append(usage)
     for rank, (row, score) in enumerate(zip(rows, relevance, strict=True), 1):
         row["explain"]["rerank"] = {"rank_before": rank, "score_before": row["score"], "score": score}

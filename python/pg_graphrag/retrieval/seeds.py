@@ -30,7 +30,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
     Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song). A
     keyword that is a part of a title says nothing besides.
     """
-    called = titles.named(query, hub) if query.low is None else {}
+    called = titles.named(query, hub) if query.request.low is None else {}
     found = {row["id"]: NAMED / float(np.log1p(row["mention_count"])) for rows in called.values() for row in rows}
     keywords = [asked for asked in query.low_level_keys if not any(_within(asked, title) for title in called)]
     rows = graph_of(query).namesakes(keywords, MAX_NAMESAKES + 1)

@@ -4,25 +4,23 @@ Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15
 query is used as it is, and `explain` says so.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
-from pg_graphrag.model_access.models import ask_model
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
+from pg_graphrag.retrieval.hybrid import hybrid
+from pg_graphrag.retrieval.mode import Retriever
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, reciprocal_rank
-
-Mode = Callable[[Query, int], Fused]
 
 # The role whose model does each task.
 _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "grades": "relevance"}
 _TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("grades", "rewrite")}
 
 
-def transformed(mode: Mode, widest: Mode, query: Query) -> Mode:
-    """Return `mode` with the query's transform; `widest` is the mode that a corrected query is searched by besides.
+def transformed(mode: Retriever, query: Query) -> Retriever:
+    """Return `mode` with the query's transform; a corrected query is searched by hybrid besides.
 
     Raises
     ------
@@ -35,20 +33,20 @@ def transformed(mode: Mode, widest: Mode, query: Query) -> Mode:
         return _hyde(mode)
     if query.options.transform == "decompose":
         return _decompose(mode)
-    return _corrective(mode, widest) if query.options.transform == "corrective" else mode
+    return _corrective(mode) if query.options.transform == "corrective" else mode
 
 
-def _hyde(mode: Mode) -> Mode:
+def _hyde(mode: Retriever) -> Retriever:
     def retrieve(query: Query, depth: int) -> Fused:
-        query.passage = _said(query, "hyde", {"question": query.text})
-        if query.passage is not None:
-            query.notes["transform"] = {"kind": "hyde", "passage": query.passage}
+        passage = _said(query, "hyde", {"question": query.text})
+        if passage is not None:
+            query.notes["transform"] = {"kind": "hyde", "passage": passage}
         return mode(query, depth)
 
     return retrieve
 
 
-def _decompose(mode: Mode) -> Mode:
+def _decompose(mode: Retriever) -> Retriever:
     """The query and each of its parts, by RRF."""
 
     def retrieve(query: Query, depth: int) -> Fused:
@@ -64,7 +62,7 @@ def _decompose(mode: Mode) -> Mode:
     return retrieve
 
 
-def _corrective(mode: Mode, widest: Mode) -> Mode:
+def _corrective(mode: Retriever) -> Retriever:
     """What came back is graded: kept where it answers, widened by a rewritten query where it may not, replaced where not."""
 
     def retrieve(query: Query, depth: int) -> Fused:
@@ -87,8 +85,8 @@ def _corrective(mode: Mode, widest: Mode) -> Mode:
         note["query"] = rewritten
         other = query.about(rewritten)
         rankings = [_searched(other, mode, depth, "rewritten")]
-        if widest is not mode:
-            rankings.append(_searched(other, widest, depth, "widened"))
+        if mode is not hybrid:
+            rankings.append(_searched(other, hybrid, depth, "widened"))
         if note["verdict"] == "ambiguous":
             rankings.insert(0, fused.ranking("query"))
         return reciprocal_rank(query.options.rrf_k)(rankings)
@@ -96,7 +94,7 @@ def _corrective(mode: Mode, widest: Mode) -> Mode:
     return retrieve
 
 
-def _searched(query: Query, mode: Mode, depth: int, name: str) -> Ranking:
+def _searched(query: Query, mode: Retriever, depth: int, name: str) -> Ranking:
     return mode(query, depth).ranking(name, text=query.text)
 
 
@@ -122,7 +120,7 @@ def _texts(query: Query, chunks: Any) -> list[str]:
 def _said(query: Query, task: str, arguments: dict[str, Any]) -> Any:
     """Return what a model makes of the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
     if task not in query.said:
-        outcome = ask_model(query.db, query.corpus, query.caller, task, arguments)
+        outcome = query.models.ask(task, arguments)
         query.usage.append(outcome["usage"])
         if "fault" in outcome:
             _failed(query, task, outcome["fault"])

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag import bounds
-from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.model_access.models import ask_model, save_accounts
+from pg_graphrag.model_access.models import Models, save_accounts
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
 
@@ -54,9 +54,7 @@ _patience: dict[tuple[int, str], _Patience] = {}
 
 
 def understand(
-    db: Database,
-    corpus: Corpus,
-    caller: Caller,
+    models: Models,
     question: str,
     *,
     given: bool = False,
@@ -72,17 +70,19 @@ def understand(
     insist : bool
         Ask the model even if it failed the session lately.
     """
+    corpus, role = models.corpus, models.caller.role
     if given or not question or not corpus.options.llm.has("keywords"):
         return noun_phrases(corpus, question, "caller" if given else "noun phrases")
-    patience = _patience.setdefault((corpus.id, caller.role), _Patience())
-    if patience.until > time.monotonic() and not insist:
+    patience = _patience.setdefault((corpus.id, role), _Patience())
+    if patience.until > time.monotonic() and not insist and models.sends:
         return noun_phrases(corpus, question, reason=patience.reason)
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
     started = time.monotonic()
-    outcome = ask_model(db, corpus, caller, "keywords", arguments)
+    outcome = models.ask("keywords", arguments)
     if "fault" in outcome:
-        return _failed(db, corpus, question, patience, time.monotonic() - started, outcome)
-    del _patience[corpus.id, caller.role]
+        return _failed(models.db, corpus, question, patience, time.monotonic() - started, outcome)
+    if models.sends:
+        del _patience[corpus.id, role]
     value = outcome["value"]
     low, high = value["low_level_keywords"], value["high_level_keywords"]
     if not (low and high):
@@ -136,7 +136,7 @@ def understand_named(db: Database, question: str | None, corpus: str | None) -> 
 
     def run() -> Understanding:
         found = find(db, corpus)
-        understood = understand(db, found, caller, text, insist=True)
+        understood = understand(Models(db, found, caller), text, insist=True)
         save_accounts(db, found)
         return understood
 

@@ -12,7 +12,7 @@ from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
@@ -42,7 +42,7 @@ for _what in ("entity", "relationship"):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vectors:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
     float32, of which the first n are the rows'.
@@ -112,6 +112,7 @@ def indexed_rows(dimensions: int) -> int:
     return 1 + min(compared_rows(dimensions, kind) for kind in _COLUMNS)
 
 
+@once
 def are_all_compared(query: Query, kind: str) -> bool:
     """Return whether a query is compared with all vectors of a kind that it may see.
 
@@ -121,13 +122,6 @@ def are_all_compared(query: Query, kind: str) -> bool:
     ----------
     kind : window, entity, entity_mention or relationship_mention.
     """
-    memo = f"all compared {kind}"
-    if memo not in query.memo:
-        query.memo[memo] = _are_all_compared(query, kind)
-    return bool(query.memo[memo])
-
-
-def _are_all_compared(query: Query, kind: str) -> bool:
     corpus = query.corpus
     if corpus.space is None:
         return False

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.answer.citations import Citations
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.model_access.models import ask_models
+from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import tokenizer
@@ -102,7 +101,7 @@ def points_of(
     count = counter(asked)
     read = batches(passages, count)
     wanted = [{"question": question, "reports": batch.text} for batch in read]
-    outcomes, usage = ask_models(asked.db, asked.corpus, asked.caller, "map", wanted)
+    outcomes, usage = asked.models.ask_all("map", wanted)
     failed = tolerated(asked, faults_of(outcomes), len(outcomes), "batches were not read")
     points = sorted(
         (

@@ -1,0 +1,28 @@
+"""The modes of search, context and ask. Each is a module of this package with one object, MODE; a new one is a new module."""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval.mode import Mode
+
+
+def find(name: str | None) -> Mode:
+    """Return the mode called `name`; 22023 with the names there are."""
+    if name is None or name not in _modules():
+        said = "mode cannot be null" if name is None else f'unknown mode "{name}"'
+        raise GraphRAGError(said, hint=f"Modes: {', '.join(mode.name for mode in every())}.")
+    mode: Mode = importlib.import_module(f"{__name__}.{_modules()[name]}").MODE
+    return mode
+
+
+def every() -> list[Mode]:
+    """Return all modes, in the order that lists name them."""
+    return sorted(map(find, _modules()), key=lambda mode: (mode.place, mode.name))
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return {mode: its module}. Only the one that is asked for is loaded; global is no name for a module."""
+    return {found.name.rstrip("_"): found.name for found in pkgutil.iter_modules(__path__)}

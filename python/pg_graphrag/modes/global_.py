@@ -1,0 +1,26 @@
+"""global: LightRAG's high level."""
+
+from pg_graphrag.retrieval import evidence_chunks, graph
+from pg_graphrag.retrieval.mode import Context, Mode
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, alone
+
+
+def _retrieve(query: Query, depth: int) -> Fused:
+    return alone(evidence_chunks.rank(query, {"global": graph.global_evidence(query)}, depth))
+
+
+MODE = Mode(
+    name="global",
+    place=40,
+    does="""Relationships about the query's theme (with `"extractor": "llm"` by their keywords and descriptions),
+    their endpoints, and the chunks that state them. Questions about how things hang together. GraphRAG's global
+    search over community reports is another thing.""",
+    source="LightRAG, arXiv 2410.05779",
+    function="LightRAG global: relationships about the query's theme, their endpoints, and the chunks that state them."
+    " GraphRAG's global search over community reports is another thing (mode graph_global)",
+    options=("profile", "bm25_idf", "graph_top_k"),
+    mistaken_for={"graph_global": "GraphRAG's global search is graph_global; global is LightRAG's, another thing."},
+    retrieve=_retrieve,
+    context=Context(evidence=(graph.global_evidence,)),
+)

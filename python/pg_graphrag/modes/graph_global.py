@@ -1,0 +1,272 @@
+"""graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
+
+For ask, map and reduce over the reports of one level: every report of it is read (`dynamic`: those that a model finds relevant),
+in batches at a time, each of which gives points with a score; the best points are the context that the answer is made from. A
+batch that fails costs its reports, which the context says, not the answer.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pg_graphrag.modes.lazy import NEAR_ENOUGH
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import evidence_chunks
+from pg_graphrag.retrieval.dry_run import DryRun
+from pg_graphrag.retrieval.mode import Context, Mode, shares
+from pg_graphrag.retrieval.options import FLAG, Option
+from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
+from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows, visible_communities
+from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
+from pg_graphrag.server import Row
+
+DYNAMIC = Option("dynamic", False, FLAG)
+# Reports that graph_global goes down from, and chunks of each that are looked at.
+GLOBAL_REPORTS = 20
+CHUNKS_PER_REPORT = 50
+# What a chunk that a finding rests on counts beside its nearness.
+TELLING = 0.1
+# Shuffles the reports: neighbours would tell of the same.
+SEED = 86
+# Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
+RELEVANT = 1
+
+
+def retrieve(query: Query, depth: int) -> Fused:
+    """From the reports that the query is about, one level of the hierarchy, down to the chunks that tell most of each.
+
+    The communities take turns: a question about the whole is answered from all sides.
+    """
+    cut = _cut(query)
+    if not cut:
+        without_reports(query)
+        return alone([Ranking.empty("graph_global")])
+    matched = match_reports(query, GLOBAL_REPORTS, within=cut)
+    return alone([_in_turns(query, matched, depth)])
+
+
+def reports(query: Query, limit: int) -> list[Row]:
+    """Return the reports of the cut that the query is about, best first."""
+    ids = [one.community_id for one in match_reports(query, limit, within=_cut(query))]
+    found = report_rows(query.db, ids)
+    return [found[number] for number in ids]
+
+
+def _cut(query: Query) -> list[int]:
+    """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough.
+
+    As where a model rates them: from the coarsest level down to the option's, going into the parts of what is near alone,
+    which stand for it where any of them is. Without a model that is as in lazy: a share of the nearest report's score.
+    """
+    if not query.options[DYNAMIC]:
+        return level_cut(query)
+    scores = {one.community_id: one.score for one in match_reports(query, None)}
+    enough = NEAR_ENOUGH * max(scores.values(), default=0.0)
+    chosen: set[int] = set()
+    frontier = child_communities(query, None)
+    for _ in range(query.options.level + 1):
+        near = {number: parent for number, parent in frontier.items() if scores.get(number, 0.0) >= enough > 0}
+        chosen -= set(near.values())
+        chosen |= near.keys()
+        frontier = child_communities(query, list(near))
+    return sorted(chosen)
+
+
+def _in_turns(query: Query, matched: list[Matched], depth: int) -> Ranking:
+    """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
+    titles = report_rows(query.db, [one.community_id for one in matched])
+    chunks = _chunks(query, [one.community_id for one in matched])
+    every = np.unique(
+        np.concatenate([np.empty(0, np.int64), *(np.array(list(some), np.int64) for some in chunks.values())])
+    )
+    near = dict(zip(every.tolist(), evidence_chunks.nearness(query, every).tolist(), strict=True))
+    lists = []
+    for one in matched:
+        some = chunks.get(one.community_id, {})
+        order = sorted(some, key=lambda chunk: -round(near[chunk] + TELLING * some[chunk], 9))
+        lists.append([(chunk, one) for chunk in order])
+    taken: dict[int, Matched] = {}
+    for place in range(max(map(len, lists), default=0)):
+        for ranked in lists:
+            if place < len(ranked):
+                taken.setdefault(*ranked[place])
+    ids = np.array(list(taken)[:depth], np.int64)
+
+    def why(chunk: int) -> dict[str, Any]:
+        one = taken[chunk]
+        return {
+            "community": one.community_id,
+            "report": titles[one.community_id]["title"],
+            "report_score": one.score,
+            "nearness": round(near[chunk], 6),
+        }
+
+    return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), why)
+
+
+_CHUNKS = """
+SELECT s.community_id, s.chunk_id, s.telling
+  FROM (SELECT m.community_id, x.chunk_id, pg_catalog.count(DISTINCT x.entity_id) AS members,
+               coalesce(pg_catalog.bool_or(f.chunk_id IS NOT NULL), false) AS telling,
+               pg_catalog.row_number() OVER (PARTITION BY m.community_id ORDER BY pg_catalog.bool_or(f.chunk_id IS NOT NULL) DESC,
+                   pg_catalog.count(DISTINCT x.entity_id) DESC, d.source_key COLLATE "C", c.ordinal) AS place
+          FROM graphrag.community_members m
+          JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id
+          JOIN graphrag.chunks c ON c.id = x.chunk_id
+          JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
+          LEFT JOIN (SELECT DISTINCT r.community_id, t.id::bigint AS chunk_id
+                       FROM graphrag.community_reports r,
+                            pg_catalog.jsonb_array_elements(r.findings) AS g (finding),
+                            pg_catalog.jsonb_array_elements_text(g.finding -> 'chunk_ids') AS t (id)
+                      WHERE r.community_id = ANY ($1)) f ON f.community_id = m.community_id AND f.chunk_id = x.chunk_id
+         WHERE m.community_id = ANY ($1) {visible}
+         GROUP BY m.community_id, x.chunk_id, d.source_key, c.ordinal) s
+ WHERE s.place <= $2
+"""
+
+
+def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
+    """Return {community: {chunk: whether a finding of its report rests on it}}, the chunks that mention most members."""
+    visible = "" if query.visible is None else "AND x.document_id = ANY ($3)"
+    rows = query.db.query(
+        _CHUNKS.format(visible=visible),
+        ["int8[]", "int4", "int8[]"],
+        [communities, CHUNKS_PER_REPORT, query.visible_ids],
+    )
+    found: dict[int, dict[int, int]] = {}
+    for row in rows:
+        found.setdefault(row["community_id"], {})[row["chunk_id"]] = int(row["telling"])
+    return found
+
+
+def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return (the context made of the best points, what it cost).
+
+    Raises
+    ------
+    GraphRAGError
+        When no batch was answered: the first one's fault.
+    """
+    usage: list[dict[str, Any]] = []
+    selection: dict[str, int] = {}
+    if asked.options[DYNAMIC]:
+        rows, selection = _selected(asked, question, usage)
+    else:
+        rows = cut_reports(asked)
+    if not rows and not selection.get("rated"):
+        without_reports(asked)
+    passages, sources = passages_of(asked, rows)
+    context, used = points_of(asked, question, passages, sources, total)
+    usage.append(used)
+    context["map"] |= {"level": asked.options.level, "reports": len(rows)}
+    if selection:
+        context["map"]["dynamic"] = selection
+    return context, usage
+
+
+def cut_reports(asked: Query) -> list[Row]:
+    """Return the reports of the level that the caller may see."""
+    return reports_of(asked, level_cut(asked))
+
+
+def reports_of(asked: Query, communities: Iterable[int]) -> list[Row]:
+    """Return the reports on communities that the caller may see."""
+    found = report_rows(asked.db, sorted(visible_communities(asked, list(communities))))
+    return [found[number] for number in sorted(found)]
+
+
+def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
+    """Return (the relevant reports, how many were rated and how many of that failed).
+
+    From the coarsest level down to the option's, each level side by side; only the parts of what is relevant are rated, and
+    stand for it where any of them is. A report that cannot be rated is taken for relevant.
+    """
+    asked.corpus.options.llm.of("relevance")
+    chosen: dict[int, Row] = {}
+    counts = {"rated": 0, "failed": 0}
+    frontier = reports_of(asked, child_communities(asked, None))
+    for level in range(asked.options.level + 1):
+        if not frontier:
+            break
+        wanted = [{"question": question, "report": row["content"]} for row in frontier]
+        outcomes, used = asked.models.ask_all("rate", wanted)
+        usage.append(used)
+        counts["rated"] += len(frontier)
+        counts["failed"] += tolerated(
+            asked, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
+        )
+        relevant = [
+            row
+            for row, outcome in zip(frontier, outcomes, strict=True)
+            if "fault" in outcome or outcome["value"] >= RELEVANT
+        ]
+        for row in relevant:
+            chosen.pop(row["parent_id"], None)
+            chosen[row["community_id"]] = row
+        if level < asked.options.level:
+            frontier = reports_of(asked, child_communities(asked, [row["community_id"] for row in relevant]))
+    return list(chosen.values()), counts
+
+
+def passages_of(asked: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+    """Return (reports, shuffled; what they rest on)."""
+    sources = Sources()
+    sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    return [report_passage(row, sources) for row in shuffled(rows)], sources
+
+
+def shuffled(rows: list[Row]) -> list[Row]:
+    """Return reports in the order that they are read in, always the same."""
+    return random.Random(SEED).sample(rows, len(rows))
+
+
+def estimate(made: DryRun) -> None:
+    """The batches are known; with `dynamic` as many reports as could be relevant."""
+    asked = made.asked
+    if not asked.options[DYNAMIC]:
+        answer(asked, asked.text, made.total)
+        return
+    asked.corpus.options.llm.of("relevance")
+    rows: list[Row] = []
+    frontier = reports_of(asked, child_communities(asked, None))
+    for _ in range(asked.options.level + 1):
+        rows += frontier
+        frontier = frontier and reports_of(asked, child_communities(asked, [row["community_id"] for row in frontier]))
+    for row in rows:
+        made.send("rate", exact=False, question=asked.text, report=row["content"])
+    passages, _ = passages_of(asked, rows)
+    sizes = dict(zip((row["community_id"] for row in shuffled(rows)), passages, strict=True))
+    count = counter(asked)
+    made.points(
+        _heaviest(rows, sizes, lambda one: len(one.text.encode()) + 2),
+        _heaviest(rows, sizes, lambda one: count(one.text) + 2),
+    )
+
+
+def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
+    """Return what the relevant reports weigh at most: of a community itself, or of its parts instead."""
+    below: dict[int | None, int] = {}
+    for row in sorted(rows, key=lambda row: -row["level"]):
+        own = max(weigh(passages[row["community_id"]]), below.get(row["community_id"], 0))
+        below[row["parent_id"]] = below.get(row["parent_id"], 0) + own
+    return below.get(None, 0)
+
+
+MODE = Mode(
+    name="graph_global",
+    place=100,
+    does="""What GraphRAG calls global search (`global` is LightRAG's, another thing): from the reports of one level
+    of communities (`level` 1) down to chunks, the themes taking turns; `ask` reads every report of the level in
+    parallel batches and answers from the points they give; with `dynamic` only those that the model of the role
+    `relevance` rates 1 or more of 5 (`search` and `context`, which ask nobody: those that score half of the best),
+    from the coarsest level down to `level`, going into what is relevant alone.""",
+    source="GraphRAG, arXiv 2404.16130",
+    options=("bm25_idf", "level", DYNAMIC),
+    defaults={"max_total_tokens": 12_000},
+    retrieve=retrieve,
+    context=Context(in_order=True, reports=reports, budgets=shares(text=0.0, reports=1.0)),
+    answer=answer,
+    estimate=estimate,
+)

@@ -1,0 +1,30 @@
+"""graph_local: GraphRAG's local search."""
+
+from pg_graphrag.retrieval import claims, evidence_chunks, themes
+from pg_graphrag.retrieval.mode import Context, Mode, shares
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, alone
+
+
+def _retrieve(query: Query, depth: int) -> Fused:
+    return alone(evidence_chunks.rank(query, {"graph_local": themes.local_evidence(query)}, depth))
+
+
+MODE = Mode(
+    name="graph_local",
+    place=90,
+    does="""Entities of the query, the relationships among them first, and the chunks that say most of both; `context`
+    and `ask` add reports on their communities and claims (shares: .5 text, .15 reports, the rest graph and claims;
+    12,000 tokens).""",
+    source="GraphRAG, arXiv 2404.16130",
+    options=("bm25_idf", "graph_top_k"),
+    defaults={"max_total_tokens": 12_000},
+    retrieve=_retrieve,
+    context=Context(
+        evidence=(themes.local_evidence,),
+        in_order=True,
+        reports=themes.local_reports,
+        claims=lambda query, evidence, _: claims.of_entities(query, list(evidence.entities)),
+        budgets=shares(text=0.5, reports=0.15),
+    ),
+)

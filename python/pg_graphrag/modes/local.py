@@ -1,0 +1,23 @@
+"""local: LightRAG's low level."""
+
+from pg_graphrag.retrieval import evidence_chunks, graph
+from pg_graphrag.retrieval.mode import Context, Mode
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, alone
+
+
+def _retrieve(query: Query, depth: int) -> Fused:
+    return alone(evidence_chunks.rank(query, {"local": graph.local_evidence(query)}, depth))
+
+
+MODE = Mode(
+    name="local",
+    place=30,
+    does="""Entities that the query names (or nearly) or, with `"extractor": "llm"`, that the model described so,
+    their relationships, and the chunks that mention them. Questions about particular things.""",
+    source="LightRAG, arXiv 2410.05779",
+    function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",
+    options=("profile", "bm25_idf", "graph_top_k"),
+    retrieve=_retrieve,
+    context=Context(evidence=(graph.local_evidence,)),
+)

@@ -1,0 +1,22 @@
+"""naive: chunks by their best window."""
+
+from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, alone
+
+
+def _retrieve(query: Query, depth: int) -> Fused:
+    return alone([dense.windows(query, depth)])
+
+
+MODE = Mode(
+    name="naive",
+    place=10,
+    does="""Chunks by the cosine of their best window (60–120 words) to the query. The vector baseline; English only,
+    with the local model.""",
+    source="–",
+    function="dense retrieval alone: chunks by their best window",
+    reads_keywords=False,
+    retrieve=_retrieve,
+)

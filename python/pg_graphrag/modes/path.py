@@ -1,0 +1,38 @@
+"""path: MiniRAG's paths."""
+
+from pg_graphrag.retrieval import dense, paths
+from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused, alone, one_behind_the_other, reciprocal_rank
+
+
+def _retrieve(query: Query, depth: int) -> Fused:
+    """Paths and, behind them, direct chunks; or paths fused with BM25."""
+    voted = paths.rank(query, depth)
+    if query.options.fuse != "none":
+        return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
+    if not query.dense_works:
+        return alone([voted])
+    return one_behind_the_other([voted, dense.windows(query, depth)])
+
+
+MODE = Mode(
+    name="path",
+    place=70,
+    does="""From what the query names over paths of at most two relationships to chunks, each by the votes of all its
+    paths; important relationships by `path_weighting`, fused with BM25 by `fuse`. For questions that connect two
+    named things; `explain` shows path and relationships.""",
+    source="MiniRAG, arXiv 2501.06713; BM25 weighting: Takami et al.",
+    options=(
+        "profile",
+        "bm25_idf",
+        "rrf_k",
+        "graph_top_k",
+        "path_weighting",
+        "fuse",
+        "query_entities",
+        "answer_types",
+    ),
+    retrieve=_retrieve,
+)

@@ -1,0 +1,125 @@
+"""What a mode of search is made of: one object in one file of `pg_graphrag.modes`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.retrieval.graph import Evidence, EvidenceSource
+from pg_graphrag.retrieval.options import OF_EVERY_MODE, Option, SearchOptions
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.rankings import Fused
+from pg_graphrag.server import Row
+
+if TYPE_CHECKING:
+    from pg_graphrag.retrieval.dry_run import DryRun
+
+# (a query, how deep each retriever looks) to chunks with their scores.
+Retriever = Callable[[Query, int], Fused]
+# (a query, the question, tokens) to (the context that models make of what they read, what each step cost).
+ContextMaker = Callable[[Query, str, int], tuple[dict[str, Any], list[dict[str, Any]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Tokens of the parts of a context.
+
+    `text` None: what the others leave; `graph`: those of entities and of relationships; None: what the others leave, in halves.
+    """
+
+    text: int | None
+    reports: int
+    claims: int
+    graph: tuple[int, int] | None
+
+
+def proportional(options: SearchOptions, total: int) -> Budgets:
+    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text."""
+    share = min(1.0, total / options.max_total_tokens) if options.max_total_tokens else 1.0
+    return Budgets(None, 0, 0, (int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)))
+
+
+def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budgets]:
+    """GraphRAG's shares of the whole; the rest is for claims, a third of it at most, entities and relationships."""
+
+    def budgets(options: SearchOptions, total: int) -> Budgets:
+        for_text, for_reports = int(total * text), int(total * reports)
+        return Budgets(for_text, for_reports, (total - for_text - for_reports) // 3, None)
+
+    return budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a mode's context has besides its chunks.
+
+    `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
+    those inside the network first), not the best scored first; `reports`: at most so many; `claims`: of the evidence, or of the
+    chunks; `arrange`: the order of the chunks.
+    """
+
+    evidence: tuple[EvidenceSource, ...] = ()
+    in_order: bool = False
+    reports: Callable[[Query, int], list[Row]] | None = None
+    claims: Callable[[Query, Evidence, list[Row]], list[dict[str, Any]]] | None = None
+    arrange: Callable[[list[Row]], list[Row]] | None = None
+    budgets: Callable[[SearchOptions, int], Budgets] = proportional
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """A mode of search, context and ask.
+
+    Parameters
+    ----------
+    name, does, source : str
+        What it is called, what it does, and the paper or page that it is from, as the manual says it.
+    place : int
+        Where lists of modes name it.
+    function : str, optional
+        What the comment of its own SQL function, name_search, says; without, it has none.
+    options : tuple
+        Names of the options that it shares with others, and those of its own.
+    defaults : mapping
+        Its own defaults of shared options.
+    mistaken_for : mapping
+        Modes that it could be taken for, and what to say to who gives it an option of theirs.
+    reads_keywords : bool
+        Whether it makes anything of keywords.
+    answer : optional
+        Has models make the context of an answer; without, the answer is made from the context that `context` describes.
+    estimate : optional
+        Counts what `answer` asks at most; without, `answer` itself makes its requests of the dry run.
+    """
+
+    name: str
+    does: str
+    source: str
+    retrieve: Retriever
+    place: int = 1000
+    function: str | None = None
+    options: tuple[str | Option[Any], ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    mistaken_for: Mapping[str, str] = field(default_factory=dict)
+    reads_keywords: bool = True
+    context: Context = Context()
+    answer: ContextMaker | None = None
+    estimate: Callable[["DryRun"], None] | None = None
+
+    @property
+    def understands(self) -> bool:
+        """Whether a question's keywords are read off it first; other modes look at its words, or have models do so."""
+        return self.reads_keywords and self.answer is None
+
+    def has(self, option: str) -> bool:
+        """Whether it has an option."""
+        return option in OF_EVERY_MODE or option in self.options or option in self.own
+
+    @property
+    def option_names(self) -> list[str]:
+        """The options that not every mode has."""
+        return [option if isinstance(option, str) else option.name for option in self.options]
+
+    @property
+    def own(self) -> dict[str, Option[Any]]:
+        """The options that it alone has."""
+        return {option.name: option for option in self.options if isinstance(option, Option)}

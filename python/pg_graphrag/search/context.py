@@ -1,0 +1,30 @@
+"""graphrag.context: what a language model is given."""
+
+from pg_graphrag import modes
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.search.search import prepare
+from pg_graphrag.server import Database, to_json
+
+
+def context(
+    db: Database,
+    query: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+) -> str:
+    """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
+    caller = caller_of(db, corpus, filter_)
+
+    def run_context() -> str:
+        mode = modes.find(mode_name)
+        asked = prepare(db, caller, query, mode, filter_, low, high, options, of="context")
+        return to_json(assemble(asked, mode, max_tokens))
+
+    return as_owner(db, run_context)

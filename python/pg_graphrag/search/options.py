@@ -1,0 +1,63 @@
+"""Options of a search as they are given, checked against what their mode knows."""
+
+import json
+
+from pg_graphrag import modes
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_json
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
+
+# Transforms that fuse rankings, by RRF, in every mode.
+_FUSING = ("decompose", "corrective")
+
+
+def parse(options: str | None, mode: Mode, of: str = "search") -> SearchOptions:
+    """Check the options of a search in `mode`; `of`: the function that they are given to: search, context or ask.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
+    """
+    given = read_json(options) if options else {}
+    if not isinstance(given, dict):
+        raise GraphRAGError(
+            f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
+        )
+    for name, value in given.items():
+        if name not in CHECKS and name not in mode.own and name not in (known := known_options()):
+            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known)}.")
+        if name in CONTEXT_OPTIONS and of == "search":
+            raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
+        if name in TRANSFORMS and value not in (False, "none") and of == "ask" and mode.answer is not None:
+            raise GraphRAGError(
+                f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
+                hint="Leave it out: that mode asks in its own way.",
+            )
+        if not mode.has(name) and not (name == "rrf_k" and given.get("transform") in _FUSING):
+            having = [other.name for other in modes.every() if other.has(name)]
+            hint = f"Modes that do: {', '.join(having)}."
+            hint += "".join(f" {said}" for other, said in mode.mistaken_for.items() if other in having)
+            raise GraphRAGError(f'mode "{mode.name}" has no option "{name}"', hint=hint)
+        own = mode.own.get(name)
+        if own is not None and own.ask_only and of != "ask":
+            raise GraphRAGError(
+                f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
+                hint=f"Leave it out: it bounds what a model is asked in mode {mode.name}, and graphrag.{of} asks none.",
+            )
+        check = CHECKS[name] if own is None else own.check
+        if not check.allows(value):
+            raise GraphRAGError(
+                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.wanted}."
+            )
+    lists = {name: tuple(given[name]) for name in ("query_entities", "answer_types") if given.get(name) is not None}
+    paper = given.get("profile") == "paper"
+    shared = {name: value for name, value in given.items() if name in CHECKS}
+    own_values = {name: value for name, value in given.items() if name not in CHECKS}
+    return SearchOptions(**((PAPER if paper else {}) | dict(mode.defaults) | shared | lists), own=own_values)
+
+
+def known_options() -> list[str]:
+    """Return the names of all options there are."""
+    return sorted({*CHECKS, *(name for mode in modes.every() for name in mode.own)})

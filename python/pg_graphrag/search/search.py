@@ -1,0 +1,64 @@
+"""graphrag.search: one argument chooses the mode, one shape holds every result."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag import modes
+from pg_graphrag.access.caller import Caller, caller_of
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.query import Query, query_of
+from pg_graphrag.retrieval.rows import best_rows, check_top_k
+from pg_graphrag.search.options import parse
+from pg_graphrag.server import Database
+
+
+def search(
+    db: Database,
+    query: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    top_k: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+) -> list[tuple[Any, ...]]:
+    """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
+
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows.
+    """
+    limit = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run_search() -> list[tuple[Any, ...]]:
+        mode = modes.find(mode_name)
+        return list(_shown(prepare(db, caller, query, mode, filter_, low, high, options), mode, limit))
+
+    return as_owner(db, run_search)
+
+
+def _shown(asked: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
+    asked, rows = best_rows(asked, mode, top_k)
+    for rank, row in enumerate(rows, 1):
+        explain = json.dumps({"mode": mode.name, **asked.notes, **row["explain"]}, ensure_ascii=False)
+        fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
+        yield (rank, *fields, row["score"], explain)
+
+
+def prepare(
+    db: Database,
+    caller: Caller,
+    query: str | None,
+    mode: Mode,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    of: str = "search",
+) -> Query:
+    """Check the arguments of a search (`of`: of which function) and return its query. With the owner's rights, as all that
+    follows."""
+    parsed = parse(options, mode, of)
+    return query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)

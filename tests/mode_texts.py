@@ -1,0 +1,133 @@
+"""What lists the modes, written from their registry: SQL, command line, client and manual.
+
+`python -m tests.mode_texts` writes it; a test fails while any of it is stale.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pg_graphrag import modes
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.options import OF_EVERY_MODE
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = (
+    "rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision,"
+    " explain jsonb"
+)
+
+
+def texts() -> dict[Path, str]:
+    """Return {file: what it is to hold}."""
+    return {path: write(path.read_text() if path.exists() else "") for path, write in _writers().items()}
+
+
+def _writers() -> dict[Path, Callable[[str], str]]:
+    every = modes.every()
+    names = [mode.name for mode in every]
+    reports = _and([mode.name for mode in every if mode.context.reports])
+    claims = _and([mode.name for mode in every if mode.context.claims])
+    reduced = _and([mode.name for mode in every if mode.answer])
+    client = textwrap.fill(f"{', '.join(names[:-1])} or {names[-1]}.", 108, subsequent_indent=12 * " ")
+    return {
+        _sql("020_modes.sql"): lambda _: _functions(every),
+        _sql("010_search.sql"): _fragment(r"mode: [\w, ]+\.", f"mode: {', '.join(names)}."),
+        _sql("040_context.sql"): _fragment(r"Reports are in .*?\.", f"Reports are in {reports}, claims in {claims}."),
+        _sql("050_ask.sql"): _fragment(r"context \(in [\w, ]+: points", f"context (in {reduced}: points"),
+        ROOT / "python/pg_graphrag/mode_names.py": lambda _: _names(every),
+        ROOT / "python/pg_graphrag/client/blocking.py": _fragment(r"naive, bm25, [\w,\s]+ or \w+\.", client),
+        ROOT / "docs/modes.md": lambda _: _manual(every),
+    }
+
+
+def _sql(name: str) -> Path:
+    (path,) = (ROOT / "sql").rglob(name)
+    return path
+
+
+def _fragment(pattern: str, said: str) -> Callable[[str], str]:
+    """Return what puts `said` in the one place that the pattern finds."""
+
+    def write(text: str) -> str:
+        assert len(re.findall(pattern, text)) == 1, pattern
+        return re.sub(pattern, lambda _: said, text)
+
+    return write
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def _functions(every: list[Mode]) -> str:
+    made = "".join("\n" + _function(mode) for mode in every if mode.function)
+    return f"-- search() with the mode fixed. Written by tests/mode_texts.py.\n{made}"
+
+
+def _function(mode: Mode) -> str:
+    name = f"{mode.name}_search"
+    parameters = ["query               text", "corpus              text DEFAULT 'default'"]
+    parameters += ["top_k               int DEFAULT 10", "filter              jsonb DEFAULT NULL"]
+    types, given = "text, text, int, jsonb", ""
+    if mode.reads_keywords:
+        parameters += ["low_level_keywords  text[] DEFAULT NULL", "high_level_keywords text[] DEFAULT NULL"]
+        types += ", text[], text[]"
+        low, high = (f"{level}_level_keywords => {name}.{level}_level_keywords" for level in ("low", "high"))
+        given = f"                           {low}, {high},\n"
+    parameters.append("options             jsonb DEFAULT '{}'")
+    said = f"search() with mode {mode.name}: {mode.function}".replace("'", "''")
+    columns = ", ".join(f"s.{column.split()[0]}" for column in ROWS.split(", "))
+    return (
+        f"CREATE FUNCTION graphrag.{name}(\n    " + ",\n    ".join(parameters) + "\n"
+        f") RETURNS TABLE ({ROWS})\n"
+        "LANGUAGE sql STABLE ROWS 10\n"
+        "BEGIN ATOMIC\n"
+        f"    SELECT {columns}\n"
+        f"      FROM graphrag.search({name}.query, {name}.corpus, '{mode.name}', top_k => {name}.top_k,"
+        f" filter => {name}.filter,\n"
+        f"{given}"
+        f"                           options => {name}.options) s;\n"
+        "END;\n"
+        f"COMMENT ON FUNCTION graphrag.{name}({types}, jsonb) IS '{said}';\n"
+    )
+
+
+def _names(every: list[Mode]) -> str:
+    def listed(names: list[str]) -> str:
+        return "(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
+
+    return f'''"""Names of the modes, for what runs beside the server. Written by tests/mode_texts.py."""
+
+MODES = {listed([mode.name for mode in every])}
+# For graphrag.ask, models make the context of the answer.
+REDUCED = {listed([mode.name for mode in every if mode.answer])}
+'''
+
+
+def _manual(every: list[Mode]) -> str:
+    rows = "".join(
+        f"| `{mode.name}` | {' '.join(mode.does.split())} | {_code(mode.option_names)} | {mode.source} |\n"
+        for mode in every
+    )
+    return f"""<!-- Written by tests/mode_texts.py from python/pg_graphrag/modes/. -->
+# Modes
+
+The argument `mode` of `search`, `context` and `ask`. Each is one file of `python/pg_graphrag/modes/`; {_code(OF_EVERY_MODE)} are
+options of every mode.
+
+| mode | what it does | options | source |
+|---|---|---|---|
+{rows}"""
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "–"
+
+
+if __name__ == "__main__":
+    for path, text in texts().items():
+        path.write_text(text)

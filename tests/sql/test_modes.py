@@ -1,0 +1,128 @@
+"""A mode is one file: one more is searched, asked and estimated as soon as its file is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.endpoint.server import Messages
+from tests.runtime.cluster import Database
+from tests.sql.asking import ask
+from tests.sql.ingest import rows
+from tests.sql.themes import context, counted, points, task
+
+FIRST = '''
+"""first: the first chunks by BM25, and no others."""
+
+from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.options import Option, whole
+from pg_graphrag.retrieval.rankings import Ranking, alone
+
+KEEP = Option("keep", 1, whole(1, 10))
+
+
+def retrieve(query, depth):
+    found, keep = bm25(query, depth), query.options[KEEP]
+    return alone([Ranking("first", found.ids[:keep], found.scores[:keep], found.why)])
+
+
+MODE = Mode(name="first", does="The first chunks by BM25.", source="–", options=("bm25_idf", KEEP), retrieve=retrieve)
+'''
+READ = '''
+"""read: a model reads the first chunks, and the answer is made from what it notes."""
+
+from pg_graphrag.modes import first
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.points import Passage, Sources, points_of
+
+
+def answer(query, question, total):
+    sources = Sources()
+    sources.add(query, first.retrieve(query, 10).ids.tolist())
+    passages = [Passage(row["content"], frozenset(sources.numbers_of([chunk]))) for chunk, row in sources.chunks.items()]
+    context, usage = points_of(query, question, passages, sources, total)
+    return context, [usage]
+
+
+MODE = Mode(name="read", does="A model reads them.", source="–", retrieve=first.retrieve, answer=answer)
+'''
+PUT = """
+DO LANGUAGE plpython3u $do$
+import pathlib, tempfile
+from pg_graphrag import modes
+folder = pathlib.Path(tempfile.mkdtemp())
+for name, text in (("first", {first!r}), ("read", {read!r})):
+    (folder / f"{{name}}.py").write_text(text)
+modes.__path__.append(str(folder))
+modes._modules.cache_clear()
+$do$
+"""
+
+
+def reply(messages: Messages) -> str:
+    return points(("It was broken [1].", 90)) if task(messages) == "map" else "It was broken [1]."
+
+
+REPLY = reply
+QUESTION = "Who broke the Enigma machine?"
+
+
+@pytest.fixture(scope="module")
+def extended(module_db: Database, themed: str) -> str:
+    """A corpus, in a session with two modes more."""
+    module_db.execute(PUT.format(first=FIRST, read=READ))
+    return themed
+
+
+def found(db: Database, corpus: str, mode: str, **options: Any) -> list[Any]:
+    sql = "SELECT content, score, explain FROM graphrag.search(%s, %s, %s, options => %s)"
+    return rows(db, sql, QUESTION, corpus, mode, Jsonb(options))
+
+
+def test_it_is_searched_with_its_own_option(module_db: Database, extended: str) -> None:
+    by_bm25 = [(content, score) for content, score, _ in found(module_db, extended, "bm25")]
+    assert len(by_bm25) > 1
+    assert [(content, score) for content, score, _ in found(module_db, extended, "first", keep=10)] == by_bm25
+    ((content, score, explain),) = found(module_db, extended, "first")
+    assert (content, score) == by_bm25[0]
+    assert explain["mode"] == "first" and "first" in explain
+    chunks = context(module_db, QUESTION, extended, "first")["chunks"]
+    assert [chunk["content"] for chunk in chunks] == [content]
+
+
+def test_it_is_named_beside_the_others(module_db: Database, extended: str) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as unknown:
+        found(module_db, extended, "second")
+    assert str(unknown.value.diag.message_hint).endswith("drift, lazy, first, read.")
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as misplaced:
+        found(module_db, extended, "hybrid", keep=1)
+    assert "Modes that do: first." in str(misplaced.value.diag.message_hint)
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as bad:
+        found(module_db, extended, "first", keep=11)
+    assert "from 1 to 10" in str(bad.value.diag.message_hint)
+
+
+@pytest.mark.parametrize(("mode", "tasks"), [("first", {"answer": 1}), ("read", {"map": 1, "reduce": 1})])
+def test_it_is_asked_and_estimated_by_what_ask_does(
+    module_db: Database, extended: str, module_endpoint: Endpoint, mode: str, tasks: dict[str, int]
+) -> None:
+    module_endpoint.forget()
+    sql = "SELECT calls, tokens_in, basis -> 'parts' FROM graphrag.estimate_ask(%s, %s, %s)"
+    ((calls, tokens_in, parts),) = rows(module_db, sql, QUESTION, extended, mode)
+    assert module_endpoint.requests == []
+    answer, citations, usage, _ = ask(module_db, QUESTION, extended, mode=mode)
+    assert answer == "It was broken [1]." and citations
+    assert counted(module_endpoint) == tasks
+    assert calls == usage["calls"] and usage["tokens_in"] <= tokens_in
+    assert {name: part["calls"] for name, part in parts.items()} == tasks and parts[next(iter(tasks))]["exact"]
+
+
+def test_it_is_gone_with_its_file(db: Database) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match='unknown mode "first"'):
+        db.execute("SELECT graphrag.create_corpus('bare')")
+        db.execute("SELECT * FROM graphrag.search('Who?', 'bare', 'first')")

@@ -1,0 +1,29 @@
+"""What lists the modes is as their registry has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pg_graphrag import modes
+from pg_graphrag.cli.arguments import MODES
+from pg_graphrag.mode_names import REDUCED
+
+from tests.mode_texts import ROOT, texts
+
+
+@pytest.mark.parametrize(("path", "text"), texts().items(), ids=lambda one: one.name if isinstance(one, Path) else "")
+def test_what_is_written_of_the_modes_is_not_stale(path: Path, text: str) -> None:
+    stale = f"{path.relative_to(ROOT)} is stale: python -m tests.mode_texts"
+    assert path.read_text() == text, stale
+
+
+def test_a_mode_is_called_as_its_file() -> None:
+    assert all(modes.find(mode.name) is mode for mode in modes.every())
+
+
+def test_the_help_names_every_mode_the_default_first() -> None:
+    names = {mode.name for mode in modes.every()}
+    assert MODES.startswith("hybrid (default), ")
+    assert set(MODES.replace(" (default)", "").replace(" or ", ", ").split(", ")) == names
+    assert {mode.name for mode in modes.every() if mode.answer} == set(REDUCED)

@@ -135,8 +135,19 @@ def session(module_db: Database) -> Iterator[Callable[..., Connection]]:
 def assert_same(found: Any, expected: Any) -> None:
     for what, answer in found.items():
         assert len(answer) == len(expected[what]), what
-        for place, (row, other) in enumerate(zip(answer, expected[what], strict=True)):
-            assert row == other, (what, place)
+        assert list(differences(answer, expected[what]))[:5] == [], what
+
+
+def differences(one: Any, other: Any, *place: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield where two values differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in {**one, **other}:
+            yield from differences(one.get(name), other.get(name), *place, name)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from differences(left, right, *place, number)
+    elif one != other:
+        yield (*place, one, other)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)

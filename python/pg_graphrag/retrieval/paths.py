@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Ranking, ranking
+from pg_graphrag.retrieval.rankings import NOISE, Ranking, as_shares, leveled, ranking
 from pg_graphrag.text.concepts import key
 
 HOPS = 2
@@ -141,7 +141,7 @@ class PathGraph:
             totals = self._totals(nodes, weights, used[used >= 0], np.tile(walks.weights, 2)[used >= 0])
         if self.profile == "best":
             totals = totals * self._nearness
-        order = np.lexsort((self.order, -totals))[: CHUNKS_EACH[self.profile]]
+        order = np.lexsort((self.order, -leveled(as_shares(totals))))[: CHUNKS_EACH[self.profile]]
         order = order[totals[order] > 0]
         shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
         return order, shares
@@ -231,7 +231,7 @@ def rank(query: Query, limit: int) -> Ranking:
                 vote *= DIRECT
             for chunk, share in zip(chunks.tolist(), shares.tolist(), strict=True):
                 totals[chunk] = totals.get(chunk, 0.0) + vote * share
-                if chunk not in votes or vote * share > votes[chunk].score:
+                if chunk not in votes or vote * share > votes[chunk].score * (1 + NOISE):
                     votes[chunk] = _Vote(vote * share, starts[entity])
     places = np.array(list(totals), np.int64)
     number_of = {int(graph.chunks[place]): int(place) for place in places}

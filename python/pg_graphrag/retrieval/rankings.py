@@ -140,6 +140,11 @@ def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> 
     return Fused(every, scores, rankings)
 
 
+def as_shares(scores: Any) -> Any:
+    """Return scores, (n,), as shares of the largest, whatever its sign."""
+    return scores / (np.abs(scores).max(initial=0.0) or 1.0)
+
+
 def leveled(scores: Any) -> Any:
     """Return cosines, (n,) in any order, with those equal that differ by what an embedder's batches differ by.
 

@@ -6,7 +6,7 @@ from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused
+from pg_graphrag.retrieval.rankings import Fused, leveled
 from pg_graphrag.server import Row
 
 MAX_TOP_K = 10_000
@@ -42,17 +42,17 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
 
 
 def _rows(query: Query, fused: Fused, top_k: int) -> list[Row]:
-    value = np.round(fused.scores, DIGITS)
+    value = np.round(leveled(fused.scores), DIGITS)
     order = np.argsort(-value, kind="stable")
     # All that tie with the last place, and some more for documents that are gone.
     last = min(len(order), top_k + top_k // 4 + 10)
     if 0 < last < len(order):
         last = int(np.searchsorted(-value[order], -value[order[last - 1]], side="right"))
     wanted = order[:last]
-    score = dict(zip(fused.ids[wanted].tolist(), fused.scores[wanted].tolist(), strict=True))
+    score = dict(zip(fused.ids[wanted].tolist(), value[wanted].tolist(), strict=True))
     found = graph_of(query).chunks(list(score))
     for row in found:
-        row["score"] = round(score[row["chunk_id"]], DIGITS)
+        row["score"] = score[row["chunk_id"]]
     found.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
     del found[top_k:]
     for row in found:

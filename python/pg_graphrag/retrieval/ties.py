@@ -1,12 +1,13 @@
-"""Chunks with equal scores: by source key, then ordinal (DESIGN.md 3). Ids depend on the order of ingestion."""
+"""Chunks with equal scores: by source key, then ordinal. Ids depend on the order of ingestion.
+
+Equal is what differs by no more than products of vectors do in memory and in tables.
+"""
 
 from typing import Any
 
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.query import Query
-
-# Scores that differ by less, as a share of the largest, are equal: sums of the same numbers in another order.
-DIGITS = 12
+from pg_graphrag.retrieval.rankings import as_shares, leveled
 
 _ORDER = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal, c.id) AS ids
@@ -23,7 +24,7 @@ def best(query: Query, ids: Any, scores: Any, limit: int) -> Any:
     """
     if not len(ids) or limit <= 0:
         return np.empty(0, np.intp)
-    value = np.round(scores / (np.abs(scores).max() or 1.0), DIGITS)
+    value = leveled(as_shares(scores))
     order = np.argsort(-value, kind="stable")
     if limit < len(order):
         order = order[: np.searchsorted(-value[order], -value[order[limit - 1]], side="right")]

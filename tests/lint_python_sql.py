@@ -156,7 +156,8 @@ class Names(Visitor):
         self(statement)
 
     def _check(self, what: str, name: str, qualified: bool) -> None:
-        if not qualified and name != NAME:
+        # What is put before a name at run time may be its schema.
+        if not qualified and not name.startswith(NAME):
             self.problems.append(f"{what} {name} is not schema-qualified")
 
     def visit_LockingClause(self, ancestors: object, node: pg.LockingClause) -> object:

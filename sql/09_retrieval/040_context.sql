@@ -17,12 +17,3 @@ return call(plpy, "@extversion@", "search.context:context", query, corpus, mode,
             high_level_keywords, options)
 $$;
 COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, claims, chunks, references, prompt, tokens}. Reports are in graph_local, graph_global and drift, claims in graph_local, drift and lazy. max_tokens bounds the whole (default: option max_total_tokens, 30,000); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';
-
--- The corpus' embedding model, for applications that compare vectors of their own.
-CREATE FUNCTION graphrag.embed(input text, corpus text DEFAULT 'default') RETURNS @extschema:vector@.vector
-LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
-AS $$
-from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.embed:embed", input, corpus)
-$$;
-COMMENT ON FUNCTION graphrag.embed(text, text) IS 'Vector of a text by the corpus'' embedding model, L2-normalised; null for null. Models see so much of a text; of a longer one, its beginning counts.';

@@ -20,6 +20,7 @@ _TEMPLATE = "UPDATE graphrag.{table} t SET due = true WHERE {condition}"
 def run(db, kind, space):
     db.query(f"WITH due AS ({_DUE}) SELECT d.n FROM due d")
     db.query(f"SELECT v.{kind}_id FROM graphrag.{kind}_vectors_{space} v WHERE v.id = ANY ($1) {'' if kind else 'LIMIT 1'}")
+    db.query(f"SELECT {db.vector_type}_send(v.embedding) AS vector FROM graphrag.entity_vectors v")
     db.query("SELECT u.id FROM unnest($1, $2) AS u (id, name) FOR UPDATE OF u")
     raise ValueError(kind, hint="SELECT name FROM corpora lists them.")
 '''

@@ -1,0 +1,74 @@
+"""The pages: links lead somewhere, the reference is that of sql/, the first page stays short."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from docs import reference
+from tests.runtime.cluster import PROJECT
+
+PAGES = [path for folder in (".", "docs", "bench") for path in sorted((PROJECT / folder).glob("*.md"))]
+FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
+
+
+def prose(path: Path) -> str:
+    """A page without its code, in which nothing is a link or a heading."""
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", path.read_text(encoding="utf-8")))
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings: lower case, spaces to hyphens, punctuation left out, repeated ones numbered."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#{1,6} +(.+?)\s*$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links(path: Path) -> list[str]:
+    return [link for link in LINK.findall(prose(path)) if not re.match(r"[a-z]+:", link)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(PROJECT).as_posix())
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(path: Path) -> None:
+    broken = []
+    for link in links(path):
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or not target.is_relative_to(PROJECT) or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_linked_from_the_first_one() -> None:
+    linked = {(PROJECT / link.partition("#")[0]).resolve() for link in links(PROJECT / "README.md")}
+    assert {path for path in PAGES if path.name != "README.md"} - linked == set()
+
+
+def test_the_reference_is_that_of_the_sql_sources() -> None:
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.render(), f"run: {reference.COMMAND}"
+
+
+def test_the_reference_names_every_signature_once() -> None:
+    names = re.findall(r"^#### (.+)$", reference.render(), re.MULTILINE)
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+def test_the_pages_describe_the_modes_that_search_says_it_has() -> None:
+    modes = re.search(r"mode: ([a-z0-9_, ]+)\.", reference.render())
+    assert modes is not None
+    table = (PROJECT / "docs/search.md").read_text(encoding="utf-8").split("## Modes")[1].split("\n\n")[1]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == modes[1].split(", ")
+
+
+def test_the_first_page_is_short_and_names_the_test_command() -> None:
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) < 12_000
+    assert "\n./test " in text

@@ -72,3 +72,21 @@ def test_the_first_page_is_short_and_names_the_test_command() -> None:
     text = (PROJECT / "README.md").read_text(encoding="utf-8")
     assert len(text.encode()) < 12_000
     assert "\n./test " in text
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "decisions.md"])
+def test_files_that_the_design_names_exist(page: str) -> None:
+    named = re.findall(r"`([\w/.]+/(?:[\w.]+\.\w+)?)`", (PROJECT / "docs" / page).read_text(encoding="utf-8"))
+    roots = (PROJECT, PROJECT / "python/pg_graphrag")
+    assert len(named) > 10
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
+
+
+def test_the_code_cites_no_design_that_is_not_here() -> None:
+    cited = {
+        name
+        for path in sorted((PROJECT / "python").rglob("*.py"))
+        for name in re.findall(r"\b[\w/]*[A-Za-z]\.md\b", path.read_text(encoding="utf-8"))
+        if "/" in name or name.removesuffix(".md").isupper()
+    }
+    assert {name for name in cited if not (PROJECT / name).exists()} == set()

@@ -147,7 +147,7 @@ def _best_windows_held(query: Query, held: vectors.Vectors, limit: int | None) -
 def _select(query: Query, table: str, column: str, vector: str, seen: str) -> str:
     """Distances of the rows that the caller may see, for which `seen` is the condition.
 
-    The literal, not a parameter, lets the planner see the index (DESIGN.md 6).
+    The literal, not a parameter, lets the planner see the index (docs/decisions.md).
     """
     where = ""
     if query.visible_ids is not None:

@@ -11,7 +11,7 @@ from pg_graphrag.mode_names import REDUCED
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters).
+    """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
     `query_entities` and `answer_types` None: what understanding the query says; `compat` None: no peer's quirks.
     """

@@ -47,3 +47,11 @@ def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_d
     for sql, kind, output in shown:
         form = ["-P", "footer=off"] if kind == "text" else ["-A", "-t"]
         assert psql(runtime, empty_db.url, sql, *form).rstrip("\n") == output.rstrip("\n")
+
+
+def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (PROJECT / "docs/client.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    module_db.execute("SELECT graphrag.create_corpus('notes')")
+    exec(example.replace("postgresql://…", module_db.url), {})
+    assert capsys.readouterr().out.endswith(" Plan\n")

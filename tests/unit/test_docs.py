@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pg_graphrag.cli import main
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.retrieval.options import SearchOptions
 
 from docs import reference
 from tests.runtime.cluster import PROJECT
@@ -90,3 +95,18 @@ def test_the_code_cites_no_design_that_is_not_here() -> None:
         if "/" in name or name.removesuffix(".md").isupper()
     }
     assert {name for name in cited if not (PROJECT / name).exists()} == set()
+
+
+@pytest.mark.parametrize(("options", "page"), [(SearchOptions, "search.md"), (Options, "ingest.md")])
+def test_a_page_names_every_option(options: Any, page: str) -> None:
+    named = set(re.findall(r"`(\w+)`", (PROJECT / "docs" / page).read_text(encoding="utf-8")))
+    assert {option.name for option in fields(options)} - named == set()
+
+
+def test_the_page_of_the_command_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    ([a-z-]+)\b", capsys.readouterr().out, re.MULTILINE)
+    assert "ingest" in commands
+    page = (PROJECT / "docs/cli.md").read_text(encoding="utf-8")
+    assert [command for command in commands if f"`{command}" not in page] == []

@@ -57,4 +57,6 @@ def test_the_bundle_has_the_package_and_what_installs_it(bundle: Path) -> None:
     assert sources(bundle / "python") == sources(PROJECT / "python") - leave
     assert (bundle / "extension/install-package").stat().st_size
     assert (bundle / "docker/install-python").stat().st_size
-    assert json.loads((bundle / "META.json").read_text(encoding="utf-8"))["version"] == __version__
+    meta = json.loads((bundle / "META.json").read_text(encoding="utf-8"))
+    assert meta["version"] == __version__
+    assert (bundle / meta["provides"]["pg_graphrag"]["file"]).is_file()

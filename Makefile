@@ -1,7 +1,8 @@
-# make docs    build/site: the README and docs/ as a static site, every link checked
-# make bundle  dist/pg_graphrag-VERSION.zip: what PGXN takes, for `make install` through PGXS without a checkout
-# make dist    that, and the Python package as wheel and sdist
-# make test    everything that ./test does
+# make test       everything that ./test does
+# make docs       build/site: the README and docs/ as a static site, every link checked
+# make reference  docs/reference.md, from the statements and comments of sql/
+# make bundle     dist/pg_graphrag-VERSION.zip: what PGXN takes, for `make install` through PGXS without a checkout
+# make dist       that, and the Python package as wheel and sdist
 VERSION := $(shell sed -n 's/^__version__ *= *"\(.*\)"/\1/p' python/pg_graphrag/__init__.py)
 NAME = pg_graphrag-$(VERSION)
 BUNDLE = build/bundle/$(NAME)
@@ -11,7 +12,7 @@ PYTHON ?= python3
 VENV = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pg_graphrag/tools
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs bench
 
-.PHONY: docs bundle dist test
+.PHONY: test docs reference bundle dist
 test:
 	./test
 
@@ -27,6 +28,9 @@ docs: $(VENV)/complete
 	mkdir -p build/pages
 	ln -s $(PAGES:%=../../%) build/pages
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+reference: $(VENV)/complete
+	$(VENV)/bin/python -m docs.reference
 
 bundle:
 	$(MAKE) --no-print-directory -C extension PG_CONFIG=false all

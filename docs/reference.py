@@ -1,6 +1,6 @@
 """Write docs/reference.md: every public function, view and table, read off the statements of sql/ and their comments.
 
-Usage: python -m docs.reference
+Usage: make reference
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs/reference.md"
 # A signature that fits into one line of the page.
 WIDTH = 100
-COMMAND = "python -m docs.reference"
+COMMAND = "make reference"
 
 
 @dataclass

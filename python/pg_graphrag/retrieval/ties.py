@@ -1,4 +1,4 @@
-"""Chunks with equal scores: by source key, then ordinal (DESIGN.md 3). Ids depend on the order of ingestion."""
+"""Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion."""
 
 from typing import Any
 

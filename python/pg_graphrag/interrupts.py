@@ -1,6 +1,6 @@
 """Cancel, timeout and terminate take effect while Python runs, not only at the next statement.
 
-PostgreSQL's signal handlers only set a flag, which SQL statements look at and Python code does not (DESIGN.md 6). While a
+PostgreSQL's signal handlers only set a flag, which SQL statements look at and Python code does not (docs/decisions.md). While a
 call of the extension runs, a timer of the processor time it takes has Python look at the flag too: between two instructions,
 and in a regular expression that goes on. What waits inside one call of a library in C is short, or runs in a thread
 (`in_thread`). Nothing in the package has to poll.

@@ -45,7 +45,7 @@ class Database:
         return self.execute(plan, values)
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run `sql` as it is, planned anew each time: for vector queries, whose indexes need the literal (DESIGN.md 6)."""
+        """Run `sql` as it is, planned anew each time: for vector queries, whose indexes need the literal (docs/decisions.md)."""
         with undisturbed():
             return list(self.plpy.execute(sql))
 

@@ -121,7 +121,7 @@ class Communities:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a corpus (DESIGN.md 4); sizes in tokens of the corpus' tokenizer."""
+    """Options of a corpus (docs/ingest.md); sizes in tokens of the corpus' tokenizer."""
 
     extractor: str = "nlp"
     language: str = "auto"

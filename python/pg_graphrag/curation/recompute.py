@@ -1,4 +1,4 @@
-"""Merged values from all mentions and fragments: by definition what the merge's counting comes to (DESIGN.md 3)."""
+"""Merged values from all mentions and fragments: by definition what the merge's counting comes to (docs/decisions.md)."""
 
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.graph.descriptions import describe

@@ -1,4 +1,4 @@
-"""From what a model found to mentions: where the chunk's text says it, and the texts that retrieval scores (SYSTEMS.md)."""
+"""From what a model found to mentions: where the chunk's text says it, and the texts that retrieval scores."""
 
 import unicodedata
 from collections.abc import Callable, Sequence

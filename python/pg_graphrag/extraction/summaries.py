@@ -1,4 +1,4 @@
-"""Summaries of descriptions of which there are many (SYSTEMS.md "LLM extraction"): work of its own, never part of a merge.
+"""Summaries of descriptions of which there are many (LightRAG, GraphRAG): work of its own, never part of a merge.
 
 Map-reduce: fragments are grouped by their hashes, so that one more or less changes one group, and the answers for the
 others are in the cache.

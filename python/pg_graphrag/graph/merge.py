@@ -1,4 +1,7 @@
-"""Merging: a merged value is a function of mentions and curations, kept by counting, at the cost of the change (DESIGN.md 3)."""
+"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions.md).
+
+It costs what the change is.
+"""
 
 from collections import Counter
 

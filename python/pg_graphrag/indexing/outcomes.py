@@ -1,4 +1,4 @@
-"""What becomes of leased jobs: done, let go, put off without blame, or an error counted against them (DESIGN.md 5)."""
+"""What becomes of leased jobs: done, let go, put off without blame, or an error counted against them (docs/decisions.md)."""
 
 import json
 
@@ -42,7 +42,7 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
+    """Put a job off without blame where the item is not at fault; else count an error against it (docs/decisions.md)."""
     if isinstance(error, BudgetReached):
         _put_off(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:

@@ -76,7 +76,7 @@ def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) 
 def _add_concepts(made: ChunkDraft, title: str | None, content: str) -> None:
     """Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
 
-    Source: LazyGraphRAG (Microsoft Research 2024), SYSTEMS.md "NLP extraction".
+    Source: LazyGraphRAG (Microsoft Research 2024).
     """
     text = content[made.own_start : made.end]
     spans = [(made.own_start + start, made.own_start + end) for start, end in sentences(text, made.language)]

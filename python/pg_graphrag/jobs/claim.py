@@ -1,4 +1,4 @@
-"""The first of a worker's three transactions: lease the jobs of one batch (DESIGN.md 5)."""
+"""The first of a worker's three transactions: lease the jobs of one batch (docs/decisions.md)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a model: the endpoint, the item, the purse. Each has its own consequence in the queue (DESIGN.md 5)."""
+"""What can go wrong with a model: the endpoint, the item, the purse. Each has its own consequence (docs/decisions.md)."""
 
 from collections.abc import Iterable
 

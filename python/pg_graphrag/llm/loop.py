@@ -1,6 +1,6 @@
 """The session's background thread: an event loop that talks HTTP while the main thread keeps watch over cancel.
 
-A blocking call in PL/Python ends only when it wants to (DESIGN.md 6). So requests run in a thread that blocks all signals
+A blocking call in PL/Python ends only when it wants to (docs/decisions.md). So requests run in a thread that blocks all signals
 and never touches plpy; the main thread waits in short steps and polls the database between them.
 """
 

@@ -1,6 +1,6 @@
 """Graph evidence: entities and relationships that a query is about.
 
-Source: LightRAG (arXiv 2410.05779), dual-level retrieval; SYSTEMS.md "local, global, hybrid, mix".
+Source: LightRAG (arXiv 2410.05779), dual-level retrieval.
 """
 
 from collections.abc import Callable

@@ -63,7 +63,7 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Names and defaults as in LightRAG and GraphRAG where they have them (SYSTEMS.md, common parameters).
+    """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
     `query_entities` and `answer_types` None: what understanding the query says; `own`: what is given of options that one mode
     alone has.

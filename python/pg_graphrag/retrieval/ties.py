@@ -1,4 +1,4 @@
-"""Chunks with equal scores: by source key, then ordinal. Ids depend on the order of ingestion.
+"""Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion.
 
 Equal is what differs by no more than products of vectors do in memory and in tables.
 """

@@ -7,7 +7,7 @@ from pg_graphrag.text.languages import detect
 def keywords(query: str, language: str | None = None) -> tuple[list[str], list[str]]:
     """Return (low-level, high-level) keywords of `query`: its names and noun phrases; the whole query.
 
-    LightRAG (arXiv 2410.05779) asks a model for them; this is the form without one (SYSTEMS.md, local step 1). The
+    LightRAG (arXiv 2410.05779) asks a model for them; this is the form without one (docs/search.md, Keywords). The
     noun phrases come from the extractor of documents, so that they meet the same entities.
     """
     high = themes(query)

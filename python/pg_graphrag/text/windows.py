@@ -1,4 +1,4 @@
-"""Chunks into windows: stretches short enough for an embedding model (DESIGN.md 3)."""
+"""Chunks into windows: stretches short enough for an embedding model (docs/decisions.md)."""
 
 import re
 from collections.abc import Iterator

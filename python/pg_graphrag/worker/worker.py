@@ -1,4 +1,4 @@
-"""The worker: three short transactions per batch, and the slow part with none open (DESIGN.md 5)."""
+"""The worker: three short transactions per batch, and the slow part with none open (docs/decisions.md)."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,0 +1,58 @@
+"""The SQL of the README and the manual runs as it stands there, page by page, and the README shows what it gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime
+from tests.sql.asking import lines
+
+README = PROJECT / "README.md"
+PAGES = [README, *(path for path in sorted((PROJECT / "docs").glob("*.md")) if "```sql\n" in path.read_text("utf-8"))]
+# Comments that the rendered page does not show hold what a reader has of his own and the examples need.
+STEP = re.compile(r"^<!-- setup\n(.*?)^-->$|^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^```sql\n((?:(?!^```).)*?)^```\n```(text|mermaid)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# The endpoint of the test stands for those that a page names; it asks for no key.
+PROVIDER = re.compile(r"'https?://[^']*/v1'(, api_key_env => '\w+')?")
+PREPARE = "SET client_min_messages = warning;\n"
+CREATE = "CREATE EXTENSION pg_graphrag CASCADE;\n"
+REPLY = lines
+
+
+def psql(runtime: Runtime, url: str, sql: str, *options: str) -> str:
+    command = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *options, "-d", url]
+    return runtime.run(*command, stdin=PREPARE + sql)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_sql_of_a_page_runs(
+    path: Path, runtime: Runtime, cluster: Callable[..., Cluster], endpoint: Endpoint
+) -> None:
+    sql = "\n".join(setup or shown for setup, shown in STEP.findall(path.read_text(encoding="utf-8")))
+    sql = PROVIDER.sub(f"'{endpoint.url}'", sql if CREATE in sql else CREATE + sql)
+    # A server of its own, for the roles that pages make and the workers that they schedule.
+    psql(runtime, cluster().url(), "CREATE EXTENSION pg_cron;\n" + sql)
+
+
+def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_db: Database) -> None:
+    page = README.read_text(encoding="utf-8")
+    psql(runtime, empty_db.url, STEP.findall(page)[0][1])
+    shown = SHOWN.findall(page)
+    assert [kind for _, kind, _ in shown] == ["text", "text", "mermaid"]
+    for sql, kind, output in shown:
+        form = ["-P", "footer=off"] if kind == "text" else ["-A", "-t"]
+        given = psql(runtime, empty_db.url, sql, *form).strip("\n").splitlines()
+        assert [line.rstrip() for line in given] == output.splitlines()
+
+
+def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (PROJECT / "docs/client.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    module_db.execute("SELECT graphrag.create_corpus('notes')")
+    exec(example.replace("postgresql://…", module_db.url), {})
+    assert capsys.readouterr().out.endswith(" Plan\n")

@@ -39,11 +39,11 @@ def history(contents: Sequence[str]) -> None:
         )
 
 
-def keywords(given: Sequence[str | None] | None, name: str) -> list[str] | None:
+def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | None:
     """Return keywords, empty ones left out; 22023 when they are too many, or too long. `name` is their argument's."""
-    if given is None:
+    if phrases is None:
         return None
-    words = [word for word in given if word and not word.isspace()]
+    words = [word for word in phrases if word and not word.isspace()]
     if len(words) > MAX_KEYWORDS:
         raise GraphRAGError(f"{name} holds {len(words):,} keywords", hint=f"Give at most {MAX_KEYWORDS}.")
     characters = sum(map(len, words))

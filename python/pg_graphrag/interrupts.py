@@ -74,11 +74,11 @@ def watched(plpy: Any) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
     _calls.append(plpy)
     # A statement may call a function of the extension, which is to be heard in again.
-    around, _put_off = _put_off, 0
+    outer, _put_off = _put_off, 0
     try:
         yield
     finally:
-        _put_off = around
+        _put_off = outer
         _calls.pop()
         if not _calls:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -100,7 +100,7 @@ def undisturbed() -> Iterator[None]:
 
 
 # A library that is deaf to everything cannot be stopped, only left alone: one at a time, however often its caller is cancelled.
-_alone = threading.Lock()
+_one_thread = threading.Lock()
 
 
 def in_thread(function: Callable[[], T]) -> T:
@@ -108,7 +108,7 @@ def in_thread(function: Callable[[], T]) -> T:
 
     It must not touch plpy. When the statement is cancelled the thread is left to end by itself, and its result is dropped.
     """
-    while not _alone.acquire(timeout=STEP_SECONDS):
+    while not _one_thread.acquire(timeout=STEP_SECONDS):
         check()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -119,7 +119,7 @@ def in_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
         finally:
-            _alone.release()
+            _one_thread.release()
 
     with signals_blocked():
         thread = threading.Thread(target=run, name="pg_graphrag library", daemon=True)

@@ -32,7 +32,7 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
     """
     decoder = json.JSONDecoder(parse_float=parse_float)
     try:
-        return _Reader(text, decoder).whole() if len(text) > SLICE else decoder.decode(text)
+        return _Reader(text, decoder).read() if len(text) > SLICE else decoder.decode(text)
     except RecursionError:
         raise GraphRAGError(
             f"the JSON is nested too deep: {text[:60]}…",
@@ -68,54 +68,54 @@ class _Reader:
     def __init__(self, text: str, decoder: json.JSONDecoder) -> None:
         self._text = text
         self._decoder = decoder
-        self._long = self._long_containers()
+        self._long_starts = self._long_containers()
 
-    def whole(self) -> Any:
+    def read(self) -> Any:
         """Return the value of the whole text."""
         return self._value(self._after_blanks(0))[0]
 
     def _long_containers(self) -> set[int]:
         """Return where the lists and objects begin that are longer than a slice."""
-        found: set[int] = set()
-        begun: list[int] = []
+        starts: set[int] = set()
+        open_starts: list[int] = []
         for mark in _MARK.finditer(self._text):
             sign = mark[0]
             if sign in ("[", "{"):
-                begun.append(mark.start())
+                open_starts.append(mark.start())
             elif sign in ("]", "}"):
-                start = begun.pop()
+                start = open_starts.pop()
                 if mark.end() - start > SLICE:
-                    found.add(start)
-        return found
+                    starts.add(start)
+        return starts
 
-    def _after_blanks(self, at: int) -> int:
-        match = _BLANK.match(self._text, at)
+    def _after_blanks(self, position: int) -> int:
+        match = _BLANK.match(self._text, position)
         assert match is not None
         return match.end()
 
-    def _value(self, at: int) -> tuple[Any, int]:
+    def _value(self, position: int) -> tuple[Any, int]:
         """Return the value that begins at a place, and where it ends."""
-        if at not in self._long:
-            return self._decoder.raw_decode(self._text, at)
-        return self._object(at) if self._text[at] == "{" else self._list(at)
+        if position not in self._long_starts:
+            return self._decoder.raw_decode(self._text, position)
+        return self._object(position) if self._text[position] == "{" else self._list(position)
 
-    def _list(self, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+    def _list(self, position: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
         sign = ","
         while sign == ",":
-            value, at = self._value(self._after_blanks(at + 1))
-            found.append(value)
-            at = self._after_blanks(at)
-            sign = self._text[at]
-        return found, at + 1
+            value, position = self._value(self._after_blanks(position + 1))
+            items.append(value)
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return items, position + 1
 
-    def _object(self, at: int) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
+    def _object(self, position: int) -> tuple[dict[str, Any], int]:
+        members: dict[str, Any] = {}
         sign = ","
         while sign == ",":
-            name, at = self._decoder.raw_decode(self._text, self._after_blanks(at + 1))
-            value, at = self._value(self._after_blanks(self._after_blanks(at) + 1))
-            found[name] = value
-            at = self._after_blanks(at)
-            sign = self._text[at]
-        return found, at + 1
+            name, position = self._decoder.raw_decode(self._text, self._after_blanks(position + 1))
+            value, position = self._value(self._after_blanks(self._after_blanks(position) + 1))
+            members[name] = value
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return members, position + 1

@@ -130,8 +130,8 @@ def to_json(value: Any) -> str:
 
 def slices(rows: Iterable[T], size: int = _SLICE) -> Iterator[list[T]]:
     """Yield `rows` in lists of at most `size`."""
-    taken = iter(rows)
-    while part := list(islice(taken, size)):
+    remaining = iter(rows)
+    while part := list(islice(remaining, size)):
         yield part
 
 

@@ -68,7 +68,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "sentences": lambda text: sentences.sentences(text, "en"),
     "windows": lambda text: windows.windows(text, 0, len(text), "en"),
     "keys of a title": names.title_keys.__wrapped__,
-    "quoted titles": names.quoted,
+    "quoted titles": names.quoted_titles,
     "citations": _cite,
     "reasoning": replies.without_reasoning,
     "keywords of a model": _refused(replies.keywords, False),

@@ -73,14 +73,14 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
             sqlstate="42501",
             hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
         )
-    known = caller["role"], caller["is_owner"], str(corpus)
+    identity = caller["role"], caller["is_owner"], str(corpus)
     if caller["reads_whole"]:
-        return Caller(*known)
+        return Caller(*identity)
     row = db.query(_DOCUMENTS, ["int4", "jsonb"], [caller["id"], filter_])[0]
     ids = int64s(row["ids"])
     order = np.argsort(ids)
     ids = ids[order]
     if filter_ is None:
-        return Caller(*known, documents=ids)
+        return Caller(*identity, documents=ids)
     matches = np.frombuffer(row["matches"] or b"", np.bool_)[order]
-    return Caller(*known, documents=ids, matching=ids[matches])
+    return Caller(*identity, documents=ids, matching=ids[matches])

@@ -44,7 +44,7 @@ def as_owner(db: Database, run: Callable[[], T], *, writes: bool = False) -> T:
     GraphRAGError
         The error of `run`. Errors of SQL statements, query cancel among them, pass unchanged.
     """
-    return _through("_enter_writing" if writes else "_enter", db, run)
+    return _run_in("_enter_writing" if writes else "_enter", db, run)
 
 
 def at_one_snapshot(db: Database, run: Callable[[], T]) -> T:
@@ -53,10 +53,10 @@ def at_one_snapshot(db: Database, run: Callable[[], T]) -> T:
     For a function that writes, whose statements otherwise each have a snapshot of their own: what a document says and who may
     read it must be of one moment.
     """
-    return _through("_at_one_snapshot", db, run)
+    return _run_in("_at_one_snapshot", db, run)
 
 
-def _through(function: str, db: Database, run: Callable[[], T]) -> T:
+def _run_in(function: str, db: Database, run: Callable[[], T]) -> T:
     token, work = os.urandom(16).hex(), _Work(run)
     _pending[token] = work
     try:

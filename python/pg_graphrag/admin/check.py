@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from pg_graphrag.admin.invariants import bm25, descriptions, graph, merged, tables, vectors
+from pg_graphrag.admin.invariants import bm25, descriptions, graph, merged_values, tables, vectors
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.server import Database
 
@@ -13,7 +13,7 @@ NAMED = 100
 Violations = Iterable[tuple[str, str]]
 _CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], ...] = (
     tables.check,
-    merged.check,
+    merged_values.check,
     descriptions.check,
     vectors.check,
     bm25.check,

@@ -3,7 +3,7 @@
 import json
 
 from pg_graphrag.corpus.corpora import find
-from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
+from pg_graphrag.corpus.options import PINNED, Options, changed_options, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.jobs.queueing import queue_refresh
@@ -40,7 +40,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
     new = parse(merged)
     _check_providers(db, new)
-    pinned = changed(corpus.options, new, PINNED)
+    pinned = changed_options(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
     # Vectors outlive the documents.
     spaced = "embedding" in pinned and corpus.space is not None
@@ -60,7 +60,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
     )
-    if changed(corpus.options, new, ("communities",)) and new.communities.automatic:
+    if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
     if new.llm.has("summary") and not corpus.options.llm.has("summary"):
         queue_summaries(db, corpus.id)

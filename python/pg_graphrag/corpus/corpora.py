@@ -52,7 +52,7 @@ SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerpri
 
 def find(db: Database, name: str | None) -> Corpus:
     """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
-    rows = _read(db, "WHERE c.name = $1", "text", name) if name is not None else []
+    rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
         raise unknown_corpus(db, name)
     return _corpus(rows[0])
@@ -64,34 +64,34 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
-    known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
+    names = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
     return GraphRAGError(
         f'corpus "{name}" does not exist',
         sqlstate="42704",
-        hint=f"Corpora: {', '.join(known)}."
-        if known
+        hint=f"Corpora: {', '.join(names)}."
+        if names
         else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
     )
 
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:
     """Return the corpus with that number, or None when it has been dropped."""
-    rows = _read(db, "WHERE c.id = $1", "int4", corpus_id)
+    rows = _select(db, "WHERE c.id = $1", "int4", corpus_id)
     return _corpus(rows[0]) if rows else None
 
 
-def _read(db: Database, where: str, type_: str, value: Any) -> Sequence[Row]:
+def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Row]:
     try:
-        rows = db.query(_SELECT + where, [type_], [value])
+        rows = db.query(_SELECT + condition, [type_], [value])
     except Exception as error:
         # What pg_size_bytes cannot read is no size, or a greater one than there is.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):
             raise
         rows = None
     if rows is None or any(row["memory"] < 0 for row in rows):
-        said = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
+        setting = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
         raise GraphRAGError(
-            f'the setting graphrag.session_memory cannot be "{said}"',
+            f'the setting graphrag.session_memory cannot be "{setting}"',
             hint="Give a size such as 64MB, or 0 to hold nothing: SET graphrag.session_memory = '64MB'; RESET for the default"
             f" ({SESSION_MEMORY}).",
         )

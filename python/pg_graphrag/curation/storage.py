@@ -34,19 +34,19 @@ class Storage:
 
         Not shared: a writer deletes mentions before it waits for the corpus, and a curation moves mentions after.
         """
-        lock_spaces(self._db, self.corpus.id, shared=False)
+        lock_spaces(self._db, self.corpus.id, is_shared=False)
         self.active: Space = ensure_storage(self._db, self.corpus)
         self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
         self.spaces = spaces(self._db, self.corpus.id)
-        now = by_id(self._db, self.corpus.id) or self.corpus
-        if now.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
+        corpus = by_id(self._db, self.corpus.id) or self.corpus
+        if corpus.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
             self._vectors.clear()
-        self.corpus = now
+        self.corpus = corpus
 
     def embed(self, texts: Iterable[str]) -> dict[str, Any]:
         """Return {text: vector} of at least these texts."""
-        wanted = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        for part in slices(wanted, BATCH):
+        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        for part in slices(missing_texts, BATCH):
             if self.corpus.options.embedding.local:
                 vectors = local_embedder().embed(part)
                 self._db.literal_query("SELECT 1")

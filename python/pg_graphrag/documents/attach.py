@@ -20,7 +20,7 @@ class Pass:
     """How far a pass through an attached table is: its rows first, then its documents, for those whose row is gone."""
 
     attached: int
-    after: str | None = None
+    last_key: str | None = None
     sweeps: bool = False
     left_over: bool = False
 
@@ -35,7 +35,7 @@ class Pass:
         row = db.query(
             f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
             ["int4", "text", "bool"],
-            [self.attached, self.after, self.sweeps],
+            [self.attached, self.last_key, self.sweeps],
         )[0]
         if row["state"] == "refused":
             raise GraphRAGError(
@@ -46,10 +46,10 @@ class Pass:
         if row["state"] != "done":
             return str(row["state"])
         self.left_over |= row["left_over"]
-        self.after = row["last_key"]
-        if self.after is None and self.sweeps:
+        self.last_key = row["last_key"]
+        if self.last_key is None and self.sweeps:
             return "done"
-        self.sweeps |= self.after is None
+        self.sweeps |= self.last_key is None
         return "more"
 
 

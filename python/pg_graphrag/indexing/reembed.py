@@ -164,7 +164,7 @@ def _names(db: Database, corpus: Corpus, space: Space, after: dict[str, Any], li
 
 def _swap(db: Database, corpus: Corpus, building: Space) -> None:
     """Search the new vectors from now on, unless something was written meanwhile that has none."""
-    lock_spaces(db, corpus.id, shared=False)
+    lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start: dict[str, Any] = {"chunk": 0, "key": ""}
     found = spaces(db, corpus.id)

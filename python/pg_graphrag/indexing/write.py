@@ -6,7 +6,7 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
-from pg_graphrag.documents.imported import forget
+from pg_graphrag.documents.imports import forget
 from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
@@ -40,7 +40,7 @@ def write_documents(
         Where `vectors` has not all that the active space needs: another model was swapped in meanwhile, or an entity
         went and comes back.
     """
-    lock_spaces(db, corpus.id, shared=True)
+    lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus)
     ready, removable, skipped = _lock_documents(db, drafts, document_ids)
     known = vectors.get(active.embedding, {})

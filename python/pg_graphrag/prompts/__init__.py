@@ -33,12 +33,12 @@ def check(name: str, text: Any) -> None:
         raise GraphRAGError(f'unknown prompt "{name}"', hint=f"Known: {', '.join(names())}.")
     if not isinstance(text, str):
         raise GraphRAGError(f'prompt "{name}" must be text', hint="Give a string.")
-    wanted, given = set(_PLACE.findall(default(name))), set(_PLACE.findall(text))
-    if wanted != given:
-        different = ", ".join("{" + place + "}" for place in sorted(wanted ^ given))
+    expected, places = set(_PLACE.findall(default(name))), set(_PLACE.findall(text))
+    if expected != places:
+        different = ", ".join("{" + place + "}" for place in sorted(expected ^ places))
         raise GraphRAGError(
             f'prompt "{name}" differs in its places: {different}',
-            hint=f"It has: {', '.join('{' + place + '}' for place in sorted(wanted)) or 'none'}.",
+            hint=f"It has: {', '.join('{' + place + '}' for place in sorted(expected)) or 'none'}.",
         )
 
 

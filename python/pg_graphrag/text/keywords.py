@@ -19,5 +19,5 @@ def keywords(query: str, language: str | None = None) -> tuple[list[str], list[s
 
 def themes(query: str) -> list[str]:
     """Return the high-level keywords of `query`."""
-    whole = " ".join(query.split())
-    return [whole] if whole else []
+    theme = " ".join(query.split())
+    return [theme] if theme else []

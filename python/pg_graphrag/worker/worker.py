@@ -7,7 +7,7 @@ from pg_graphrag.community.refresh import refresh
 from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
-from pg_graphrag.documents.imported import imported
+from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
@@ -219,7 +219,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
             _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
-    known = imported(db, documents) if documents else {}
+    known = imported_of(db, documents) if documents else {}
     db.rollback()
     drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None

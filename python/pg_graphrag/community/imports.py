@@ -19,10 +19,10 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.records import clean_name
 from pg_graphrag.jobs.queueing import queue_refresh
-from pg_graphrag.json_checks import as_list, bad, check_object, check_text
+from pg_graphrag.json_checks import as_list, bad_field, check_object, check_text
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.transport import clean
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, np
 from pg_graphrag.server import Database, columns
 from pg_graphrag.text.concepts import key
 
@@ -47,23 +47,23 @@ def import_communities(
     GraphRAGError
         22023 with the place of what is wrong; 42704 for an unknown corpus; 55000 where there is nothing to add `more` to.
     """
-    found = find(db, corpus)
-    levels, part = _before(db, found) if more else ({}, 1)
+    target = find(db, corpus)
+    levels, part = _earlier_parts(db, target) if more else ({}, 1)
     _check(communities, levels)
     _check_references(references)
-    # A refresh that is at work sees it, or is over.
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [found.id])
+    # A refresh that is running sees these communities, or has ended.
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [target.id])
     if part == 1:
-        db.query("DELETE FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [found.id])
+        db.query("DELETE FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [target.id])
     db.query(
         "INSERT INTO graphrag.imported_communities (corpus_id, communities, cited, part) VALUES ($1, $2, $3, $4)",
         ["int4", "jsonb", "jsonb", "int4"],
-        [found.id, communities, references, part],
+        [target.id, communities, references, part],
     )
-    queue_refresh(db, found.id)
+    queue_refresh(db, target.id)
 
 
-def _before(db: Database, corpus: Corpus) -> tuple[dict[int, int], int]:
+def _earlier_parts(db: Database, corpus: Corpus) -> tuple[dict[int, int], int]:
     """Return {number: level} of the communities that came before, and the number of the next part. Locks the corpus."""
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     rows = db.query(
@@ -75,19 +75,19 @@ def _before(db: Database, corpus: Corpus) -> tuple[dict[int, int], int]:
             sqlstate="55000",
             hint="Send all parts in one transaction, the first without more.",
         )
-    known = db.stream(
+    rows_before = db.stream(
         "SELECT (c.one ->> 'number')::int8 AS number, (c.one ->> 'level')::int8 AS level"
         "  FROM graphrag.imported_communities i, pg_catalog.jsonb_array_elements(i.communities) AS c (one)"
         " WHERE i.corpus_id = $1",
         ["int4"],
         [corpus.id],
     )
-    return {row["number"]: row["level"] for row in known}, int(rows[0]["last"]) + 1
+    return {row["number"]: row["level"] for row in rows_before}, int(rows[0]["last"]) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """What waits to be taken over; `entities`: the number of the entity that each name leads to."""
+class PendingImport:
+    """Imported communities that the next refresh takes over; `entities`: {name: id of the entity it resolves to}."""
 
     communities: list[dict[str, Any]]
     cited: dict[str, dict[str, Any]]
@@ -95,50 +95,56 @@ class Waiting:
 
     def members(self) -> dict[int, list[int]]:
         """Return {number: ids of members}, parents before children, without what cannot be: see `nested`."""
-        order = sorted(self.communities, key=lambda one: one["level"])
-        given = [
-            (one["number"], one["level"], one.get("parent"), self._ids(one.get("entities") or ())) for one in order
+        by_level = sorted(self.communities, key=lambda community: community["level"])
+        communities = [
+            (
+                community["number"],
+                community["level"],
+                community.get("parent"),
+                self._ids(community.get("entities") or ()),
+            )
+            for community in by_level
         ]
-        return nested(given)
+        return nested(communities)
 
     def _ids(self, names: Iterable[str]) -> set[int]:
         return {self.entities[name] for name in names if name in self.entities}
 
 
-def nested(given: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, list[int]]:
+def nested(communities: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, list[int]]:
     """Return {number: members, ascending} of communities (number, level, parent, members), parents first.
 
     An entity is in one community of a level, the first that has it, and only where the parent has it too (two names may lead
     to one entity here). A community without members is left out.
     """
-    found: dict[int, list[int]] = {}
-    taken: set[tuple[int, int]] = set()
-    for number, level, parent, members in given:
-        inside = {one for one in members if (level, one) not in taken}
+    members_of: dict[int, list[int]] = {}
+    assigned: set[tuple[int, int]] = set()
+    for number, level, parent, members in communities:
+        ids = {entity for entity in members if (level, entity) not in assigned}
         if parent is not None:
-            inside &= set(found.get(parent, ()))
-        if inside:
-            taken |= {(level, one) for one in inside}
-            found[number] = sorted(inside)
-    return found
+            ids &= set(members_of.get(parent, ()))
+        if ids:
+            assigned |= {(level, entity) for entity in ids}
+            members_of[number] = sorted(ids)
+    return members_of
 
 
-def waiting(db: Database, corpus_id: int) -> Waiting | None:
-    """Return what waits to be taken over, and remove it; the corpus is locked."""
+def take_pending(db: Database, corpus_id: int) -> PendingImport | None:
+    """Remove the communities that wait for a refresh, and return them; the corpus is locked."""
     communities: list[dict[str, Any]] = []
     cited: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
     parts = "SELECT i.communities, i.cited FROM graphrag.imported_communities i WHERE i.corpus_id = $1 ORDER BY i.part"
-    found = False
+    has_rows = False
     # One part at a time: each is as long as an argument may be.
     for row in db.stream(parts, ["int4"], [corpus_id], fetch=1):
-        found = True
+        has_rows = True
         communities += read_json(row["communities"])
         for kind, stands_for in read_json(row["cited"] or "{}").items():
             cited[kind].update(stands_for)
-    if not found:
+    if not has_rows:
         return None
     db.query("DELETE FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [corpus_id])
-    names = {name for one in communities for name in one.get("entities") or ()}
+    names = {name for community in communities for name in community.get("entities") or ()}
     names |= set(cited["Entities"].values())
     names |= {name for pair in cited["Relationships"].values() for name in pair}
     keys = {name: key(clean_name(name)) for name in names}
@@ -149,26 +155,30 @@ def waiting(db: Database, corpus_id: int) -> Waiting | None:
         ["int4", "text[]"],
         [corpus_id, sorted(set(keys.values()))],
     )
-    known = {row["key"]: int(row["id"]) for row in ids}
-    return Waiting(communities, cited, {name: known[one] for name, one in keys.items() if one in known})
+    ids_by_key = {row["key"]: int(row["id"]) for row in ids}
+    return PendingImport(
+        communities, cited, {name: ids_by_key[community] for name, community in keys.items() if community in ids_by_key}
+    )
 
 
-def clusters(given: Waiting, entities: Any) -> tuple[list[int], list[Cluster]]:
+def clusters(pending: PendingImport, entities: Ids) -> tuple[list[int], list[Cluster]]:
     """Return numbers of communities and their clusters over `entities` (n,), ids by node number; parents first."""
-    members = given.members()
+    members = pending.members()
     by_id = np.argsort(entities)
-    place = {number: at for at, number in enumerate(members)}
-    about = {one["number"]: one for one in given.communities}
-    made = []
+    places = {number: index for index, number in enumerate(members)}
+    communities = {community["number"]: community for community in pending.communities}
+    results = []
     for number, ids in members.items():
         nodes = by_id[np.searchsorted(entities, np.array(ids, np.int64), sorter=by_id)]
-        parent = about[number].get("parent")
-        made.append(Cluster(about[number]["level"], None if parent is None else place[parent], np.sort(nodes)))
-    return list(members), made
+        parent = communities[number].get("parent")
+        results.append(
+            Cluster(communities[number]["level"], None if parent is None else places[parent], np.sort(nodes))
+        )
+    return list(members), results
 
 
-def others(db: Database, corpus_id: int) -> list[int]:
-    """Return the entities that documents of the corpus mention which were not imported: they are still to be clustered."""
+def entities_not_imported(db: Database, corpus_id: int) -> list[int]:
+    """Return the entities that documents without an imported extraction mention: they are still to be clustered."""
     rows = db.query(
         "SELECT DISTINCT m.entity_id AS id FROM graphrag.entity_mentions m"
         " WHERE m.corpus_id = $1 AND m.entity_id IS NOT NULL"
@@ -179,13 +189,17 @@ def others(db: Database, corpus_id: int) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def store_reports(db: Database, corpus: Corpus, given: Waiting, ids: dict[int, int]) -> None:
+def store_reports(db: Database, corpus: Corpus, pending: PendingImport, ids: dict[int, int]) -> None:
     """Store the reports of communities that were taken over, {number: id}, and when those were found; the corpus is locked.
 
     A report has no hash before `hash_reports`.
     """
-    about = {one["number"]: one for one in given.communities if one["number"] in ids}
-    dates = [(ids[number], _time(one["created"])) for number, one in about.items() if one.get("created")]
+    communities = {community["number"]: community for community in pending.communities if community["number"] in ids}
+    dates = [
+        (ids[number], _time(community["created"]))
+        for number, community in communities.items()
+        if community.get("created")
+    ]
     if dates:
         db.query(
             "UPDATE graphrag.communities c SET created_at = u.created FROM unnest($1, $2) AS u (id, created)"
@@ -193,26 +207,28 @@ def store_reports(db: Database, corpus: Corpus, given: Waiting, ids: dict[int, i
             ["int8[]", "timestamptz[]"],
             columns(dates),
         )
-    reported = [number for number, one in about.items() if one.get("report")]
-    if not reported:
+    numbers_with_report = [number for number, community in communities.items() if community.get("report")]
+    if not numbers_with_report:
         return
-    numbers = _numbers(db, corpus.id, given, ids)
-    made = [(ids[number], _report(about[number]["report"], numbers)) for number in reported]
-    _cite_chunks(db, [finding for _, report in made for finding in report.findings])
-    known = _stored(db, [number for number, _ in made])
-    fresh = [
-        (number, report) for number, report in made if known.get(number) != (report.content, report.findings_json())
+    numbers = _numbers(db, corpus.id, pending, ids)
+    reports = [(ids[number], _report(communities[number]["report"], numbers)) for number in numbers_with_report]
+    _cite_chunks(db, [finding for _, report in reports for finding in report.findings])
+    stored_reports = _stored_reports(db, [number for number, _ in reports])
+    new_reports = [
+        (number, report)
+        for number, report in reports
+        if stored_reports.get(number) != (report.content, report.findings_json())
     ]
-    if fresh:
-        ids_of_fresh = [number for number, _ in fresh]
+    if new_reports:
+        ids_of_fresh = [number for number, _ in new_reports]
         db.query("DELETE FROM graphrag.report_vectors WHERE community_id = ANY ($1)", ["int8[]"], [ids_of_fresh])
-        write_rows(db, corpus, [(number, report, "") for number, report in fresh])
+        write_rows(db, corpus, [(number, report, "") for number, report in new_reports])
         db.query("SELECT graphrag._project_communities($1, $2)", ["int4", "int8[]"], [corpus.id, ids_of_fresh])
     db.query(
         "WITH due AS (UPDATE graphrag.communities SET report_due = false WHERE id = ANY ($1) AND report_due RETURNING id)"
         " UPDATE graphrag.community_reports r SET input_hash = '' FROM due WHERE r.community_id = due.id",
         ["int8[]"],
-        [[number for number, _ in made]],
+        [[number for number, _ in reports]],
     )
 
 
@@ -222,15 +238,15 @@ def hash_reports(db: Database, corpus: Corpus) -> bool:
     They stay until that changes. It takes a second for some hundred reports: the corpus is locked for the result alone, and
     what changes in between counts as imported.
     """
-    due = db.query(
+    communities = db.query(
         "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
         "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE r.corpus_id = $1 AND r.input_hash = ''",
         ["int4"],
         [corpus.id],
     )
-    if not due:
+    if not communities:
         return False
-    hashes = input_hashes(db, corpus, due)
+    hashes = input_hashes(db, corpus, communities)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query(
         "UPDATE graphrag.community_reports r SET input_hash = u.hash"
@@ -241,8 +257,8 @@ def hash_reports(db: Database, corpus: Corpus) -> bool:
     return True
 
 
-def _stored(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Return {community: (content, findings)} of the reports that are there, as `store_reports` compares them."""
+def _stored_reports(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Return {community: (content, findings)} of the stored reports, in the form that `store_reports` compares."""
     rows = db.query(
         "SELECT r.community_id, r.content, r.findings FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)",
         ["int8[]"],
@@ -252,18 +268,18 @@ def _stored(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
 
 
 def _findings_json(findings: list[dict[str, Any]]) -> str:
-    return Report("", "", [Finding(**one) for one in findings], 0, "").findings_json()
+    return Report("", "", [Finding(**finding) for finding in findings], 0, "").findings_json()
 
 
-def _numbers(db: Database, corpus_id: int, given: Waiting, ids: dict[int, int]) -> Numbers:
-    """Return what the numbers in the texts stand for here: {kind: {number there: number here}}."""
+def _numbers(db: Database, corpus_id: int, pending: PendingImport, ids: dict[int, int]) -> Numbers:
+    """Return what the numbers in the texts stand for in this corpus: {kind: {number in the text: id}}."""
     entities = {
-        number: given.entities[name] for number, name in given.cited["Entities"].items() if name in given.entities
+        number: pending.entities[name] for number, name in pending.cited["Entities"].items() if name in pending.entities
     }
     pairs = {
-        number: (given.entities[source], given.entities[target])
-        for number, (source, target) in given.cited["Relationships"].items()
-        if source in given.entities and target in given.entities
+        number: (pending.entities[source], pending.entities[target])
+        for number, (source, target) in pending.cited["Relationships"].items()
+        if source in pending.entities and target in pending.entities
     }
     rows = db.query(
         "SELECT r.id, r.low_id, r.high_id FROM graphrag.relationships r"
@@ -272,106 +288,112 @@ def _numbers(db: Database, corpus_id: int, given: Waiting, ids: dict[int, int]) 
         ["int4", "int8[]", "int8[]"],
         [corpus_id, [min(pair) for pair in pairs.values()], [max(pair) for pair in pairs.values()]],
     )
-    known = {(row["low_id"], row["high_id"]): row["id"] for row in rows}
-    relationships = {number: known.get((min(pair), max(pair))) for number, pair in pairs.items()}
+    ids_by_pair = {(row["low_id"], row["high_id"]): row["id"] for row in rows}
+    relationships = {number: ids_by_pair.get((min(pair), max(pair))) for number, pair in pairs.items()}
     return {
         "Entities": entities,
-        "Relationships": {number: one for number, one in relationships.items() if one is not None},
-        "Reports": {str(number): one for number, one in ids.items()},
+        "Relationships": {
+            number: number_here for number, number_here in relationships.items() if number_here is not None
+        },
+        "Reports": {str(number): number_here for number, number_here in ids.items()},
     }
 
 
 def renumbered(text: str, numbers: Numbers) -> tuple[str, dict[str, list[int]]]:
-    """Return a text whose references have the numbers of here, and these by kind. What leads nowhere is left out."""
-    found: dict[str, list[int]] = {}
+    """Return a text whose references have this corpus' numbers, and the numbers by kind. Unknown references are left out."""
+    ids_by_kind: dict[str, list[int]] = {}
 
     def replace(bracket: re.Match[str]) -> str:
         parts = [_PART.fullmatch(part) for part in bracket[1].split(";")]
         if not all(parts):
             return bracket[0]
-        kept = []
+        parts_kept = []
         for part in parts:
             assert part is not None
-            given = [one.strip() for one in part[2].split(",")]
-            here = list(dict.fromkeys(numbers.get(part[1], {}).get(one, 0) for one in given))
-            if here := [one for one in here if one]:
-                found.setdefault(part[1], []).extend(here)
-                more = ["+more"] if "+more" in given else []
-                kept.append(f"{part[1]} ({', '.join([*map(str, here), *more])})")
+            numbers_there = [one.strip() for one in part[2].split(",")]
+            numbers_here = list(dict.fromkeys(numbers.get(part[1], {}).get(one, 0) for one in numbers_there))
+            if numbers_here := [one for one in numbers_here if one]:
+                ids_by_kind.setdefault(part[1], []).extend(numbers_here)
+                more = ["+more"] if "+more" in numbers_there else []
+                parts_kept.append(f"{part[1]} ({', '.join([*map(str, numbers_here), *more])})")
         lead = " " if bracket[0].startswith(" ") else ""
-        return f"{lead}[Data: {'; '.join(kept)}]" if kept else ""
+        return f"{lead}[Data: {'; '.join(parts_kept)}]" if parts_kept else ""
 
-    return _BRACKET.sub(replace, text), found
+    return _BRACKET.sub(replace, text), ids_by_kind
 
 
-def _report(given: dict[str, Any], numbers: Numbers) -> Report:
-    def text(name: str, source: dict[str, Any] = given) -> str:
+def _report(source_report: dict[str, Any], numbers: Numbers) -> Report:
+    def text(name: str, source: dict[str, Any] = source_report) -> str:
         return renumbered(clean(source.get(name) or ""), numbers)[0]
 
     findings = []
-    for one in given.get("findings") or ():
-        cited = renumbered(clean(f"{one.get('summary') or ''}\n{one.get('explanation') or ''}"), numbers)[1]
+    for item in source_report.get("findings") or ():
+        cited = renumbered(clean(f"{item.get('summary') or ''}\n{item.get('explanation') or ''}"), numbers)[1]
         entities, relationships = (list(dict.fromkeys(cited.get(kind, ()))) for kind in ("Entities", "Relationships"))
-        findings.append(Finding(text("summary", one), text("explanation", one), entities, relationships))
+        findings.append(Finding(text("summary", item), text("explanation", item), entities, relationships))
     return Report(
         text("title"),
         text("summary"),
         findings,
-        float(given.get("rating") or 0),
+        float(source_report.get("rating") or 0),
         text("rating_explanation"),
-        given.get("model"),
+        source_report.get("model"),
         text("content"),
     )
 
 
 def _cite_chunks(db: Database, findings: Sequence[Finding]) -> None:
-    """Have findings cite the chunks that say their relationships best."""
+    """Have each finding cite the best evidence chunk of each of its relationships."""
     rows = db.query(
         "SELECT u.id, m.chunk_id FROM pg_catalog.unnest($1) AS u (id)"
         " CROSS JOIN LATERAL (SELECT y.chunk_id FROM graphrag.relationship_mentions y WHERE y.relationship_id = u.id"
         "                      ORDER BY y.evidence_rank, y.weight DESC, y.chunk_id LIMIT 1) m",
         ["int8[]"],
-        [sorted({one for finding in findings for one in finding.relationship_ids})],
+        [sorted({number for finding in findings for number in finding.relationship_ids})],
     )
-    said = {row["id"]: row["chunk_id"] for row in rows}
+    best_chunks = {row["id"]: row["chunk_id"] for row in rows}
     for finding in findings:
-        finding.chunk_ids = list(dict.fromkeys(said[one] for one in finding.relationship_ids if one in said))
+        finding.chunk_ids = list(
+            dict.fromkeys(best_chunks[number] for number in finding.relationship_ids if number in best_chunks)
+        )
 
 
 def _check(communities: str | None, levels: dict[int, int]) -> None:
     """Check communities; `levels` of those before, by number, to which these are added."""
-    given = read_json(communities) if communities else None
-    if not isinstance(given, list):
+    values = read_json(communities) if communities else None
+    if not isinstance(values, list):
         raise GraphRAGError(
             f"communities must be an array, not {str(communities)[:40]!r}",
             hint='For example [{"number": 0, "level": 0, "entities": ["Ada", "Bob"], "report": {"title": "…",'
             ' "summary": "…", "content": "…", "findings": [], "rating": 5}}].',
         )
-    for place, one in enumerate(given):
-        where = f"communities[{place}]"
-        check_object(one, where, _COMMUNITY)
+    for place, community in enumerate(values):
+        path = f"communities[{place}]"
+        check_object(community, path, _COMMUNITY)
         for name in ("number", "level"):
-            if type(one.get(name)) is not int or one[name] < 0:
-                raise bad(where, name, one.get(name), "a whole number, 0 or more")
-        if one["number"] in levels:
-            raise bad(where, "number", one["number"], "each number once")
-        levels[one["number"]] = one["level"]
-        if not all(isinstance(name, str) for name in as_list(one, where, "entities")):
-            raise bad(where, "entities", one["entities"], "an array of names")
-        check_text(one, where, "created")
-        if one.get("created") is not None and not _is_date(one["created"]):
-            raise bad(where, "created", one["created"], "a date or time, such as 2026-01-09")
-        if one.get("report") is not None:
-            _check_report(one["report"], f"{where}.report")
-    for place, one in enumerate(given):
-        parent = one.get("parent")
-        if (parent is None) != (one["level"] == 0) or (parent is not None and levels.get(parent) != one["level"] - 1):
-            wanted = "the number of a community one level up; none at level 0"
-            raise bad(f"communities[{place}]", "parent", parent, wanted)
+            if type(community.get(name)) is not int or community[name] < 0:
+                raise bad_field(path, name, community.get(name), "a whole number, 0 or more")
+        if community["number"] in levels:
+            raise bad_field(path, "number", community["number"], "each number once")
+        levels[community["number"]] = community["level"]
+        if not all(isinstance(name, str) for name in as_list(community, path, "entities")):
+            raise bad_field(path, "entities", community["entities"], "an array of names")
+        check_text(community, path, "created")
+        if community.get("created") is not None and not _is_date(community["created"]):
+            raise bad_field(path, "created", community["created"], "a date or time, such as 2026-01-09")
+        if community.get("report") is not None:
+            _check_report(community["report"], f"{path}.report")
+    for place, community in enumerate(values):
+        parent = community.get("parent")
+        if (parent is None) != (community["level"] == 0) or (
+            parent is not None and levels.get(parent) != community["level"] - 1
+        ):
+            expected = "the number of a community one level up; none at level 0"
+            raise bad_field(f"communities[{place}]", "parent", parent, expected)
 
 
 def _time(text: str) -> str:
-    """Return a time whose zone is told; where it was not, UTC."""
+    """Return a time with its zone, UTC where the text names none."""
     time = datetime.fromisoformat(text)
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
 
@@ -384,28 +406,32 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _check_report(report: Any, where: str) -> None:
-    check_object(report, where, _REPORT)
+def _check_report(report: Any, path: str) -> None:
+    check_object(report, path, _REPORT)
     for name in ("title", "summary", "content"):
-        check_text(report, where, name, required=True)
+        check_text(report, path, name, is_required=True)
     for name in ("rating_explanation", "model"):
-        check_text(report, where, name)
+        check_text(report, path, name)
     rating = report.get("rating", 0)
     if isinstance(rating, bool) or not isinstance(rating, (int, float)) or not 0 <= rating <= 10 or math.isnan(rating):
-        raise bad(where, "rating", rating, "a number from 0 to 10")
-    for number, finding in enumerate(as_list(report, where, "findings")):
-        check_object(finding, f"{where}.findings[{number}]", _FINDING)
+        raise bad_field(path, "rating", rating, "a number from 0 to 10")
+    for number, finding in enumerate(as_list(report, path, "findings")):
+        check_object(finding, f"{path}.findings[{number}]", _FINDING)
         for name in _FINDING:
-            check_text(finding, f"{where}.findings[{number}]", name)
+            check_text(finding, f"{path}.findings[{number}]", name)
 
 
 def _check_references(references: str | None) -> None:
-    given = read_json(references) if references else {}
-    check_object(given, "cited", _KINDS)
+    references_by_kind = read_json(references) if references else {}
+    check_object(references_by_kind, "cited", _KINDS)
     for kind, width in (("Entities", 1), ("Relationships", 2)):
-        stands_for = given.get(kind, {})
+        stands_for = references_by_kind.get(kind, {})
         check_object(stands_for, f"cited.{kind}", stands_for if isinstance(stands_for, dict) else ())
         for number, names in stands_for.items():
-            some = [names] if width == 1 else names
-            if not isinstance(some, list) or len(some) != width or not all(isinstance(name, str) for name in some):
-                raise bad(f"cited.{kind}", str(number), names, "a name" if width == 1 else "[source, target]")
+            name_list = [names] if width == 1 else names
+            if (
+                not isinstance(name_list, list)
+                or len(name_list) != width
+                or not all(isinstance(name, str) for name in name_list)
+            ):
+                raise bad_field(f"cited.{kind}", str(number), names, "a name" if width == 1 else "[source, target]")

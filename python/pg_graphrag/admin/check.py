@@ -26,8 +26,8 @@ def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
     corpus = find(db, name)
     for checks in _CHECKS:
         for invariant, violations in checks(db, corpus):
-            found = list(islice(violations, NAMED + 1))
-            for thing, detail in found[:NAMED]:
-                yield invariant, thing, detail
-            if len(found) > NAMED:
+            first_violations = list(islice(violations, NAMED + 1))
+            for subject, detail in first_violations[:NAMED]:
+                yield invariant, subject, detail
+            if len(first_violations) > NAMED:
                 yield invariant, "…", f"there are more than these {NAMED}"

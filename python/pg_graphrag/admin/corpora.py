@@ -32,13 +32,13 @@ def create(db: Database, name: str | None, options: str | None) -> int:
 def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
-    given = _object(options)
+    changes = _object(options)
     # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
-    locked = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
-    stored = json.loads(str(db.query(locked, ["int4"], [corpus.id])[0]["options"]))
+    select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored_options = json.loads(str(db.query(select, ["int4"], [corpus.id])[0]["options"]))
     corpus = find(db, name)
-    merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
-    new = parse(merged)
+    new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
+    new = parse(new_options)
     _check_providers(db, new)
     pinned = changed_options(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
@@ -58,7 +58,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     db.query(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
         ["int4", "jsonb", "text", "text"],
-        [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
+        [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
     if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
@@ -81,20 +81,20 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
 
 def _check_providers(db: Database, options: Options) -> None:
     """Refuse a provider that there is none of, or not of that kind: found out now rather than by the first document."""
-    named = options.providers()
-    names = sorted(set(named.values()))
+    names_by_option = options.providers()
+    names = sorted(set(names_by_option.values()))
     rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
-    kinds = {str(row["name"]): row["kind"] for row in rows}
-    for option, name in named.items():
-        if name not in kinds:
+    kinds_by_name = {str(row["name"]): row["kind"] for row in rows}
+    for option, name in names_by_option.items():
+        if name not in kinds_by_name:
             raise GraphRAGError(
                 f'option "{option}": provider "{name}" does not exist',
                 hint="Make it first, with graphrag.set_provider(…).",
             )
         kind = "rerank" if option == "rerank.provider" else "openai"
-        if kinds[name] != kind:
+        if kinds_by_name[name] != kind:
             raise GraphRAGError(
-                f'option "{option}": provider "{name}" is of kind {kinds[name]}, not {kind}',
+                f'option "{option}": provider "{name}" is of kind {kinds_by_name[name]}, not {kind}',
                 hint=f"Make one for it: SELECT graphrag.set_provider(…, '{kind}', …).",
             )
 

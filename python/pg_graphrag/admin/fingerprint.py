@@ -127,10 +127,10 @@ SELECT coalesce(pg_catalog.sum(b.rows), 0)::bigint AS rows,
 
 def fingerprint(db: Database, name: str | None) -> str:
     """Serve graphrag.fingerprint(): return a hash of all sections, 64 hexadecimal digits."""
-    whole = hashlib.sha256()
+    digest_of_all = hashlib.sha256()
     for section, _, digest in fingerprint_sections(db, name):
-        whole.update(f"{section}\t{digest}\n".encode())
-    return whole.hexdigest()
+        digest_of_all.update(f"{section}\t{digest}\n".encode())
+    return digest_of_all.hexdigest()
 
 
 def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, int, str]]:
@@ -164,9 +164,9 @@ def _lines(db: Database, corpus: Corpus, sections: tuple[str, ...]) -> Iterator[
             for line in _bm25(db, corpus):
                 yield section, line
         elif (sql := _section(db, corpus, section)) is not None:
-            ordered = f'SELECT s.line FROM ({sql}) s ORDER BY s.line COLLATE "C"'
+            statement = f'SELECT s.line FROM ({sql}) s ORDER BY s.line COLLATE "C"'
             types, values = _values(corpus, section)
-            cursor = db.cursor(ordered, types, values)
+            cursor = db.cursor(statement, types, values)
             while rows := cursor.fetch(_FETCH):
                 for row in rows:
                     yield section, row["line"]

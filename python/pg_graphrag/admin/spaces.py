@@ -17,25 +17,25 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
         22023 for a bad value, 42704 for an unknown corpus or provider.
     """
     corpus = find(db, name)
-    wanted = parse_embedding(read_json(embedding) if embedding else None)
-    if not wanted.local:
-        load(db, wanted.provider)
+    new_embedding = parse_embedding(read_json(embedding) if embedding else None)
+    if not new_embedding.local:
+        load(db, new_embedding.provider)
     # In this order: alter_corpus() has the row when it waits for writers, and these wait for the lock.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    found = spaces(db, corpus.id)
-    active, building = of_state(found, "active"), of_state(found, "building")
+    all_spaces = spaces(db, corpus.id)
+    active, building = of_state(all_spaces, "active"), of_state(all_spaces, "building")
     if active is None:  # no vectors yet: what is queued will be embedded by the new model
-        set_option(db, corpus.id, wanted)
+        set_option(db, corpus.id, new_embedding)
         return
     if building is not None:
-        if building.embedding == wanted:
+        if building.embedding == new_embedding:
             return
         set_state(db, building, "retired")
-    elif active.embedding == wanted:
+    elif active.embedding == new_embedding:
         return
-    if active.embedding != wanted:
-        add_space(db, corpus.id, wanted, "building")
+    if active.embedding != new_embedding:
+        add_space(db, corpus.id, new_embedding, "building")
     # A worker that has the job finds at its next step that the space is not being built any more.
     db.query(
         "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'reembed')"

@@ -74,7 +74,9 @@ def import_documents(db: Database, corpus: str | None, documents: str | None) ->
             )
         keys.add(document["source_key"])
         for number, chunk in enumerate(document["chunks"]):
-            reasons += [f"{document['source_key']}, chunk {number}: {reason}" for reason in _extraction(chunk).dropped]
+            reasons += [
+                f"{document['source_key']}, chunk {number}: {reason}" for reason in _extraction(chunk).drop_reasons
+            ]
     changed_rows = db.query(_INSERT, ["text", "jsonb"], [target.name, documents])
     db.query(_REINDEX, ["int8[]"], [[row["document_id"] for row in changed_rows]])
     summary = {

@@ -76,8 +76,8 @@ def _check_files(directory: Path) -> None:
         58P01 (missing or unreadable) or XX001 (other content).
     """
     try:
-        found = {name: (directory / name).read_bytes() for name in ("config.json", "tokenizer.json")}
-        damaged = [name for name, content in found.items() if hashlib.sha256(content).hexdigest() != _SHA256[name]]
+        contents = {name: (directory / name).read_bytes() for name in ("config.json", "tokenizer.json")}
+        damaged = [name for name, content in contents.items() if hashlib.sha256(content).hexdigest() != _SHA256[name]]
         weights = directory / _WEIGHTS
         if weights.stat().st_size != _WEIGHTS_BYTES or (
             hashlib.sha256(read_header(weights)[0]).hexdigest() != _WEIGHTS_HEADER_SHA256

@@ -39,30 +39,30 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
     messages = _messages(options, title, text)
     ask = partial(_ask, options, temperature=TEMPERATURES[min(errors, len(TEMPERATURES) - 1)], last=last)
     try:
-        found, said = yield from ask(messages)
+        result, answer = yield from ask(messages)
     except ContextTooLong:
         if len(text) < 2 * MIN_PART:
             raise
         cut = middle(text, options.language)
         halves = yield from in_turn(extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:]))
-        found = halves[0]
-        found.add(halves[1])
-        return found
+        result = halves[0]
+        result.add(halves[1])
+        return result
     for _ in range(options.max_gleaning):
-        if found.repaired:
+        if result.repaired:
             break
         messages += (
-            {"role": "assistant", "content": said},
+            {"role": "assistant", "content": answer},
             {"role": "user", "content": render(options.prompts, "glean")},
         )
         try:
-            more, said = yield from ask(messages, gleaning=True)
+            gleaned, answer = yield from ask(messages, gleaning=True)
         except ContextTooLong:
             break
-        if not len(more):
+        if not len(gleaned):
             break
-        found.add(more)
-    return found
+        result.add(gleaned)
+    return result
 
 
 def _ask(
@@ -83,15 +83,15 @@ def _ask(
             part = Extraction(repaired=True)
         if part is None:
             raise
-        return _asked_for(options, part), fault.raw
-    return _asked_for(options, reply.value), reply.text
+        return _requested_only(options, part), fault.raw
+    return _requested_only(options, reply.value), reply.text
 
 
-def _asked_for(options: Options, found: Extraction) -> Extraction:
+def _requested_only(options: Options, result: Extraction) -> Extraction:
     """Leave out claims where none were asked for."""
     if not options.claims:
-        found.claims.clear()
-    return found
+        result.claims.clear()
+    return result
 
 
 def _messages(options: Options, title: str | None, text: str) -> Messages:
@@ -110,9 +110,13 @@ def middle(text: str, language: str) -> int:
     """Return where to cut a text in two: at the strongest break of its middle half, the nearest to the middle."""
     half, quarter = len(text) // 2, len(text) // 4
     cuts = ends(text, 0, len(text), "en" if language == "auto" else language)
-    near = [(-strength, abs(at - half), at) for at, strength in cuts if quarter <= at <= len(text) - quarter]
-    if near:
-        return min(near)[2]
+    candidates = [
+        (-strength, abs(position - half), position)
+        for position, strength in cuts
+        if quarter <= position <= len(text) - quarter
+    ]
+    if candidates:
+        return min(candidates)[2]
     space = text.rfind(" ", quarter, half)
     return space + 1 if space > 0 else half
 

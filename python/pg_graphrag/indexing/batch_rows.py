@@ -42,7 +42,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
         ["int4", "int4"],
         [corpus_id, COLLECT_SECONDS],
     )
-    more, begun = False, set[int]()
+    is_collecting, begun_ids = False, set[int]()
     expecting = bool(groups) and bool(
         db.query(
             "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'summarize')"
@@ -59,7 +59,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
         if not provider.batch:  # not any more: who waits asks by itself
             continue
         if expecting and group["n"] < provider.batch_requests and not group["old"]:
-            more = True
+            is_collecting = True
             continue
         rows = db.query(
             "SELECT r.id, pg_catalog.octet_length(r.messages::text) + 4000 AS bytes FROM graphrag.llm_batch_requests r"
@@ -69,16 +69,16 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
             [corpus_id, group["provider"], group["model"]],
         )
         for part in _parts(rows, provider.batch_requests):
-            begun.add(_new(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
+            begun_ids.add(_new_batch(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
     db.commit()
-    return more, begun
+    return is_collecting, begun_ids
 
 
-def _parts(rows: Sequence[Row], most: int) -> list[list[Row]]:
+def _parts(rows: Sequence[Row], limit: int) -> list[list[Row]]:
     parts: list[list[Row]] = []
     size = 0
     for row in rows:
-        if not parts or (len(parts[-1]) >= most or size + row["bytes"] > MAX_FILE_BYTES):
+        if not parts or (len(parts[-1]) >= limit or size + row["bytes"] > MAX_FILE_BYTES):
             parts.append([])
             size = 0
         parts[-1].append(row)
@@ -86,7 +86,7 @@ def _parts(rows: Sequence[Row], most: int) -> list[list[Row]]:
     return parts
 
 
-def _new(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
+def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
     (batch,) = db.query(
         "INSERT INTO graphrag.llm_batches (corpus_id, provider, model, requests) VALUES ($1, $2, $3, $4) RETURNING id",
         ["int4", "text", "text", "int4"],
@@ -113,13 +113,13 @@ def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = ()
     batch.update(rows[0])
 
 
-def left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
+def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
     """Return what there is to wait for; None: nothing, and the lock is held until the job is gone.
 
     Requests that no job wants any more are forgotten, unless there is one that has not looked yet; prompts that were too
     long, when there is none at all: who waits for the parts will ask for the whole first.
     """
-    if more:
+    if is_collecting:
         return Waiting("requests are being collected", seconds=1.0)
     lock(db, corpus_id)
     db.query(

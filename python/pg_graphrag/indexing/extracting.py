@@ -55,25 +55,27 @@ def extract(
         as they come, so that a killed worker's are not paid again, nor those of a document that is tried again.
     """
     pieces = [
-        (document, made, piece) for document, made in zip(documents, drafts, strict=True) for piece in made.chunks
+        (document, draft, piece) for document, draft in zip(documents, drafts, strict=True) for piece in draft.chunks
     ]
     tasks: list[Task] = [
-        extraction(corpus.options, document["title"], piece.content, errors[made.id], errors[made.id] + 1 >= max_errors)
-        for document, made, piece in pieces
+        extraction(
+            corpus.options, document["title"], piece.content, errors[draft.id], errors[draft.id] + 1 >= max_errors
+        )
+        for document, draft, piece in pieces
     ]
     failed: dict[int, GraphRAGError] = {}
     if not tasks:
         return failed
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
-    for (_, made, _), result in zip(pieces, results, strict=True):
+    for (_, draft, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
-            other = failed.get(made.id, result)
-            failed[made.id] = min(other, result, key=weight)
-            if isinstance(other, Waiting) and isinstance(result, Waiting):
-                failed[made.id] = other.with_keys(result)
-    for (document, made, piece), found in zip(pieces, results, strict=True):
-        if made.id not in failed:
-            add_mentions(piece, document["content"], found, ranks.count)
+            earlier = failed.get(draft.id, result)
+            failed[draft.id] = min(earlier, result, key=weight)
+            if isinstance(earlier, Waiting) and isinstance(result, Waiting):
+                failed[draft.id] = earlier.with_keys(result)
+    for (document, draft, piece), extracted in zip(pieces, results, strict=True):
+        if draft.id not in failed:
+            add_mentions(piece, document["content"], extracted, ranks.count)
     return failed
 
 

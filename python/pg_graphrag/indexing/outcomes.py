@@ -46,7 +46,7 @@ def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     if isinstance(error, BudgetReached):
         _put_off(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
-        await_answers(db, worker, job, error, _described(error))
+        await_answers(db, worker, job, error, _error_text(error))
     elif isinstance(error, Waiting):
         _put_off(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
@@ -64,12 +64,12 @@ def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds:
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
         " WHERE id = $1 AND lease = $2",
         ["int8", "int4", "text", "int4"],
-        [job["id"], worker, _described(error), faults],
+        [job["id"], worker, _error_text(error), faults],
     )
     release(db, worker, [job["id"]], seconds)
 
 
-def _described(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error as last_error shows it; of a model's unusable answer, its beginning."""
     text = f"{type(error).__name__}: {error}"[:2000]
     if isinstance(error, ItemFault) and error.raw:
@@ -82,7 +82,7 @@ def fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     permanent = isinstance(error, ProviderFault) and error.permanent
     dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    text = _described(error)
+    text = _error_text(error)
     raw = error.raw[:RAW_KEPT].replace("\0", "") if isinstance(error, ItemFault) and error.raw else None
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"

@@ -15,22 +15,24 @@ def write_statements(
 
     `chunk_ids`: those of each draft's chunks, in order.
     """
-    stated: dict[str, list[tuple[Statement, int, int]]] = {"entity": [], "relationship": []}
+    statements: dict[str, list[tuple[Statement, int, int]]] = {"entity": [], "relationship": []}
     claims = []
-    for made, ids in zip(drafts, chunk_ids, strict=True):
-        for piece, chunk_id in zip(made.chunks, ids, strict=True):
-            for what, mentions in (("entity", piece.entities.values()), ("relationship", piece.relationships.values())):
-                stated[what] += [(one.statement, chunk_id, made.id) for one in mentions if one.statement is not None]
+    for draft, ids in zip(drafts, chunk_ids, strict=True):
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True):
+            for kind, mentions in (("entity", piece.entities.values()), ("relationship", piece.relationships.values())):
+                statements[kind] += [
+                    (mention.statement, chunk_id, draft.id) for mention in mentions if mention.statement is not None
+                ]
             for c in piece.claims:
                 texts = (c.subject, c.object, c.type, c.status, c.start, c.end, c.description, c.source_text)
-                claims.append((made.id, chunk_id, key(c.subject), c.object and key(c.object), *texts))
+                claims.append((draft.id, chunk_id, key(c.subject), c.object and key(c.object), *texts))
     items: dict[str, list[Item]] = {}
-    for what, found in stated.items():
-        numbers = reserve(db, f"{what}_mentions_id_seq", len(found))
-        items[f"{what}_mention"] = []
-        for number, (statement, chunk_id, document_id) in zip(numbers, found, strict=True):
+    for kind, kind_statements in statements.items():
+        numbers = reserve(db, f"{kind}_mentions_id_seq", len(kind_statements))
+        items[f"{kind}_mention"] = []
+        for number, (statement, chunk_id, document_id) in zip(numbers, kind_statements, strict=True):
             statement.mention_id = number
-            items[f"{what}_mention"].append((number, chunk_id, document_id, statement.text))
+            items[f"{kind}_mention"].append((number, chunk_id, document_id, statement.text))
     if claims:
         db.query(
             "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, object_key, subject, object,"

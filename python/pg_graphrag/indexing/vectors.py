@@ -16,7 +16,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.server import Database, columns
 
 # Vectors by model, and by text: what a batch has so far.
-Vectors = dict[Embedding, dict[str, Any]]
+VectorsByModel = dict[Embedding, dict[str, Any]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
 # What has vectors: table of the vectors (before the number of the space), and where its items are.
@@ -50,18 +50,20 @@ def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, GraphRAGError]]:
     """Return ({text: vector}, {text: why it has none}). Commits: what an endpoint's calls cost is written down."""
-    wanted = list(dict.fromkeys(texts))
-    if not wanted:
+    distinct_texts = list(dict.fromkeys(texts))
+    if not distinct_texts:
         return {}, {}
     if model.local:
-        return dict(zip(wanted, _embed_locally(db, wanted), strict=True)), {}
+        return dict(zip(distinct_texts, _embed_locally(db, distinct_texts), strict=True)), {}
     vectors: dict[str, Any] = {}
     faults: dict[str, GraphRAGError] = {}
-    parts, began = batches(wanted, texts_at_once(model)), time.monotonic()
+    parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
     results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
     for part, result in zip(parts, results, strict=True):
-        for text, one in zip(part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True):
-            (faults if isinstance(one, GraphRAGError) else vectors)[text] = one
+        for text, vector_or_fault in zip(
+            part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True
+        ):
+            (faults if isinstance(vector_or_fault, GraphRAGError) else vectors)[text] = vector_or_fault
     if not faults:
         note_run(model, parts, time.monotonic() - began)
     return vectors, faults
@@ -71,35 +73,37 @@ def _embed_locally(db: Database, texts: list[str]) -> Any:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
     embedder = local_embedder()
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
-    for places, made in embedder.embed_batches(texts):
-        vectors[places] = made
+    for places, batch_vectors in embedder.embed_batches(texts):
+        vectors[places] = batch_vectors
         poll(db)
     return vectors
 
 
 def insert_vectors(
-    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Any], *, late: bool = False
+    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Any], *, is_late: bool = False
 ) -> None:
     """Store the vectors of items of a `kind` of `SOURCES`.
 
-    `late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
+    `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
     """
-    number, more = ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    number, chunk_columns = (
+        ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    )
     table = f"graphrag.{kind}_vectors_{space.id}"
-    only = ""
-    if late:
-        same = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
-        only = (
+    where = ""
+    if is_late:
+        same_chunk = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
+        where = (
             f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
-            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same})"
+            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same_chunk})"
         )
     for place in range(0, len(items), _SLICE):
         part = items[place : place + _SLICE]
         # The table by its own name: a statement on the whole would wait for an index build of any corpus.
         db.query(
-            f"INSERT INTO {table} (space_id, {number}{more}, embedding)"
-            f" SELECT $1, u.id{more.replace(' ', ' u.')}, u.vector::{db.vector_type}"
-            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){only}",
+            f"INSERT INTO {table} (space_id, {number}{chunk_columns}, embedding)"
+            f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
+            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
             ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
             [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
         )

@@ -31,7 +31,7 @@ def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:
     # One at a time: two that build the same index would end in an error.
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
-    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, HNSW_ROWS])
+    rows = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, HNSW_ROWS])
     pruned = prune(db, corpus)
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.
-    return bm25.optimize(db, corpus.id) | {"vector_indexes": built[0]["built"], "pruned": pruned}
+    return bm25.optimize(db, corpus.id) | {"vector_indexes": rows[0]["built"], "pruned": pruned}

@@ -16,7 +16,7 @@ from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.reembed import filled_beside, reembed
-from pg_graphrag.indexing.vectors import MissingVectors, Vectors, embed, poll
+from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
 from pg_graphrag.server import Database, Row, check_may_commit
@@ -69,8 +69,8 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
 
 def _let_go(db: Database, worker: int) -> None:
     db.rollback()
-    held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
-    release(db, worker, [job["id"] for job in held])
+    leased_jobs = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
+    release(db, worker, [job["id"] for job in leased_jobs])
     db.commit()
 
 
@@ -128,16 +128,16 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
 
 
 def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
-    left = max_jobs
-    while left is None or left > 0:
-        batch = claim(db, worker, left)
+    jobs_left = max_jobs
+    while jobs_left is None or jobs_left > 0:
+        batch = claim(db, worker, jobs_left)
         if batch is None:
             break
         count = len(batch.jobs)
         _work(db, worker, batch)
         db.commit()
-        if left is not None:
-            left -= count
+        if jobs_left is not None:
+            jobs_left -= count
 
 
 def _work(db: Database, worker: int, batch: Batch) -> None:
@@ -153,14 +153,14 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         return
     (job,) = batch.jobs
     try:
-        done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
+        is_done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
         db.rollback()
         settle(db, worker, job, error)
         return
-    if done:
+    if is_done:
         finish(db, worker, [job["id"]])
     else:
         release(db, worker, [job["id"]])
@@ -217,54 +217,56 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     for provider in needed:
         if (fault := open_breaker(db, provider)) is not None:
             _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
-    wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
-    documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
-    known = imported_of(db, documents) if documents else {}
+    document_ids = [job["document_id"] for job in jobs if job["kind"] == "index"]
+    documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
+    imported_documents = imported_of(db, documents) if documents else {}
     db.rollback()
     drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
-        number, content, given = document["id"], document["content"], known.get(document["id"])
-        spans = None if given is None else given.spans(content, ranks.count)
-        for made in draft(number, document["content_hash"], document["title"], content, corpus.options, ranks, spans):
+        number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
+        spans = None if imported is None else imported.spans(content, ranks.count)
+        for document_draft in draft(
+            number, document["content_hash"], document["title"], content, corpus.options, ranks, spans
+        ):
             poll(db)
-            if made is not None:
-                drafts.append(made)
-                if given is not None:
-                    given.add_to(made, content, ranks.count)
+            if document_draft is not None:
+                drafts.append(document_draft)
+                if imported is not None:
+                    imported.add_to(document_draft, content, ranks.count)
     if extracts and ranks is not None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
-        asked = [document for document in documents if document["id"] not in known]
-        unread = [made for made in drafts if made.id not in known]
-        faults = extract(db, corpus, asked, unread, errors, MAX_ERRORS, ranks)
+        unimported = [document for document in documents if document["id"] not in imported_documents]
+        unimported_drafts = [item for item in drafts if item.id not in imported_documents]
+        faults = extract(db, corpus, unimported, unimported_drafts, errors, MAX_ERRORS, ranks)
         _set_apart(db, worker, jobs, faults)
-        drafts = [made for made in drafts if made.id not in faults]
-    skipped = _embed_and_write(db, worker, corpus, jobs, drafts)
-    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
-    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
+        drafts = [item for item in drafts if item.id not in faults]
+    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts)
+    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped_ids])
 
 
 def _embed_and_write(
     db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
 ) -> set[int]:
     """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
-    led, new = _led(db, corpus, drafts)
-    texts = [text for made in drafts for text in made.texts()] + new
-    vectors: Vectors = {}
+    aliases, new_keys = _resolve_keys(db, corpus, drafts)
+    texts = [text for item in drafts for text in item.texts()] + new_keys
+    vectors: VectorsByModel = {}
     model = corpus.options.embedding
     building = filled_beside(db, corpus.id)
     db.rollback()
     while True:
-        made, faults = embed(db, corpus, model, texts)
-        vectors.setdefault(model, {}).update(made)
+        new_vectors, faults = embed(db, corpus, model, texts)
+        vectors.setdefault(model, {}).update(new_vectors)
         kept_back = {}
-        for one in drafts:
-            needed = {*one.texts(), *(led.get(key, key) for key in one.entity_keys())}
-            if found := [faults[text] for text in needed if text in faults]:
-                kept_back[one.id] = min(found, key=weight)
+        for item in drafts:
+            needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
+            if draft_faults := [faults[text] for text in needed if text in faults]:
+                kept_back[item.id] = min(draft_faults, key=weight)
         _set_apart(db, worker, jobs, kept_back)
-        drafts = [one for one in drafts if one.id not in kept_back]
+        drafts = [item for item in drafts if item.id not in kept_back]
         if not jobs:
             return set()
         if building is not None:
@@ -273,16 +275,16 @@ def _embed_and_write(
             building = None
         try:
             return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors)
-        except MissingVectors as missing:
+        except MissingVectors as missing_vectors:
             db.rollback()
-            model, texts = missing.model, list(missing.texts)
+            model, texts = missing_vectors.model, list(missing_vectors.texts)
             # Somebody may have merged entities meanwhile.
-            led, _ = _led(db, corpus, drafts)
+            aliases, _ = _resolve_keys(db, corpus, drafts)
 
 
-def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
+def _resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
     """Return where aliases lead entity keys of the drafts, and the keys of entities still to be made: names to embed."""
-    keys = sorted({key for made in drafts for key in made.entity_keys()})
+    keys = sorted({key for item in drafts for key in item.entity_keys()})
     if not keys:
         return {}, []
     rows = db.query(
@@ -294,8 +296,8 @@ def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple
         [corpus.id, keys],
     )
     db.rollback()
-    led = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
-    return led, sorted({row["entity_key"] for row in rows if row["new"]})
+    aliases = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
+    return aliases, sorted({row["entity_key"] for row in rows if row["new"]})
 
 
 def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:

@@ -71,7 +71,7 @@ SELECT l.name::text AS label, l.id, l.relation = c.oid AS same
  WHERE g.name = $1 AND l.id > 2
 """
 # Asked of the tables, as everything else: to_regclass() would know of a graph that was made after this snapshot.
-_THERE = """
+_EXISTING = """
 SELECT c.relname::text AS label
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -81,23 +81,25 @@ SELECT c.relname::text AS label
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
-    there = {row["label"] for row in db.query(_THERE, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
+    existing = {row["label"] for row in db.query(_EXISTING, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
     exists, flaw = flaw_of_graph(db, corpus)
-    yield "the corpus has its graph", _registered(db, corpus, there, flaw)
+    yield "the corpus has its graph", _check_registration(db, corpus, existing, flaw)
     for label in _LABELS:
         # What is planted in a graph of somebody else must not run.
-        if exists and flaw is None and label in there:
+        if exists and flaw is None and label in existing:
             yield "the graph is what the tables are", violations(db, _compare(corpus, label), ["int4"], [corpus.id])
 
 
 def _compare(corpus: Corpus, label: str) -> str:
     number = {name: f"{place << 48}" for place, name in enumerate(_LABELS, start=3)}
-    start, end = (number[one] for one in _ENDS.get(label, ("Entity", "Entity")))
+    start, end = (number[end_label] for end_label in _ENDS.get(label, ("Entity", "Entity")))
     ends = ", ".join(
         f"x.{name}::ag_catalog.agtype::bigint AS {name}" if label in _ENDS else f"NULL::bigint AS {name}"
         for name in ("start_id", "end_id")
     )
-    moved = f"((v.start_id, v.end_id) <> ({start} + s.start_id, {end} + s.end_id))" if label in _ENDS else "false"
+    is_elsewhere = (
+        f"((v.start_id, v.end_id) <> ({start} + s.start_id, {end} + s.end_id))" if label in _ENDS else "false"
+    )
     return _COMPARE.format(
         label=label,
         expected=_EXPECTED[label],
@@ -106,25 +108,27 @@ def _compare(corpus: Corpus, label: str) -> str:
         start=start,
         end=end,
         ends=ends,
-        moved=moved,
+        moved=is_elsewhere,
         waits=_WAITS if label == "Document" else "false",
         mends=MENDS,
     )
 
 
-def _registered(db: Database, corpus: Corpus, there: set[str], flaw: str | None) -> Iterator[tuple[str, str]]:
+def _check_registration(
+    db: Database, corpus: Corpus, existing: set[str], flaw: str | None
+) -> Iterator[tuple[str, str]]:
     if flaw is not None:
         yield f"graph {corpus.graph_name}", f"{flaw}; {MENDS}"
         return
-    if not there and not db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+    if not existing and not db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
         return
-    if not there:
+    if not existing:
         yield f"graph {corpus.graph_name}", f"is missing; {MENDS}"
         return
-    known = {row["label"]: row for row in db.query(_REGISTERED, ["text"], [corpus.graph_name])}
+    registered = {row["label"]: row for row in db.query(_REGISTERED, ["text"], [corpus.graph_name])}
     for number, label in enumerate(_LABELS, start=3):
-        row = known.get(label)
-        if label not in there:
+        row = registered.get(label)
+        if label not in existing:
             yield f"label {label}", f"is missing; {MENDS}"
         elif row is None or row["id"] != number or not row["same"]:
             yield f"label {label}", f"is not registered with Apache AGE as it should be; {MENDS}"

@@ -1,9 +1,8 @@
 """Cancel, timeout and terminate take effect while Python runs, not only at the next statement.
 
-PostgreSQL's signal handlers only set a flag, which SQL statements look at and Python code does not (DESIGN.md 6). While a
-call of the extension runs, a timer of the processor time it takes has Python look at the flag too: between two instructions,
-and in a regular expression that goes on. What waits inside one call of a library in C is short, or runs in a thread
-(`in_thread`). Nothing in the package has to poll.
+PostgreSQL's signal handlers only set a flag. SQL statements look at it, Python code does not (DESIGN.md 6). While a call of
+the extension runs, a timer of processor time has Python look at the flag too: between two instructions, and within a long
+regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in the package polls.
 """
 
 import ctypes
@@ -24,14 +23,14 @@ STEP_SECONDS = 0.03
 # Where Python's own code for imports says it comes from.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
-# The calls under way, and the plpy that they were given.
+# The plpy of each call under way.
 _calls: list[Any] = []
 _put_off = 0
 
 
 @cache
 def _server() -> tuple[Any, Any, Callable[[], bool]]:
-    """Return the server's flag, its count of places that must not be interrupted, and whether a transaction is at work."""
+    """Return the server's flag, its count of sections that must not be interrupted, and its test for a transaction."""
     server = ctypes.PyDLL(None)
     in_transaction = server.IsTransactionState
     in_transaction.restype = ctypes.c_bool
@@ -40,7 +39,7 @@ def _server() -> tuple[Any, Any, Callable[[], bool]]:
 
 
 def check() -> None:
-    """Have the server act on a cancel, timeout or terminate that waits. Without one it takes a microsecond, and no snapshot.
+    """Have the server act on a pending cancel, timeout or terminate. Without one this takes a microsecond and no snapshot.
 
     Raises
     ------
@@ -55,7 +54,7 @@ def check() -> None:
 
 
 def _look(_number: int, frame: FrameType | None) -> None:
-    """Look at the flag, but not within an import: a package that is imported by half cannot be imported again."""
+    """Look at the flag, except during an import: a half-imported package cannot be imported again."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
             return
@@ -69,11 +68,11 @@ def watched(plpy: Any) -> Iterator[None]:
     global _put_off
     if not _calls:
         signal.signal(signal.SIGVTALRM, _look)
-        # System calls of the server go on as if nothing had been.
+        # System calls of the server are restarted.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
     _calls.append(plpy)
-    # A statement may call a function of the extension, which is to be heard in again.
+    # A statement may call a function of the extension, which must be interruptible again.
     outer, _put_off = _put_off, 0
     try:
         yield
@@ -86,10 +85,10 @@ def watched(plpy: Any) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off, for a moment, what `watched` does: between taking something of the server and noting that it is taken.
+    """Suspend `watched` for a moment: between acquiring something from the server and recording that it is acquired.
 
-    Also while PL/Python is at work, which hears of cancel by itself: its code in C takes for granted that str() of a number
-    succeeds, and a look at the flag within it that raises an error takes the whole server down.
+    PL/Python's own code needs this too. It checks for cancel by itself, and its C code assumes that str() of a number
+    succeeds: an error raised within would crash the whole server.
     """
     global _put_off
     _put_off += 1
@@ -99,7 +98,7 @@ def undisturbed() -> Iterator[None]:
         _put_off -= 1
 
 
-# A library that is deaf to everything cannot be stopped, only left alone: one at a time, however often its caller is cancelled.
+# A library that ignores signals cannot be stopped. One runs at a time, however often its caller is cancelled.
 _one_thread = threading.Lock()
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with JSON that somebody gave, and where: 22023 with the place and what to give instead."""
+"""Checks of a caller's JSON: an error is 22023 with the path of the value and what to give instead."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from pg_graphrag.errors import GraphRAGError
 
 
 def check_object(value: Any, path: str, fields: Iterable[str]) -> None:
-    """Refuse what is no object, and fields that are not `fields`."""
+    """Refuse a value that is no object, or that has other fields than `fields`."""
     names = ", ".join(sorted(fields))
     if not isinstance(value, dict):
         raise GraphRAGError(f"{path} must be an object, not {value!r:.40}", hint=f"Its fields: {names}.")
@@ -26,7 +26,7 @@ def check_text(value: dict[str, Any], path: str, name: str, is_required: bool = 
 
 
 def as_list(value: dict[str, Any], path: str, name: str) -> list[Any]:
-    """Return a field that is an array, or left out: then it is empty."""
+    """Return a field that is an array; an empty list where it is left out."""
     items = value.get(name)
     if items is None:
         return []
@@ -36,5 +36,5 @@ def as_list(value: dict[str, Any], path: str, name: str) -> list[Any]:
 
 
 def bad_field(path: str, name: str, value: Any, expected: str) -> GraphRAGError:
-    """Return the error for a field that is not what is `expected`."""
+    """Return the error for a field that is not as `expected` says."""
     return GraphRAGError(f"{path}.{name} cannot be {value!r:.60}", hint=f"Give {expected}.")

@@ -1,7 +1,7 @@
-"""JSON that somebody gave, read in steps: one call of the library reads a slice, so that a cancel waits for no more.
+"""JSON of a caller, read in steps: one call of the library reads a slice, so that a cancel waits for a slice at most.
 
-The library reads all of a text in one call, which hears of no cancel: 16 MB of small lists take a second. A long text is
-gone through once for the containers that are long themselves. Their members are read one by one here, all else by the library.
+The library reads a whole text in one call that cannot be cancelled: 16 MB of small lists take a second. One pass over a long
+text finds the containers that are long themselves. Their members are read one by one here, everything else by the library.
 """
 
 import json
@@ -14,16 +14,16 @@ from pg_graphrag.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
-# Characters of one argument: what PostgreSQL and PL/Python do with it in one step takes a third of a second.
+# Characters of one argument. PostgreSQL and PL/Python handle that many in one step of a third of a second.
 MAX_ARGUMENT = 16_777_216
 
-# Strings are passed over: what stands in them is no bracket.
+# Strings are skipped: a bracket within one is text.
 _MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\n\r]*+")
 
 
 def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
-    """Return what a JSON text says; it is well-formed, as jsonb shows it.
+    """Return the value of a JSON text that is well-formed, as jsonb shows it.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
 
 
 def read_exact_json(text: str) -> Any:
-    """Return what a JSON text says, numbers with a fraction as decimals."""
+    """Return the value of a JSON text, numbers with a fraction as decimals."""
     return read_json(text, Decimal)
 
 
@@ -75,7 +75,7 @@ class _Reader:
         return self._value(self._after_blanks(0))[0]
 
     def _long_containers(self) -> set[int]:
-        """Return where the lists and objects begin that are longer than a slice."""
+        """Return the positions of lists and objects that are longer than a slice."""
         starts: set[int] = set()
         open_starts: list[int] = []
         for mark in _MARK.finditer(self._text):
@@ -94,7 +94,7 @@ class _Reader:
         return match.end()
 
     def _value(self, position: int) -> tuple[Any, int]:
-        """Return the value that begins at a place, and where it ends."""
+        """Return the value that begins at a position, and the position where it ends."""
         if position not in self._long_starts:
             return self._decoder.raw_decode(self._text, position)
         return self._object(position) if self._text[position] == "{" else self._list(position)

@@ -4,7 +4,6 @@ Bottom-up, level by level; a report is touched only where what it is made from h
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pg_graphrag.community.inputs import Input, read_inputs
 from pg_graphrag.community.report import Report, content_hash, extract
@@ -19,6 +18,7 @@ from pg_graphrag.indexing.vectors import embed
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages
@@ -210,13 +210,13 @@ def _vector_text(report: Report) -> str:
     return f"{report.title}\n{report.summary}"
 
 
-def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Any]:
+def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Vectors]:
     """Return {text: vector}; a text without one gets it later. Commits."""
     return {} if space is None else embed(db, corpus, space.embedding, texts)[0]
 
 
 def _write_vectors(
-    db: Database, space: Space | None, items: Sequence[tuple[int, str]], vectors: dict[str, Any]
+    db: Database, space: Space | None, items: Sequence[tuple[int, str]], vectors: dict[str, Vectors]
 ) -> None:
     """Store vectors of stored reports; the corpus is locked."""
     ids = [number for number, _ in items]

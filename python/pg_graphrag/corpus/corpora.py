@@ -15,9 +15,8 @@ from pg_graphrag.server import Database, Row
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
 
-    `revision` names the state of what its documents were made into, as the statement's snapshot has it. None: nothing yet,
-    the transaction itself has changed it, or nothing is to be held. `memory`: bytes that the session may hold
-    (retrieval/held.py).
+    `revision` names the state of its index in the statement's snapshot. None: there is no index yet, this transaction has
+    changed it, or nothing may be cached. `memory`: bytes that the session may cache.
     """
 
     id: int
@@ -31,9 +30,9 @@ class Corpus:
     memory: int
 
 
-# What graphrag.session_memory is where nobody set it.
+# Default of graphrag.session_memory.
 SESSION_MEMORY = "64MB"
-# The transaction that changed a corpus may change it again under the same number, or undo a part.
+# The transaction that changed a corpus may change it again under the same number, or undo a part of it.
 REVISION = """(
        SELECT r.tableoid::text || '/' || r.revision::text
          FROM graphrag.corpus_revisions r
@@ -84,7 +83,7 @@ def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Ro
     try:
         rows = db.query(_SELECT + condition, [type_], [value])
     except Exception as error:
-        # What pg_size_bytes cannot read is no size, or a greater one than there is.
+        # pg_size_bytes refuses what is no size, and a size that is too large.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):
             raise
         rows = None
@@ -99,7 +98,7 @@ def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Ro
 
 
 def _corpus(row: Row) -> Corpus:
-    # No memory for what is held: nothing is to be.
+    # Without memory nothing may be cached.
     revision = row["revision"] if row["memory"] else None
     return Corpus(**{**row, "options": _options(row["options"]), "revision": revision})
 
@@ -110,7 +109,7 @@ def _options(text: str) -> Options:
 
 
 def revise(db: Database, corpus_id: int) -> None:
-    """Name a new revision: every transaction that changes what documents were made into does, under the corpus' lock."""
+    """Name a new revision, as every transaction does that changes the index, under the corpus' lock."""
     db.query(
         "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
         " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",

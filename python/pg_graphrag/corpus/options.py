@@ -1,4 +1,4 @@
-"""What a corpus can be told, its defaults and its checks."""
+"""Options of a corpus, their defaults and checks."""
 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -8,7 +8,7 @@ from pg_graphrag.text.languages import REGCONFIG
 
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
-# As many as an HNSW index over pgvector's type can have. Models that give more shorten their vectors on request.
+# Limit of an HNSW index over pgvector's type. Models with more dimensions shorten their vectors on request.
 MAX_DIMENSIONS = 2000
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
 DEFAULT_ENTITY_TYPES = (
@@ -26,7 +26,7 @@ DEFAULT_ENTITY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Where vectors come from: ``local`` is the model inside the server; of others model and dimensions must be said."""
+    """Where vectors come from: ``local`` is the model inside the server; others need model and dimensions."""
 
     provider: str = "local"
     model: str = LOCAL_MODEL
@@ -40,7 +40,7 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class RoleLimits:
-    """What one role may have of a corpus' models; None: no limit."""
+    """Limits of a database role's use of a corpus' models; None: no limit."""
 
     monthly_budget: float | None = None
     requests_per_minute: int | None = None
@@ -48,10 +48,10 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class LLM:
-    """Which model does what: `roles` names provider and model for a role where they differ from the corpus' own.
+    """Which model does what: `roles` gives provider and model of a role where they differ from the corpus' own.
 
     `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
-    what single roles of the database may have, "*" for each that is not named; the owner of the extension has no limit.
+    limits of database roles, "*" for each role that is not named; the owner of the extension has none.
     """
 
     provider: str | None = None
@@ -61,7 +61,7 @@ class LLM:
     role_limits: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def limits_of(self, role: str) -> RoleLimits:
-        """Return what a role of the database may have."""
+        """Return the limits of a database role."""
         return RoleLimits(**self.role_limits.get(role, self.role_limits.get("*", {})))
 
     def has(self, role: str) -> bool:
@@ -93,7 +93,7 @@ class Rerank:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long, in days, and how many rows are kept; None: without limit."""
+    """For how many days, and how many, rows are kept; None: no limit."""
 
     days: int | None
     rows: int | None
@@ -101,7 +101,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept of what grows with use."""
+    """What is kept of tables that grow with use."""
 
     llm_cache: Limit = Limit(365, 1_000_000)
     llm_calls: Limit = Limit(400, 1_000_000)
@@ -110,7 +110,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """How communities are found, and whether workers do it by themselves; the parameters are those of `Settings` of Leiden."""
+    """How communities are found, and whether workers find them (`automatic`); parameters as in Leiden's `Settings`."""
 
     automatic: bool = True
     max_cluster_size: int = 10
@@ -165,7 +165,7 @@ class Options:
         return {option: name for option, name in names.items() if name}
 
 
-# NLP concepts; a model; none, for corpora whose documents are imported with what they say.
+# NLP concepts; a model; no extractor, for documents that are imported with their mentions.
 EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
@@ -332,7 +332,7 @@ def _strings(name: str, value: Any) -> list[str]:
 
 
 def reindexes(old: Options, new: Options) -> bool:
-    """Whether chunks, terms or mentions may be others with the `new` options."""
+    """Whether the `new` options may give other chunks, terms or mentions."""
     if new.extractor != "llm":
         return bool(changed_options(old, new, INDEXING))
     prompts = [{name: options.prompts.get(name) for name in EXTRACTION_PROMPTS} for options in (old, new)]

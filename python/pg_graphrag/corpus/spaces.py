@@ -1,4 +1,4 @@
-"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() has built beside it."""
+"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() is building."""
 
 import json
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.server import Database
 
-# First half of the advisory lock, second the corpus: shared by who writes vectors, alone for who swaps spaces. It comes
-# before the lock of the corpus.
+# First half of an advisory lock; the second half is the corpus. Writers of vectors share it, a swap of spaces takes it
+# alone. It is taken before the lock of the corpus.
 SPACES_LOCK = 1735549296
 
 
@@ -47,7 +47,7 @@ def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) ->
 
 
 def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
-    """Keep the active space what it is (shared), or wait for those that want it so, until the transaction ends."""
+    """Keep the active space until the transaction ends (shared), or wait for all who keep it (not shared)."""
     mode = "_shared" if is_shared else ""
     db.query(f"SELECT pg_catalog.pg_advisory_xact_lock{mode}($1, $2)", ["int4", "int4"], [SPACES_LOCK, corpus_id])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.corpus.corpora import Corpus, by_id
@@ -10,6 +9,7 @@ from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.indexing.write import ensure_storage
 from pg_graphrag.model_access.models import embed_texts
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.server import Database, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
@@ -27,7 +27,7 @@ class Storage:
         self._db = db
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
-        self._vectors: dict[str, Any] = {}
+        self._vectors: dict[str, Vectors] = {}
 
     def lock(self) -> None:
         """Wait for writers and curations of the corpus that are under way, and keep others out until the transaction ends.
@@ -43,7 +43,7 @@ class Storage:
             self._vectors.clear()
         self.corpus = corpus
 
-    def embed(self, texts: Iterable[str]) -> dict[str, Any]:
+    def embed(self, texts: Iterable[str]) -> dict[str, Vectors]:
         """Return {text: vector} of at least these texts."""
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for part in slices(missing_texts, BATCH):

@@ -21,7 +21,7 @@ _CHUNK = {"start", "own_start", "end", "head", "entities", "relationships", "cla
 _ENTITY = {"name", "type", "description"}
 _RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
 _CLAIM = {"subject", "object", "type", "status", "start", "end", "description", "source_text"}
-# Reasons returned of what was dropped.
+# Most reasons for dropped entries that are returned.
 _MAX_DROPPED = 100
 
 _INSERT = """
@@ -45,7 +45,7 @@ SELECT s.id, s.corpus_id, s.content_hash, g.chunks
  WHERE (i.content_hash, i.chunks) IS DISTINCT FROM (EXCLUDED.content_hash, EXCLUDED.chunks)
 RETURNING i.document_id
 """
-# A document that was there before, with the same content, is indexed anew: something else is said of it now.
+# An existing document with the same content is indexed anew: its mentions have changed.
 _REINDEX = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL
@@ -54,7 +54,7 @@ UPDATE graphrag.documents d
 
 
 def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
-    """Serve graphrag.import_documents(); everything is checked before anything is written.
+    """Serve graphrag.import_documents(); all entries are checked before any is written.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def import_documents(db: Database, corpus: str | None, documents: str | None) ->
 
 @dataclass(frozen=True, slots=True)
 class ImportedDocument:
-    """What was imported of a document, for as long as its content stays."""
+    """Imported chunks of a document, valid while its content stays."""
 
     chunks: list[dict[str, Any]]
 
     def spans(self, content: str, count: Callable[[str], int]) -> Iterator[Chunk]:
-        """Yield the chunks of the document's content, as it was cut when it was imported."""
+        """Yield the imported chunks of the document's content."""
         previous_end = 0
         for ordinal, entry in enumerate(self.chunks):
             start, end = entry["start"], entry["end"]
@@ -110,7 +110,7 @@ class ImportedDocument:
 
 
 def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDocument]:
-    """Return, by number, what was imported of these documents (id, content_hash)."""
+    """Return {id: imported chunks} of documents (id, content_hash)."""
     rows = db.query(
         "SELECT i.document_id, i.chunks FROM unnest($1, $2) AS u (id, hash)"
         ' JOIN graphrag.imported_extractions i ON i.document_id = u.id AND i.content_hash = u.hash COLLATE "C"',
@@ -121,7 +121,7 @@ def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDoc
 
 
 def forget(db: Database, document_ids: Sequence[int]) -> None:
-    """Remove what was imported of documents that are gone, or have another content now."""
+    """Remove imported chunks of documents that are gone or have other content now."""
     db.query(
         "DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY ($1) AND NOT EXISTS"
         " (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)",
@@ -131,7 +131,7 @@ def forget(db: Database, document_ids: Sequence[int]) -> None:
 
 
 def _extraction(chunk: dict[str, Any]) -> Extraction:
-    """Return a chunk's mentions, cleaned as those of a model are; weights are taken as they are."""
+    """Return a chunk's mentions, cleaned as a model's mentions are; weights stay as they are."""
     extraction = Extraction()
     for entity in chunk.get("entities") or ():
         extraction.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")
@@ -203,7 +203,7 @@ def _check_relationship(entry: dict[str, Any], path: str) -> None:
 
 
 def _check_span(chunk: dict[str, Any], path: str, previous_end: int, length: int) -> int:
-    """Check the offsets of a chunk; return its end. Own parts do not overlap: they are what windows are cut from."""
+    """Check the offsets of a chunk; return its end. Own parts must not overlap, as windows are cut from them."""
     for name in ("start", "end"):
         if name not in chunk:
             raise bad_field(path, name, None, "the number of a character")

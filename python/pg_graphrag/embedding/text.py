@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, Vectors, np
 
 # Vectors at once: what is made on the way stays in the processor's caches.
 _SLICE = 64
@@ -18,14 +17,14 @@ def _form(dimensions: int) -> str:
     return "[" + ",".join(["%.9g"] * dimensions) + "]"
 
 
-def vector_text(vector: Any) -> str:
+def vector_text(vector: Vectors) -> str:
     """Return a (dimensions,) array in pgvector's text form, with the nine digits that a float32 needs at most."""
     # One formatting of all values takes half the time of one for each.
     return _form(len(vector)) % tuple(vector.tolist())
 
 
 @cache
-def _digits() -> tuple[Any, Any, Any]:
+def _digits() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]:
     """Return the parts of ``-0xHHHHHHp-12,``: sign and first digit; four digits; the last one, exponent and comma."""
     digits = "0123456789ABCDEF"
     heads = [f"{sign}0x{digit}" for sign in ("", "-") for digit in digits]
@@ -35,7 +34,7 @@ def _digits() -> tuple[Any, Any, Any]:
     return np.array(heads, "S4").view("u4"), np.array(middles, "S4").view("u4"), np.array(tails, "S8").view("u8")
 
 
-def vector_texts(vectors: Sequence[Any]) -> list[str]:
+def vector_texts(vectors: Sequence[Vectors]) -> list[str]:
     """Return (dimensions,) arrays as `vector_text` does, but with the very bits of each float32, in hexadecimal.
 
     Parameters of statements, which nobody reads, take a fifth of the time in this form: the digits are looked up.
@@ -46,7 +45,7 @@ def vector_texts(vectors: Sequence[Any]) -> list[str]:
     return texts
 
 
-def _hexadecimal(vectors: list[Any]) -> list[str]:
+def _hexadecimal(vectors: list[Vectors]) -> list[str]:
     bits = np.stack(vectors).view(np.uint32)
     heads, middles, tails = _digits()
     is_nonzero = bits != 0

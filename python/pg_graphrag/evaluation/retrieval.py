@@ -19,7 +19,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.evaluation.questions import JudgedQuestion, check_evidence, parse
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval import options as search_options
 from pg_graphrag.retrieval.modes import mode as known_mode
 from pg_graphrag.retrieval.query import forget_vectors
@@ -193,7 +193,9 @@ def _scores(result: Result, question: JudgedQuestion, depth: int) -> list[float]
     ]
 
 
-def _differences(means: list[float], base_means: list[float], resamples: Any) -> dict[str, dict[str, float]]:
+def _differences(
+    means: list[float], base_means: list[float], resamples: NDArray[np.float64]
+) -> dict[str, dict[str, float]]:
     differences = {}
     for place, metric in enumerate(METRICS):
         low, high = bootstrap.interval(resamples[:, place])

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
@@ -12,11 +11,11 @@ from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Vectors, np
 from pg_graphrag.server import Database, columns
 
 # Vectors by model, and by text: what a batch has so far.
-VectorsByModel = dict[Embedding, dict[str, Any]]
+VectorsByModel = dict[Embedding, dict[str, Vectors]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
 # What has vectors: table of the vectors (before the number of the space), and where its items are.
@@ -48,14 +47,14 @@ def poll(db: Database) -> None:
 
 def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, GraphRAGError]]:
+) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
     """Return ({text: vector}, {text: why it has none}). Commits: what an endpoint's calls cost is written down."""
     distinct_texts = list(dict.fromkeys(texts))
     if not distinct_texts:
         return {}, {}
     if model.local:
         return dict(zip(distinct_texts, _embed_locally(db, distinct_texts), strict=True)), {}
-    vectors: dict[str, Any] = {}
+    vectors: dict[str, Vectors] = {}
     faults: dict[str, GraphRAGError] = {}
     parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
     results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
@@ -69,7 +68,7 @@ def embed(
     return vectors, faults
 
 
-def _embed_locally(db: Database, texts: list[str]) -> Any:
+def _embed_locally(db: Database, texts: list[str]) -> Vectors:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
     embedder = local_embedder()
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
@@ -80,7 +79,7 @@ def _embed_locally(db: Database, texts: list[str]) -> Any:
 
 
 def insert_vectors(
-    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Any], *, is_late: bool = False
+    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Vectors], *, is_late: bool = False
 ) -> None:
     """Store the vectors of items of a `kind` of `SOURCES`.
 

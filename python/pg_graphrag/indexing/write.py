@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
@@ -13,6 +12,7 @@ from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.statements import write_statements
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue_refresh
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, columns, reserve, slices
@@ -87,7 +87,7 @@ def write_documents(
     return locked_ids
 
 
-def _check_vectors(space: Space, vectors: dict[str, Any], texts: Iterable[str]) -> None:
+def _check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
     missing_texts = [text for text in texts if text not in vectors]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)

@@ -1,6 +1,6 @@
 """Prompts: readable files beside this one, each overridable by the corpus option ``prompts``.
 
-A prompt is plain text with places ``{name}``; every place that a prompt has must be in its replacement, and no other.
+A prompt is plain text with places ``{name}``; a replacement must have the same places.
 """
 
 import re

@@ -20,7 +20,7 @@ class Pass:
     """Progress of a pass through an attached table: first its rows, then its documents, to find those without a row."""
 
     attached: int
-    last_key: str | None = None
+    after: str | None = None
     sweeps: bool = False
     left_over: bool = False
 
@@ -35,7 +35,7 @@ class Pass:
         row = db.query(
             f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
             ["int4", "text", "bool"],
-            [self.attached, self.last_key, self.sweeps],
+            [self.attached, self.after, self.sweeps],
         )[0]
         if row["state"] == "refused":
             raise GraphRAGError(
@@ -46,10 +46,10 @@ class Pass:
         if row["state"] != "done":
             return str(row["state"])
         self.left_over |= row["left_over"]
-        self.last_key = row["last_key"]
-        if self.last_key is None and self.sweeps:
+        self.after = row["last_key"]
+        if self.after is None and self.sweeps:
             return "done"
-        self.sweeps |= self.last_key is None
+        self.sweeps |= self.after is None
         return "more"
 
 

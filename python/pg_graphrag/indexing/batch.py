@@ -1,8 +1,8 @@
-"""Batches at an endpoint: take there what was collected, look how far it is, bring back what it answered.
+"""Batches at an endpoint: upload collected requests, poll, and store the answers.
 
-The other side, which collects and reads, is `pg_graphrag.llm.collector`. Each step is written down before and after the
-endpoint hears of it, so that a worker that is killed anywhere costs nothing twice: a batch whose creation was asked for,
-but not confirmed, is looked for by its mark before it is asked for again.
+`pg_graphrag.llm.collector` collects requests and reads answers. Each step is recorded before and after the call of the
+endpoint, so that nothing is paid twice when a worker is killed: a batch whose creation was not confirmed is looked up by its
+mark before it is created again.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ from pg_graphrag.llm.transport import clean, words_of
 from pg_graphrag.server import Database, Row
 
 POLL_SECONDS = 0.1
-# The endpoint is asked how far it is after 10 s, then each time after half as long again, up to ten minutes.
+# The first poll comes after 10 s; each further interval is half as long again, up to ten minutes.
 FIRST_LOOK, LOOK_FACTOR = 10.0, 1.5
-# So long after a creation that was not confirmed, the endpoint's list of batches is believed not to have it.
+# After an unconfirmed creation, a batch that is missing in the endpoint's list this much later does not exist.
 UNSURE_SECONDS = 60
-# A batch that has not ended so long after it was made (api.WINDOW is a day) is cancelled; so much later it is lost.
+# A batch is cancelled when it has not ended this long after its creation (api.WINDOW is a day), and given up as lost later.
 OVERDUE_SECONDS, LOST_SECONDS = 1.5 * 86400, 2 * 86400
-# Results that are not the API's are asked for again until the batch is so old; then what can be read of them is used.
+# Unreadable results are fetched again until the batch is this old; then their readable part is used.
 GARBLED_SECONDS = 3 * 86400
 
 
 class _Endpoint:
-    """A provider, asked one thing at a time with no transaction open, while cancel gets through."""
+    """A provider: one request at a time, no transaction open, interruptible by cancel."""
 
     def __init__(self, db: Database, name: str) -> None:
         self._db = db
@@ -50,7 +50,7 @@ class _Endpoint:
             raise ProviderFault(error.message, permanent=True, hint=error.hint) from None
 
     def ask(self, request: Callable[[Provider, str | None], Coroutine[Any, Any, Any]]) -> Any:
-        """Return what the coroutine made by `request` (provider, key) returns. Ends the transaction."""
+        """Return the result of the coroutine `request(provider, key)`. Ends the transaction."""
         self._db.commit()
         if self._breaker.fault is not None:
             raise self._breaker.fault
@@ -75,7 +75,7 @@ class _Endpoint:
 
 
 def carry(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind batch: everything that can be done now; True when nothing is left. Commits.
+    """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def carry(db: Database, corpus: Corpus, job: Row) -> bool:
 
 
 def _advance(db: Database, endpoint: _Endpoint, batch: Row, is_fresh: bool) -> None:
-    """Take a batch as far as it goes now. `is_fresh`: no worker has begun with it before."""
+    """Advance a batch as far as possible. `is_fresh`: no worker has begun it before."""
     if batch["state"] == "uploading":
         file = None if is_fresh else endpoint.ask(partial(api.find_file, mark=batch["mark"]))
         if file is None:
@@ -168,7 +168,7 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
 
 
 def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
-    """Ask how far the endpoint is; when it is at the end, bring back what there is."""
+    """Poll the endpoint; when the batch has ended, store its results."""
     try:
         remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
     except api.Missing:
@@ -193,7 +193,7 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     if not has_ended and batch["seconds"] >= OVERDUE_SECONDS:
         record(db, batch, "error = $2", ["text"], [_overdue_text(batch, remote_batch)])
         if remote_batch.get("status") != "cancelling":
-            # What it does not do is not paid when it is asked for again. The lost batch is given up all the same.
+            # Requests that are cancelled are not paid twice. The batch is given up even if this fails.
             with contextlib.suppress(ProviderFault):
                 endpoint.ask(partial(api.cancel, batch=batch["remote_id"]))
     if not has_ended and batch["seconds"] < LOST_SECONDS:
@@ -255,7 +255,7 @@ def _overdue_text(batch: Row, remote_batch: dict[str, Any]) -> str:
 
 
 def _error_of(remote_batch: dict[str, Any]) -> str | None:
-    """What the endpoint says went wrong with a batch as a whole."""
+    """Return the endpoint's error for a batch as a whole."""
     if remote_batch.get("status") == "completed":
         return None
     errors = remote_batch.get("errors")
@@ -264,9 +264,9 @@ def _error_of(remote_batch: dict[str, Any]) -> str | None:
 
 
 def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
-    """Deal with a fault that will not pass: what waits for the batch becomes dead letters that say why.
+    """Handle a permanent fault: jobs that wait for the batch become dead letters with its text.
 
-    What the endpoint may have is kept: retry_failed() asks for it again.
+    Requests that the endpoint may have are kept: retry_failed() asks for them again.
     """
     db.rollback()
     text = f"{type(fault).__name__}: {fault.message}" + (f"\nHINT:  {fault.hint}" if fault.hint else "")
@@ -293,7 +293,7 @@ def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
 
 
 def _clear(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str, Any] | None) -> None:
-    """Delete a batch's files at the endpoint. What cannot be deleted is left to expire there."""
+    """Delete a batch's files at the endpoint. Files that cannot be deleted expire there."""
     try:
         if remote_batch is None:
             remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
@@ -306,7 +306,7 @@ def _clear(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str
 
 
 def abandon(db: Database, corpus_id: int) -> bool:
-    """Serve the job that a dropped corpus leaves: cancel its batches at the endpoints, delete their files. Commits.
+    """Serve the job of a dropped corpus: cancel its batches at the endpoints, delete their files. Commits.
 
     Raises
     ------

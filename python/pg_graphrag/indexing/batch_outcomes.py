@@ -1,4 +1,4 @@
-"""What becomes of the requests of a batch: answers, another batch, or dead letters; and what they cost."""
+"""Outcomes of a batch's requests: answers, another batch, or dead letters; and their costs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from pg_graphrag.server import Database, Row, columns, reserve, slices
 
 # Batches without an answer to a request before it is given up.
 MAX_TRIES = 3
-# What a batch that came to nothing is tried again after; where the endpoint's queue was full, rather later.
+# Requests of a failed batch wait this long; longer where the endpoint's queue was full.
 AGAIN_SECONDS, FULL_SECONDS = 60.0, 900.0
 
 _LOST_HINT = (
@@ -31,10 +31,10 @@ def conclude(
     is_queue_full: bool = False,
     is_lost: bool = False,
 ) -> None:
-    """Write down what became of a batch, and what it cost; wake who waits for it. One transaction.
+    """Record a batch's outcome and cost, and wake the jobs that wait for it. One transaction.
 
-    `provider` is None where it is gone: another one has to be asked. `is_queue_full`: the endpoint had no room for it,
-    which is no fault of its requests. `is_lost`: what it did not answer may yet be done, and paid: it is not asked again.
+    `provider` is None where it was dropped: another one has to be asked. `is_queue_full`: the endpoint had no room, which is
+    no fault of the requests. `is_lost`: unanswered requests may still be done and paid, so they are not asked again.
     """
     corpus_id = batch["corpus_id"]
     lock(db, corpus_id)
@@ -90,7 +90,7 @@ def conclude(
 
 
 def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tuple[Row, api.Line]]) -> None:
-    """Keep the answers until they are read, and note the calls at the price of a batch."""
+    """Keep the answers until they are read, and record the calls at the price of a batch."""
     calls = reserve(db, "llm_calls_id_seq", len(answered))
     for part in slices(zip(answered, calls, strict=True)):
         call_rows, answer_rows = [], []
@@ -118,7 +118,7 @@ def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tu
 
 
 def give_up(db: Database, corpus_id: int, keys: list[str], error: str, forget: bool) -> None:
-    """Make dead letters of the jobs that wait for requests; `forget` these, too."""
+    """Make dead letters of the jobs that wait for requests; with `forget`, delete the requests too."""
     if forget:
         db.query(
             "DELETE FROM graphrag.llm_batch_requests WHERE corpus_id = $1 AND key = ANY ($2)",

@@ -1,4 +1,4 @@
-"""What is written down of batches: how far each is, what goes into a new one, and who waits for it."""
+"""The rows of batches: the state of each, the requests of a new one, and the jobs that wait for it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database, Row
 
-# Collected requests wait so long for more of them, while there are documents that nobody has looked at.
+# Collected requests wait this long for more, while documents are queued that no worker has begun.
 COLLECT_SECONDS = 600
-# A file of requests is not made larger: half of what OpenAI takes.
+# Largest file of requests: half of OpenAI's limit.
 MAX_FILE_BYTES = 100_000_000
-# The longest time between two looks at a batch.
+# The longest interval between two polls of a batch.
 MAX_LOOK = 600.0
 KEPT_DAYS = 90
 
@@ -32,7 +32,7 @@ _WANTED = (
 
 
 def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
-    """Put what was collected together into batches; return (whether it waits for more to come, their ids)."""
+    """Put collected requests into batches; return (whether some wait for more requests, the ids of the batches)."""
     lock(db, corpus_id)
     groups = db.query(
         "SELECT r.provider, r.model, pg_catalog.count(*) AS n,"
@@ -101,7 +101,7 @@ def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests
 
 
 def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> None:
-    """Write down how far a batch is, committed."""
+    """Record a batch's state, and commit."""
     rows = db.query(
         f"UPDATE graphrag.llm_batches b SET {assignments} WHERE b.id = $1 RETURNING {COLUMNS}",
         ["int8", *types],
@@ -114,10 +114,10 @@ def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = ()
 
 
 def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
-    """Return what there is to wait for; None: nothing, and the lock is held until the job is gone.
+    """Return what there is to wait for; None: nothing, and the lock stays until the job is deleted.
 
-    Requests that no job wants any more are forgotten, unless there is one that has not looked yet; prompts that were too
-    long, when there is none at all: who waits for the parts will ask for the whole first.
+    Requests that no job waits for are deleted, unless a job has not begun yet. Prompts that were too long are deleted when
+    there is no job at all: a job that waits for the parts asks for the whole first.
     """
     if is_collecting:
         return Waiting("requests are being collected", seconds=1.0)
@@ -153,7 +153,7 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
 
 
 def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str) -> None:
-    """Let a leased job wait for the answers to `fault.keys`, its attempt given back; not if one is there already."""
+    """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
     keys = sorted(fault.keys)
     lock(db, job["corpus_id"])
     db.query(

@@ -1,4 +1,4 @@
-"""A model's part in indexing: the chunks of a batch of documents, asked side by side; a fault stays with its document."""
+"""A model's part in indexing: requests for all chunks of a batch at once; a fault concerns its document alone."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from pg_graphrag.text.tokenizers import Tokenizer
 
 
 def open_breaker(db: Database, provider: str) -> ProviderFault | None:
-    """Return why the provider of that name is not asked at the moment; None: it is."""
+    """Return the fault for which the provider of that name is not asked at the moment; None where it is asked."""
     rows = db.query(
         "SELECT s.last_error, pg_catalog.date_part('epoch', s.open_until - pg_catalog.clock_timestamp()) AS wait"
         "  FROM graphrag.provider_state s WHERE s.provider = $1 AND s.open_until > pg_catalog.clock_timestamp()",
@@ -51,8 +51,8 @@ def extract(
     Returns
     -------
     dict
-        {document id: what went wrong}; the drafts of these are not whole. Commits: calls and answers are written down
-        as they come, so that a killed worker's are not paid again, nor those of a document that is tried again.
+        {document id: fault}; the drafts of these documents are incomplete. Commits: calls and answers are recorded as they
+        come, so that they are not paid again after a worker is killed or a document is tried again.
     """
     pieces = [
         (document, draft, piece) for document, draft in zip(documents, drafts, strict=True) for piece in draft.chunks
@@ -80,7 +80,7 @@ def extract(
 
 
 def weight(fault: GraphRAGError) -> int:
-    """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
+    """Order the faults of one document: permanent ones, the item's own, those that pass."""
     if isinstance(fault, ProviderFault):
         return 0 if fault.permanent else 2
     if isinstance(fault, ItemFault):

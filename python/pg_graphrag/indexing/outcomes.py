@@ -1,4 +1,4 @@
-"""What becomes of leased jobs: done, let go, put off without blame, or an error counted against them (DESIGN.md 5)."""
+"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (DESIGN.md 5)."""
 
 import json
 
@@ -8,13 +8,13 @@ from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Wait
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database, Row
 
-# Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.
+# Errors of the item itself before it is a dead letter; killed workers, rarely the item's fault, count apart.
 MAX_ERRORS = 3
 MAX_ATTEMPTS = 10
 BACK_OFF_SECONDS = 10
-# Faults of a provider in a row after which the back-off of a job grows no more: it is five minutes then.
+# After this many faults of a provider in a row, a job's back-off stays at five minutes.
 MAX_FAULTS = 9
-# What waits for money is looked at again after so long.
+# Jobs that wait for a budget are tried again after this time.
 BUDGET_SECONDS = 600
 # Characters of a model's unusable answer that a job keeps, and that its error shows.
 RAW_KEPT = 100_000
@@ -22,9 +22,9 @@ RAW_SHOWN = 1000
 
 
 def release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
-    """Let go of jobs; the attempt does not count.
+    """Release jobs; the attempt does not count.
 
-    One that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
+    A job that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
     """
     db.query(
         "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
@@ -42,7 +42,7 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Put a job off without blame where the item is not at fault; else count an error against it (DESIGN.md 5)."""
+    """Postpone a job where the item is not at fault; else count an error against it (DESIGN.md 5)."""
     if isinstance(error, BudgetReached):
         _put_off(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
@@ -58,7 +58,7 @@ def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
 
 
 def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
-    """Let a job wait, its attempt given back, and say why; `faults`: how often a provider's fault has put it off."""
+    """Let a job wait with the reason, without counting the attempt; `faults`: how often a provider's fault postponed it."""
     db.query(
         "UPDATE graphrag.jobs SET last_error = $3,"
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"

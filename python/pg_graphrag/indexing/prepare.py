@@ -21,7 +21,7 @@ from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.windows import windows
 
-# A sentence of this many characters says enough and is read at a glance; others describe only where there is none.
+# A description is a sentence of this many characters; others are used only where there is none.
 GOOD_SENTENCE = (40, 300)
 # A title longer than this is a sentence, not a name.
 MAX_TITLE_NAME = 100
@@ -40,8 +40,8 @@ def draft(
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
-    White space alone makes no chunk: such a document is indexed and empty. With `spans` the chunks are these, and no
-    concepts are looked for: what the document says is known.
+    White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of an imported document,
+    whose mentions are known: no concepts are extracted.
     """
     chunks = []
     if content.strip() and not content.isspace():

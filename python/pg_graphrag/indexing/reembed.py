@@ -1,4 +1,4 @@
-"""Re-embedding: vectors of another model, filled beside those that are searched, and the swap (graphrag.reembed)."""
+"""Re-embedding: fill the vectors of another model while the old ones are searched, then swap (graphrag.reembed)."""
 
 import json
 from typing import Any
@@ -13,25 +13,25 @@ from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.retrieval.dense import HNSW_ROWS
 from pg_graphrag.server import Database, Row
 
-# Chunks, with what is in them, and names of one step: some seconds of the local model.
+# Chunks (with their items) and names of one step: some seconds of the local model.
 BATCH_CHUNKS = 32
 BATCH_NAMES = 1000
-# Nobody waits longer behind a lock that a reader of the old vectors keeps from us.
+# Dropping old vectors waits no longer for their readers: others queue behind that lock.
 DROP_TIMEOUT = "1s"
 DROP_SECONDS = 60.0
 
 
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Do one step of a job of kind reembed: fill, swap, or drop what is not searched any more; True: nothing is left.
+    """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The step follows from the tables; ``job["payload"]`` only says how far it is: {space, chunk, key}. Commits.
+    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key}. Commits.
 
     Raises
     ------
     ProviderFault, BudgetReached, ItemFault
         After the vectors that came have been written.
     Waiting
-        Somebody still reads the vectors that are to go.
+        Somebody still reads the old vectors.
     """
     all_spaces = spaces(db, corpus.id)
     building = of_state(all_spaces, "building")
@@ -46,7 +46,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
         db, corpus, building, job, progress | {"chunk": 0, "key": ""}
     ):
         return False
-    # Its own transaction: writers of this corpus wait for it, and must not be waited for.
+    # In a transaction of its own: writers of this corpus wait for it, and it must not wait for them.
     db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, HNSW_ROWS])
     db.commit()
     _swap(db, corpus, building)
@@ -54,7 +54,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
 
 
 def filled_beside(db: Database, corpus_id: int) -> Space | None:
-    """Return the space that is being built, unless its model fails: nobody is to wait for that."""
+    """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
     works = db.query(
         "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
         " AND j.last_error IS NULL",
@@ -95,7 +95,7 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
     return True
 
 
-# What has a vector, and the text of it: that which was embedded when the chunk was written (window_texts, statements).
+# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements).
 _ITEMS = {
     "window": (
         "chunk_windows",
@@ -127,7 +127,7 @@ def _without_vector(space: Space, kind: str) -> str:
 def _of_chunks(
     db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int
 ) -> tuple[list[int], dict[str, list[Item]]]:
-    """Return the next chunks that lack vectors, and by kind what in them does."""
+    """Return the next chunks with items without vectors, and these items by kind."""
     any_missing = " OR ".join(
         f"EXISTS (SELECT FROM graphrag.{_ITEMS[kind][0]} x WHERE {_without_vector(space, kind)})" for kind in OF_CHUNKS
     )
@@ -148,7 +148,7 @@ def _of_chunks(
             ["int8[]"],
             [chunks],
         )
-        # As the statements have it; a window is embedded as it is.
+        # Statements are stripped at their end; a window is embedded as it is.
         items[kind] = [
             (row["id"], row["chunk_id"], row["document_id"], row["text"] if kind == "window" else row["text"].rstrip())
             for row in rows
@@ -167,7 +167,7 @@ def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any],
 
 
 def _swap(db: Database, corpus: Corpus, building: Space) -> None:
-    """Search the new vectors from now on, unless something was written meanwhile that has none."""
+    """Search the new vectors from now on, unless items without one were written meanwhile."""
     lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start: dict[str, Any] = {"chunk": 0, "key": ""}
@@ -187,7 +187,7 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
 
 
 def _drop(db: Database, space: Space) -> None:
-    """Drop a retired space. Searches that began before the swap know it by its number, and end first."""
+    """Drop a retired space after the searches that began before the swap."""
     rows = db.query(
         "SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a"
         " WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()"

@@ -1,4 +1,4 @@
-"""What a model said of a document, written beside its chunks: numbers of mentions, claims."""
+"""What a model states of a document, stored with its chunks: ids of mentions, claims."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from pg_graphrag.text.concepts import key
 def write_statements(
     db: Database, corpus_id: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> dict[str, list[Item]]:
-    """Number the statements of new chunks, and store claims; return by kind what of them is to be embedded.
+    """Number the statements of new chunks, and store claims; return by kind the items to embed.
 
     `chunk_ids`: those of each draft's chunks, in order.
     """

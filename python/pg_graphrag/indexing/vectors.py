@@ -1,4 +1,4 @@
-"""Vectors of what is indexed: made with no transaction open, by the model in the server or at an endpoint, then stored."""
+"""Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import Vectors, np
 from pg_graphrag.server import Database, columns
 
-# Vectors by model, and by text: what a batch has so far.
+# A batch's vectors so far, by model and text.
 VectorsByModel = dict[Embedding, dict[str, Vectors]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
-# What has vectors: table of the vectors (before the number of the space), and where its items are.
+# Kinds of items with vectors: {prefix of the vectors' table: table of the items}.
 SOURCES = {
     "window": "chunk_windows",
     "entity_mention": "entity_mentions",
@@ -31,7 +31,7 @@ _SLICE = 1000
 
 
 class MissingVectors(Exception):
-    """The write step needs vectors that the slow part did not foresee: they are made, and it begins anew."""
+    """The write step needs vectors that were not prepared: the caller makes them and tries again."""
 
     def __init__(self, model: Embedding, texts: Sequence[str]) -> None:
         super().__init__(f"{len(texts)} texts")
@@ -40,7 +40,7 @@ class MissingVectors(Exception):
 
 
 def poll(db: Database) -> None:
-    """Let query cancel, statement_timeout and termination through, and keep no snapshot, which would pin vacuum."""
+    """Check for query cancel, statement_timeout and termination, without keeping a snapshot, which would pin vacuum."""
     db.literal_query("SELECT 1")
     db.rollback()
 
@@ -48,7 +48,7 @@ def poll(db: Database) -> None:
 def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
-    """Return ({text: vector}, {text: why it has none}). Commits: what an endpoint's calls cost is written down."""
+    """Return ({text: vector}, {text: fault}). Commits: the costs of an endpoint's calls are recorded."""
     distinct_texts = list(dict.fromkeys(texts))
     if not distinct_texts:
         return {}, {}
@@ -98,7 +98,7 @@ def insert_vectors(
         )
     for place in range(0, len(items), _SLICE):
         part = items[place : place + _SLICE]
-        # The table by its own name: a statement on the whole would wait for an index build of any corpus.
+        # Directly into the partition: a statement on the parent would wait for an index build of any corpus.
         db.query(
             f"INSERT INTO {table} (space_id, {number}{chunk_columns}, embedding)"
             f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
@@ -109,7 +109,7 @@ def insert_vectors(
 
 
 def delete_vectors(db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int]) -> None:
-    """Remove the vectors of chunks and entities that are gone; the corpus is locked."""
+    """Remove the vectors of removed chunks and entities; the corpus is locked."""
     if chunk_ids:
         for kind in OF_CHUNKS:
             sql = f"DELETE FROM graphrag.{kind}_vectors_{space.id} WHERE chunk_id = ANY ($1)"

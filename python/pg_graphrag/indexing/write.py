@@ -1,4 +1,4 @@
-"""The write step: one transaction per batch of documents. Nothing is half written, and readers see a document whole."""
+"""The write step: one transaction per batch of documents, so that readers see a document whole or not at all."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,25 +20,25 @@ from pg_graphrag.text.languages import REGCONFIG
 
 # Chunks per statement: parsing the text of one takes some milliseconds.
 CHUNK_SLICE = 100
-# A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
+# A tsvector keeps at most this many positions of a lexeme; a larger count is stored apart.
 MAX_POSITIONS = 255
-# Between the cells of a table without spaces and their like; never part of a number, name, path or compound.
+# Separates cells of a table without spaces; never part of a number, name, path or compound.
 _PARTS = re.compile(r"[^\w.:/@+-]+")
 
 
 def write_documents(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: VectorsByModel
 ) -> set[int]:
-    """Replace what the corpus holds of `document_ids` by `drafts` (a document without one is removed).
+    """Replace the index of `document_ids` by `drafts` (a document without a draft is removed).
 
-    Drafts whose content has changed meanwhile are discarded: newer content has its own job. Returns the documents that
-    another session is changing at this moment, untouched; to be tried again. Waiting for them could deadlock with it.
+    Drafts of outdated content are discarded: newer content has its own job. Returns the documents that another session is
+    changing at this moment. They are untouched, to be tried again: waiting for that session could deadlock.
 
     Raises
     ------
     MissingVectors
-        Where `vectors` has not all that the active space needs: another model was swapped in meanwhile, or an entity
-        went and comes back.
+        Where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or an entity was
+        removed and comes back.
     """
     lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus)
@@ -61,13 +61,13 @@ def write_documents(
     _check_vectors(active, active_vectors, created)
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)
-    # Under the lock: what reembed() fills for chunks that go is not left behind.
+    # Under the lock, so that reembed() leaves no vectors of removed chunks.
     all_spaces = spaces(db, corpus.id)
     for space in all_spaces:
         if space.state != "retired":
             delete_vectors(db, space, old, removed_ids)
     if (building := of_state(all_spaces, "building")) is not None:
-        # What is not known here is filled by its job.
+        # The job of kind reembed fills in the others.
         building_vectors = vectors.get(building.embedding, {})
         for kind, kind_items in items.items():
             new_items = [item for item in kind_items if item[3] in building_vectors]
@@ -112,7 +112,7 @@ def queue_optimize(db: Database, corpus_id: int) -> None:
 
 
 def ensure_storage(db: Database, corpus: Corpus) -> Space:
-    """Return the active space; the first writer makes it, and the graph."""
+    """Return the active space; the first writer makes it and the graph."""
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:
         return active
@@ -127,7 +127,7 @@ def ensure_storage(db: Database, corpus: Corpus) -> Space:
 def _lock_documents(
     db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
 ) -> tuple[list[DocumentDraft], list[int], set[int]]:
-    """Lock what exists; return (drafts that are still current, documents that are gone, documents locked elsewhere)."""
+    """Lock existing documents; return (drafts that are still current, removed documents, documents locked elsewhere)."""
     ids = sorted(document_ids)
     locked_hashes = {
         row["id"]: row["content_hash"]
@@ -147,7 +147,7 @@ def _lock_documents(
 
 
 def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:
-    """Remove the chunks of documents but not yet their vectors; return their ids."""
+    """Remove the chunks of documents, not yet their vectors; return the ids of the chunks."""
     rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
     old = [row["id"] for row in rows]
     if not old:
@@ -209,7 +209,7 @@ def _config(piece: ChunkDraft) -> str:
 
 
 def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
-    """Record the exact counts of lexemes too frequent for a tsvector, counted over stretches that cannot overflow."""
+    """Record the exact counts of lexemes too frequent for a tsvector, by counting in stretches that cannot overflow."""
     rows = db.query(
         "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"
         " AND c.token_count >= $2 AND EXISTS"
@@ -231,7 +231,7 @@ def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """Cut where no lexeme goes through, so short that none occurs MAX_POSITIONS times: each takes two characters."""
+    """Cut between lexemes, into stretches too short for MAX_POSITIONS of one, which takes at least two characters."""
     length = 0
     words: list[str] = []
     for word in text.split():
@@ -247,7 +247,7 @@ def _stretches(text: str) -> Iterator[str]:
 def _insert_windows(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> list[Item]:
-    """Write the windows of new chunks; return what of them is to be embedded."""
+    """Write the windows of new chunks; return the items to embed."""
     rows = [
         (draft.id, chunk_id, ordinal, start, end)
         for draft, ids in zip(drafts, chunk_ids, strict=True)

@@ -1,4 +1,4 @@
-"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; look for what a TRUNCATE has left."""
+"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; clean up after a TRUNCATE."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
 
 
 def sweep(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind sweep: queue the removal of what was made of documents that are gone."""
+    """Serve a job of kind sweep: queue the removal of the index of documents that are gone."""
     db.query("SELECT graphrag._queue_removals($1)", ["int4"], [corpus.id])
     return True
 

@@ -23,14 +23,14 @@ from pg_graphrag.server import Database, Row, check_may_commit
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.worker import maintenance
 
-# Query cancels that the end of a run stands.
+# Query cancels that the end of a run survives.
 MAX_CANCELS = 1000
 
 
 def process_jobs(db: Database, max_jobs: int | None) -> None:
-    """Do what is due, batch by batch; return when nothing is, or after `max_jobs` jobs.
+    """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
 
-    Must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error goes on.
+    It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
     """
     if max_jobs is not None and max_jobs < 0:
         raise GraphRAGError(
@@ -93,7 +93,7 @@ def _resign(db: Database, worker: int) -> None:
 
 
 def _insist(step: Callable[[], None]) -> None:
-    """Run `step` again until no query cancel breaks it off (a worker process that is to stop sends several); then pass it on."""
+    """Run `step` until no query cancel interrupts it (a stopping worker process sends several); then raise the cancel."""
     cancelled: Exception | None = None
     for _ in range(MAX_CANCELS):
         try:
@@ -107,8 +107,8 @@ def _insist(step: Callable[[], None]) -> None:
         raise cancelled
 
 
-# A SET clause would forbid the commits. The path keeps a user's operators out; merges must see what was committed
-# before they got the corpus lock; no statement runs long enough to be worth a second of compiling.
+# A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
+# they got the corpus lock; no statement runs long enough to be worth a second of compiling.
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
@@ -179,7 +179,7 @@ _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
 
 
 def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
-    """Prepare and write a batch; when it fails, each of its documents alone, so that one bad one holds up no other."""
+    """Prepare and write a batch; when it fails, do each document alone, so that a bad one does not hold up the others."""
     try:
         _index(db, worker, corpus, batch.jobs)
     except Exception as error:
@@ -209,7 +209,7 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.conten
 
 
 def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
-    """Prepare and write documents. Those that a model's fault keeps back are settled and leave `jobs`."""
+    """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`."""
     extracts = corpus.options.extractor == "llm"
     needed = [corpus.options.llm.of("extract")[0]] if extracts else []
     if not corpus.options.embedding.local:
@@ -250,7 +250,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
 def _embed_and_write(
     db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
 ) -> set[int]:
-    """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
+    """Embed and write drafts; return the skipped documents. Jobs whose texts cannot be embedded leave `jobs`."""
     aliases, new_keys = _resolve_keys(db, corpus, drafts)
     texts = [text for item in drafts for text in item.texts()] + new_keys
     vectors: VectorsByModel = {}
@@ -270,7 +270,7 @@ def _embed_and_write(
         if not jobs:
             return set()
         if building is not None:
-            # So that the swap need not wait for a queue that never ends. If it fails, the job of kind reembed fills them.
+            # Then the swap need not wait for a queue that never ends. Where this fails, the job of kind reembed fills them.
             vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
             building = None
         try:
@@ -283,7 +283,7 @@ def _embed_and_write(
 
 
 def _resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
-    """Return where aliases lead entity keys of the drafts, and the keys of entities still to be made: names to embed."""
+    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities, to embed."""
     keys = sorted({key for item in drafts for key in item.entity_keys()})
     if not keys:
         return {}, []
@@ -301,7 +301,7 @@ def _resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft])
 
 
 def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
-    """Settle the jobs of documents that a fault keeps back, and take them out of `jobs`."""
+    """Settle the jobs of documents with a fault, and remove them from `jobs`."""
     if not faults:
         return
     for job in jobs:

@@ -7,7 +7,7 @@ from pg_graphrag.admin.invariants import bm25, descriptions, graph, merged_value
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.server import Database
 
-# Violations of one invariant that are named; that there are more is said.
+# Most violations of an invariant that are named.
 NAMED = 100
 
 Violations = Iterable[tuple[str, str]]
@@ -22,7 +22,7 @@ _CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], .
 
 
 def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
-    """Serve graphrag.check(): yield (invariant, object, detail) for whatever breaks one."""
+    """Serve graphrag.check(): yield (invariant, object, detail) of each violation."""
     corpus = find(db, name)
     for checks in _CHECKS:
         for invariant, violations in checks(db, corpus):

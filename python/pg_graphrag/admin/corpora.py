@@ -1,4 +1,4 @@
-"""Corpora are made, changed and dropped."""
+"""Creation, change and removal of corpora."""
 
 import json
 
@@ -33,7 +33,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
     changes = _object(options)
-    # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
+    # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
     stored_options = json.loads(str(db.query(select, ["int4"], [corpus.id])[0]["options"]))
     corpus = find(db, name)
@@ -70,7 +70,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
             ["int4"],
             [corpus.id],
         )
-        # Also what waits, failed, or is at work with the old options: the lease is gone, so the work is done again.
+        # Also jobs that wait, failed, or run with the old options: without their lease they are done again.
         db.query(
             "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = 0, errors = 0,"
             " next_attempt_at = pg_catalog.now(), last_error = NULL, payload = '{}' WHERE corpus_id = $1 AND kind = 'index'",
@@ -80,7 +80,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
 
 
 def _check_providers(db: Database, options: Options) -> None:
-    """Refuse a provider that there is none of, or not of that kind: found out now rather than by the first document."""
+    """Refuse a provider that does not exist or is of another kind now, rather than at the first document."""
     names_by_option = options.providers()
     names = sorted(set(names_by_option.values()))
     rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
@@ -102,7 +102,7 @@ def _check_providers(db: Database, options: Options) -> None:
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
-    # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
+    # In the order of lock_tables.sql: documents as a whole first, then rows before the corpus' lock, as the worker does.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     guarded = "SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL UNION ALL"
     if db.query(f"{guarded} SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1", ["int4"], [corpus.id]):
@@ -143,7 +143,7 @@ _DROP = (
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
-    # What an endpoint still works on is cancelled there by a worker.
+    # A worker cancels the batches that an endpoint still works on.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
     "INSERT INTO graphrag.jobs (corpus_id, kind) SELECT $1, 'batch'"
     " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",

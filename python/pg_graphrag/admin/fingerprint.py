@@ -17,7 +17,7 @@ _PAIR = (
     "graphrag.relationships r JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id"
 )
 
-# One row of a section each, its values as a row's text. The order of the rows is nobody's: digests are sorted.
+# One row of a section each, its values as a row's text. Rows have no order: digests are sorted.
 _SECTIONS = {
     "documents": """
         SELECT ROW (d.source_key, d.title, d.content_hash, d.indexed_hash = d.content_hash, d.status, d.metadata,
@@ -184,7 +184,7 @@ def _section(db: Database, corpus: Corpus, section: str) -> str | None:
 
 
 def _bm25(db: Database, corpus: Corpus) -> Iterator[str]:
-    """Yield what the BM25 indexes hold: N and total length of each kind of item, then each term's df and frequency."""
+    """Yield the contents of the BM25 indexes: N and total length of each kind of item, then each term's df and frequency."""
     for kind in KINDS:
         count, length = statistics(db, corpus.id, kind)
         yield f"{kind}\t{count}\t{length}"

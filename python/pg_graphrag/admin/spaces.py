@@ -1,4 +1,4 @@
-"""Another model for a corpus: what graphrag.reembed() decides; a job of kind reembed does the rest (indexing/reembed.py)."""
+"""Another embedding model for a corpus: graphrag.reembed() decides, a job of kind reembed does it (indexing/reembed.py)."""
 
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.corpus.options import parse_embedding
@@ -9,7 +9,7 @@ from pg_graphrag.server import Database
 
 
 def reembed(db: Database, name: str | None, embedding: str | None) -> None:
-    """Serve graphrag.reembed(): decide on another model; a job of kind reembed does the rest.
+    """Serve graphrag.reembed(): decide on another model, and queue a job of kind reembed.
 
     Raises
     ------
@@ -20,7 +20,7 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
     new_embedding = parse_embedding(read_json(embedding) if embedding else None)
     if not new_embedding.local:
         load(db, new_embedding.provider)
-    # In this order: alter_corpus() has the row when it waits for writers, and these wait for the lock.
+    # In this order: alter_corpus() holds the row while it waits for writers, and these wait for the lock.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     all_spaces = spaces(db, corpus.id)
@@ -36,7 +36,7 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
         return
     if active.embedding != new_embedding:
         add_space(db, corpus.id, new_embedding, "building")
-    # A worker that has the job finds at its next step that the space is not being built any more.
+    # A worker that has the job sees at its next step that the space is not being built any more.
     db.query(
         "INSERT INTO graphrag.jobs AS j (corpus_id, kind) VALUES ($1, 'reembed')"
         " ON CONFLICT (corpus_id, kind) WHERE kind IN ('optimize', 'summarize', 'reembed')"

@@ -1,7 +1,7 @@
-"""Communities and reports that another system made: graphrag.import_communities, and how they become the corpus' own.
+"""Communities and reports of another system: graphrag.import_communities, and how a corpus takes them over.
 
-They wait until the documents are indexed; then the next refresh takes them over in place of clustering. From there on they
-are communities as others: what does not change stays, and what changes is clustered again, starting from them.
+They wait until the documents are indexed; then the next refresh takes them over instead of clustering. From then on they
+are ordinary communities: unchanged ones stay, changed parts are clustered again, starting from them.
 """
 
 import json
@@ -114,8 +114,8 @@ class PendingImport:
 def nested(communities: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, list[int]]:
     """Return {number: members, ascending} of communities (number, level, parent, members), parents first.
 
-    An entity is in one community of a level, the first that has it, and only where the parent has it too (two names may lead
-    to one entity here). A community without members is left out.
+    An entity is in one community of a level, the first that has it, and only where the parent has it too (two names may
+    resolve to one entity). A community without members is left out.
     """
     members_of: dict[int, list[int]] = {}
     assigned: set[tuple[int, int]] = set()
@@ -190,7 +190,7 @@ def entities_not_imported(db: Database, corpus_id: int) -> list[int]:
 
 
 def store_reports(db: Database, corpus: Corpus, pending: PendingImport, ids: dict[int, int]) -> None:
-    """Store the reports of communities that were taken over, {number: id}, and when those were found; the corpus is locked.
+    """Store the reports and creation times of imported communities, {number: id}; the corpus is locked.
 
     A report has no hash before `hash_reports`.
     """
@@ -233,10 +233,10 @@ def store_reports(db: Database, corpus: Corpus, pending: PendingImport, ids: dic
 
 
 def hash_reports(db: Database, corpus: Corpus) -> bool:
-    """Give reports that were taken over the hash of what the corpus would write them from now; return whether there were any.
+    """Give imported reports the hash of the input that the corpus would write them from; return whether there were any.
 
-    They stay until that changes. It takes a second for some hundred reports: the corpus is locked for the result alone, and
-    what changes in between counts as imported.
+    They stay until that input changes. Hashing takes a second for some hundred reports, so the corpus is locked only to store
+    the result; changes in between count as imported.
     """
     communities = db.query(
         "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
@@ -359,7 +359,7 @@ def _cite_chunks(db: Database, findings: Sequence[Finding]) -> None:
 
 
 def _check(communities: str | None, levels: dict[int, int]) -> None:
-    """Check communities; `levels` of those before, by number, to which these are added."""
+    """Check communities; `levels`: {number: level} of earlier parts, to which these are added."""
     values = read_json(communities) if communities else None
     if not isinstance(values, list):
         raise GraphRAGError(

@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What is stored of a report; `model` is None where it was put together without one, `text` what came as one text."""
+    """A report; `model` is None where it was put together without one, `text` the whole where it came as one text."""
 
     title: str
     summary: str

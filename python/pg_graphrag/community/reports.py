@@ -1,6 +1,6 @@
 """Reports of communities, written after the communities are known: by a model where the corpus has one for it.
 
-Bottom-up, level by level; a report is touched only where what it is made from has changed.
+Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ WRITTEN_ROWS = 400
 
 
 def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind reports: one batch of what is due, or of vectors that are missing; True: nothing is left. Commits.
+    """Serve a job of kind reports: one batch of due reports, or of missing vectors; True: nothing is left. Commits.
 
     Raises
     ------
@@ -80,9 +80,10 @@ def _batch(db: Database, corpus: Corpus) -> int:
 def _write_by_model(
     db: Database, corpus: Corpus, sources: Sequence[Input], hashes: dict[int, str]
 ) -> tuple[list[tuple[Input, Report | None, str]], list[GraphRAGError]]:
-    """Have a model write the reports whose input has changed; return them (None: nothing to write), and what kept the rest.
+    """Have a model write the reports whose input has changed; return them (None: unchanged), and the faults of the rest.
 
-    Where the model gives nothing usable the report is put together without it, until its input changes.
+
+    Where the model's answer is unusable, the report is put together without a model, until its input changes.
     """
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
     results: list[tuple[Input, Report | None, str]] = []
@@ -161,7 +162,7 @@ def _store(
             ["int4", "int8[]"],
             [corpus.id, [source.community_id for source, _, _ in changed_reports]],
         )
-        if writes(corpus.options):  # what the reports one level up are made from
+        if writes(corpus.options):  # input of the reports one level up
             db.query(
                 "UPDATE graphrag.communities p SET report_due = true FROM graphrag.communities c"
                 " WHERE c.id = ANY ($1) AND p.id = c.parent_id AND NOT p.report_due",

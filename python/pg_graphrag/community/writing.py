@@ -21,11 +21,11 @@ from pg_graphrag.server import Row
 
 # Tokens of data that one request holds (GraphRAG: max_input_length).
 INPUT_TOKENS = 8000
-# Of these, where not all fits: relationships first, they say how things hang together.
+# Share of relationships where not all fits: they say how things hang together.
 RELATIONSHIP_SHARE = 0.6
 # A prompt that the model still finds too long is tried with half as much, so often.
 HALVINGS = 3
-# What a looping model adds is not read.
+# Limits on what is read of a looping model's answer.
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
 

@@ -12,7 +12,7 @@ UNKNOWN = "UNKNOWN"
 
 
 def create(db: Database, corpus: str | None, name: str | None, type_: str | None, description: str | None) -> int:
-    """Add an entity; a fragment of its own keeps it, and its name and type win over those of mentions."""
+    """Add an entity; its fragment keeps it without mentions, and its name and type win over those of mentions."""
     curation = Curation(db, corpus, [name or ""])
     trimmed, key = curation.key(name)
     existing = curation.look_up(name)
@@ -30,7 +30,7 @@ def create(db: Database, corpus: str | None, name: str | None, type_: str | None
 
 
 def edit(db: Database, corpus: str | None, entity: str | None, type_: str | None, description: str | None) -> int:
-    """Let a type or description win over what is merged."""
+    """Set a type or description, which wins over the merged one."""
     curation = Curation(db, corpus)
     target = curation.entity(entity)
     if type_ is not None and not type_.strip():

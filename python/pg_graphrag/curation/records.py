@@ -42,7 +42,7 @@ class Curation:
 
     Parameters
     ----------
-    names : names of entities that may have to be made, and so embedded.
+    names : names of entities that may be created, and then need vectors.
     """
 
     def __init__(self, db: Database, corpus: str | None, names: Iterable[str] = ()) -> None:
@@ -60,7 +60,7 @@ class Curation:
         Raises
         ------
         GraphRAGError
-            22023 where nothing is left of the name, or it is too long.
+            22023 where the name is empty or too long.
         """
         trimmed = " ".join(bounds.name(name).split())
         if not (key := key_of(trimmed)):
@@ -108,7 +108,7 @@ class Curation:
         return match
 
     def refuse_deleted(self, key: str, subject: str, sqlstate: str = "55000", other_key: str | None = None) -> None:
-        """Refuse what a curation in force has deleted, naming it."""
+        """Refuse an entity or relationship that a curation in force has deleted, naming the curation."""
         ends = sorted(self.resolve(end) for end in (key, other_key) if end is not None)
         rows = self.db.query(
             "SELECT c.curation_id FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.entity_key = $2"

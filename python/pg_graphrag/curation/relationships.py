@@ -19,7 +19,7 @@ def create(
     description: str | None,
     weight: Decimal | None,
 ) -> int:
-    """Relate two entities; what is said here counts as one mention."""
+    """Relate two entities; this counts as one mention."""
     curation = Curation(db, corpus)
     ends = _ends(curation, source, target)
     if _exists(curation, ends):
@@ -53,7 +53,7 @@ def edit(
     description: str | None,
     weight: Decimal | None,
 ) -> int:
-    """Let keywords, a description or a weight win over what is merged."""
+    """Set keywords, a description or a weight, which win over the merged ones."""
     curation = Curation(db, corpus)
     ends = _related_ends(curation, source, target)
     value: dict[str, Any] = {}

@@ -41,9 +41,9 @@ class Changes:
 
 
 def settle(db: Database, storage: Storage, changes: Changes) -> None:
-    """Move mentions, make and remove entities and relationships, renew their values, the projection and the vectors.
+    """Move mentions, insert and remove entities and relationships, renew their values, the projection and the vectors.
 
-    The corpus is locked, and aliases and curated are as they shall be.
+    The corpus is locked, and the tables aliases and curated are up to date.
     """
     corpus_id = storage.corpus.id
     moved_keys = changes.ends(changes.moved_keys)
@@ -88,7 +88,7 @@ def _ids(db: Database, corpus_id: int, keys: Iterable[str]) -> dict[str, int]:
 def _needed(
     db: Database, corpus_id: int, curation_effects: Effects, owners: list[int], names: set[str], keys: set[str]
 ) -> set[str]:
-    """Return the keys of the entities that mentions of `names`, and fragments of `keys`, belong to."""
+    """Return the keys of the entities of mentions of `names` and of fragments of `keys`."""
     rows = db.query(
         "SELECT DISTINCT m.raw_key AS key FROM graphrag.entity_mentions m WHERE m.entity_id = ANY ($1) UNION"
         " SELECT m.raw_key FROM graphrag.entity_mentions m"

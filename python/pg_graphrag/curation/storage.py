@@ -20,7 +20,7 @@ BATCH = 64
 class Storage:
     """A corpus, locked as the worker's write step locks it: spaces, then the corpus.
 
-    `embed` names that will probably be needed before `lock`: a model at an endpoint takes its time.
+    Call `embed` for names that will probably be needed before `lock`, as a model at an endpoint is slow.
     """
 
     def __init__(self, db: Database, corpus: Corpus) -> None:
@@ -30,9 +30,9 @@ class Storage:
         self._vectors: dict[str, Vectors] = {}
 
     def lock(self) -> None:
-        """Wait for writers and curations of the corpus that are under way, and keep others out until the transaction ends.
+        """Wait for running writers and curations of the corpus, and keep others out until the transaction ends.
 
-        Not shared: a writer deletes mentions before it waits for the corpus, and a curation moves mentions after.
+        The lock is not shared: a writer deletes mentions before it waits for the corpus, a curation moves mentions after.
         """
         lock_spaces(self._db, self.corpus.id, is_shared=False)
         self.active: Space = ensure_storage(self._db, self.corpus)

@@ -5,10 +5,10 @@ from functools import cache
 
 from pg_graphrag.numeric import NDArray, Vectors, np
 
-# Vectors at once: what is made on the way stays in the processor's caches.
+# Vectors formatted at once, so that intermediate arrays stay in the processor's caches.
 _SLICE = 64
 _PADDING = b"\0"
-# What vectors of few words are full of, in one digit.
+# Zero, of which vectors of few words have many, in one digit.
 _ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
 
 
@@ -37,7 +37,7 @@ def _digits() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64
 def vector_texts(vectors: Sequence[Vectors]) -> list[str]:
     """Return (dimensions,) arrays as `vector_text` does, but with the very bits of each float32, in hexadecimal.
 
-    Parameters of statements, which nobody reads, take a fifth of the time in this form: the digits are looked up.
+    This form is for parameters of statements, which nobody reads. It takes a fifth of the time: the digits are looked up.
     """
     texts = []
     for place in range(0, len(vectors), _SLICE):

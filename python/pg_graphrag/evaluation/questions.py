@@ -17,16 +17,16 @@ _HINT = (
     'Each is an object {"id", "question", "evidence": [source_key, …], "low_level_keywords", "high_level_keywords",'
     ' "query_entities", "answer_types"}, of which the question must be there.'
 )
-# Search options that a question may bring, and a mode that has them.
+# Search options that a question may have, and a mode that knows them.
 _OPTIONS = ("query_entities", "answer_types")
 _MODE = "path"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and the source keys of the documents that hold its evidence (none: it is not judged).
+    """A question and the source keys of the documents with its evidence (none: it is not judged).
 
-    `low`, `high`: its keywords; `options`: search options of its own, for modes that have them.
+    `low`, `high`: its keywords; `options`: its search options, for modes that know them.
     """
 
     id: str
@@ -38,7 +38,7 @@ class JudgedQuestion:
 
 
 def parse(questions: str | None) -> list[JudgedQuestion]:
-    """Return the questions of a JSON array, in the order of their ids, so that the order given decides nothing.
+    """Return the questions of a JSON array by id, so that their order in the array decides nothing.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _repeated(names: Iterable[str]) -> Iterator[str]:
 
 
 def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
-    """Check that all evidence can be found; a WARNING counts what is not indexed yet.
+    """Check that all evidence can be found; a WARNING counts documents that are not indexed yet.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """graphrag.evaluate: modes of search against questions with known evidence.
 
 Protocol: documents are judged, a ranking of chunks collapses to documents (best chunk wins); macro means over questions;
-questions without evidence are left out and counted. Beside it, the first k chunks as they are: whether any, or all, of
-a question's evidence is among their documents (Takami et al., Table 1).
+questions without evidence are left out and counted. any_hit and all_hit look at the first k chunks: whether their documents
+include any, or all, of a question's evidence (Takami et al., Table 1).
 """
 
 import json
@@ -33,14 +33,14 @@ MAX_K = 1000
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What is compared: a mode with its options, under the name it is asked for by."""
+    """A mode with its options, and its name in the call."""
 
     name: str
     mode: str
     options: Mapping[str, Any]
 
     def options_for(self, question: JudgedQuestion) -> str:
-        """Return its options, with those of the question's that its mode has and that are not set for all questions."""
+        """Return its options, and those of the question that its mode knows and that are not set for all questions."""
         question_options = {
             name: value for name, value in question.options.items() if search_options.has(self.mode, name)
         }
@@ -49,7 +49,7 @@ class System:
 
 @dataclass(slots=True)
 class Result:
-    """What a system found for one question: documents of its chunks, best first, and the milliseconds it took."""
+    """A system's ranking for one question: the documents of its chunks, best first, and the milliseconds it took."""
 
     chunks: list[str]
     milliseconds: float
@@ -144,14 +144,14 @@ def _ask_all(
     systems: Sequence[System],
     depth: int,
 ) -> dict[str, list[Result]]:
-    """Ask every system every question, in turns, so that what the session remembers favours none."""
+    """Ask every system every question, in turns, so that caches of the session favour none."""
     for system in systems:
         _search(db, caller, questions[0], system, depth)  # loads models and postings
     uses_keywords = any(system.mode not in WITHOUT_KEYWORDS for system in systems)
     results: dict[str, list[Result]] = {system.name: [] for system in systems}
     for place, question in enumerate(questions):
         if uses_keywords:
-            # A model that understands questions would be timed with the first system: asked before, it is remembered.
+            # The first system's time would include the model that extracts keywords: ask it before, so that it is cached.
             has_keywords = question.low is not None or question.high is not None
             understand(db, corpus, caller, question.question.strip(), given=has_keywords)
         for turn in range(len(systems)):
@@ -165,7 +165,7 @@ def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System
     start = time.perf_counter()
     chunks = _search(db, caller, question, system, depth)
     result = Result(chunks, (time.perf_counter() - start) * 1e3)
-    # Several chunks of a document count as one: look deeper until there are enough documents, or no more chunks.
+    # Several chunks may be of one document: look deeper until there are enough documents, or no more chunks.
     top_k = depth
     while len(result.documents) < depth and len(chunks) == top_k < MAX_TOP_K:
         top_k = min(2 * top_k, MAX_TOP_K)

@@ -12,7 +12,7 @@ from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
 from pg_graphrag.prompts import render
 from pg_graphrag.text.sentences import ends
 
-# By the errors an item already has: the same question gets another answer only at another temperature.
+# By the errors of an item so far: the same question gets another answer only at another temperature.
 TEMPERATURES = (0.0, 0.3, 0.6)
 # A chunk that is too long for the model is cut in two, down to parts of this many characters.
 MIN_PART = 200
@@ -22,14 +22,14 @@ Extracting = Generator[ChatRequest, Reply, Extraction]
 
 
 def extraction(options: Options, title: str | None, text: str, errors: int, last: bool) -> Extracting:
-    """Ask for the entities, relationships and claims of `text`; in each round, ask for what was missed.
+    """Ask for the entities, relationships and claims of `text`; each gleaning round asks for missed ones.
 
     Parameters
     ----------
     errors : int
         How often the item has failed: decides the temperature.
     last : bool
-        Nothing comes after this attempt: the readable part of a broken answer is used, marked as repaired.
+        This is the last attempt: the readable part of a broken answer is used, and marked as repaired.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _ask(
 
 
 def _requested_only(options: Options, result: Extraction) -> Extraction:
-    """Leave out claims where none were asked for."""
+    """Remove claims where the corpus does not ask for them."""
     if not options.claims:
         result.claims.clear()
     return result
@@ -152,7 +152,7 @@ _CLAIM = _object(
 
 
 def schema(claims: bool) -> dict[str, Any]:
-    """Return the JSON schema of an extraction, for endpoints that hold a model to one."""
+    """Return the JSON schema of an extraction, for endpoints that enforce one."""
     lists = {"entities": _ENTITY, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if claims else {})
     arrays = {name: {"type": "array", "items": item} for name, item in lists.items()}
     return {"name": "extraction", "schema": _object(**arrays)}

@@ -1,4 +1,4 @@
-"""From what a model found to mentions: where the chunk's text says it, and the texts that retrieval scores (SYSTEMS.md)."""
+"""An extraction becomes mentions: their places in the chunk, and the texts that retrieval scores (SYSTEMS.md)."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -7,12 +7,12 @@ from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.graph.drafts import ChunkDraft, EntityDraft, RelationshipDraft, Statement
 from pg_graphrag.text.lexical import lexical
 
-# A merged description holds this many tokens; no single one may be longer.
+# Tokens of a merged description; no single description may be longer.
 MAX_TOKENS = 1200
 
 
 def add_mentions(chunk_draft: ChunkDraft, content: str, extraction: Extraction, count: Callable[[str], int]) -> None:
-    """Make a chunk's mentions of what was found in it.
+    """Add the mentions and claims of an extraction to its chunk.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def add_mentions(chunk_draft: ChunkDraft, content: str, extraction: Extraction, 
             None,
             1 if relationship.source == pair[0] else -1,
             relationship.strength,
-            # Where no window has both names, each of them is where it may be said.
+            # Where no window has both names, all windows with either count.
             (ends[0].windows & ends[1].windows) or (ends[0].windows | ends[1].windows),
             _statement(
                 chunk_draft,

@@ -1,4 +1,4 @@
-"""What a model found in a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+"""Entities, relationships and claims of a chunk, cleaned: nothing here can break a row, an index or a prompt."""
 
 import math
 import re
@@ -20,7 +20,7 @@ MAX_KEYWORD = 100
 MAX_DESCRIPTION = 4000
 # Keywords of one relationship.
 MAX_KEYWORDS = 20
-# Reasons kept for what was dropped.
+# Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
 STATUSES = ("TRUE", "FALSE", "SUSPECTED")
 
@@ -47,7 +47,7 @@ def clean_name(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _name_and_key(name: str) -> tuple[str, str]:
-    """Return a name as it is shown, and its key; an answer says most names several times."""
+    """Return a name as it is displayed, and its key; cached, as an answer repeats most names."""
     display_name = clean_name(name)
     return display_name, key(display_name)
 
@@ -55,7 +55,7 @@ def _name_and_key(name: str) -> tuple[str, str]:
 def strength(value: Any) -> Decimal:
     """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
 
-    A Decimal is not a model's word, and returned as it is.
+    A Decimal comes from an import, not from a model, and is returned as it is.
     """
     if isinstance(value, Decimal):
         return value
@@ -122,7 +122,7 @@ class Extraction:
 
     def _enter(self, name: str, type_: str, description: str, is_listed: bool) -> str | None:
         """Add an entity; return its key, or None when the name cannot be used."""
-        # What is longer is no name, and not kept.
+        # A longer text is no name, and is not cached.
         display_name, entity_key = (_name_and_key if len(name) <= MAX_NAME else _name_and_key.__wrapped__)(name)
         if not any(map(str.isalnum, entity_key)):
             self._drop(f"a name without letters: {display_name[:40]!r}")
@@ -158,7 +158,7 @@ class Extraction:
         self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
 
     def add_triple(self, subject: str, relation: str, object_: str) -> None:
-        """Add a triple (OpenIE): what several say of one pair is kept together, and weighs as many."""
+        """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
         relation_name = clean_name(relation)
         description = _shortened(f"{clean_name(subject)} {relation_name} {clean_name(object_)}")
         words = (relation_name[:MAX_KEYWORD].strip(),) if relation_name else ()
@@ -198,7 +198,7 @@ class Extraction:
         ] = None
 
     def add(self, other: "Extraction") -> None:
-        """Add what another round, or another part of the chunk, found."""
+        """Add the extraction of another round, or of another part of the chunk."""
         for entity_key, entity in other.entities.items():
             self._keep(entity_key, entity)
         for pair, relationship in other.relationships.items():
@@ -214,7 +214,7 @@ class Extraction:
 
 
 def _merge(old: Relationship, new: Relationship) -> Relationship:
-    """Two statements of one pair: the longer description decides the direction; of triples, all count."""
+    """Merge two statements of one pair: the longer description decides the direction; triples are all kept."""
     triples = bool(old.triple_count and new.triple_count)
     longer = len(new.description) > len(old.description) and not triples
     longest, shortest = (new, old) if longer else (old, new)

@@ -1,4 +1,4 @@
-"""A model's answer read as an extraction: complete, or a fault of the item, whose whole parts can still be had."""
+"""A model's answer read as an extraction: complete, or a fault of the item, whose readable parts can be salvaged."""
 
 import json
 import re
@@ -29,12 +29,12 @@ _STRENGTH = ("strength", "weight", "relationship_strength")
 
 # Braces in prose that are tried as the beginning of JSON.
 _MAX_STARTS = 200
-# An answer that packs this well says the same thing over and over.
+# An answer that compresses this well repeats itself.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
 
 def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
-    """Return what an answer says.
+    """Return the extraction of an answer.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     Raises
     ------
     ItemFault
-        When a part of it is missing, unreadable or of a wrong type.
+        When a part is missing, unreadable or of a wrong type.
     """
     extraction, wrong = _read_extraction(text)
     if cut_off:
@@ -61,7 +61,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
 
 
 def salvage(text: str) -> Extraction | None:
-    """Return what is whole of an answer that `parse` refuses, marked as repaired; None when nothing is."""
+    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
     return extraction if len(extraction) else None
@@ -71,7 +71,7 @@ _NO_LISTS = "it holds no list of entities or relationships"
 
 
 def _read_extraction(text: str) -> tuple[Extraction, str | None]:
-    """Return (what can be used, what is wrong; None when the answer is complete)."""
+    """Return (the usable extraction, what is wrong; None when the answer is complete)."""
     body = without_reasoning(text)
     values, torn = _values(body)
     if not values and not torn and has_rows(body):
@@ -101,7 +101,7 @@ def _loop(text: str) -> str | None:
 
 
 def _values(text: str) -> tuple[list[Any], bool]:
-    """Return the JSON values of a text that hold lists we know, and whether one of them, or JSON at the end, is torn."""
+    """Return the JSON values of a text that hold known lists, and whether one of them, or JSON at the end, is torn."""
     try:
         value = json.loads(text.strip(), strict=False, object_pairs_hook=joined)
         return ([value], False) if isinstance(value, (dict, list)) else ([], False)
@@ -157,7 +157,7 @@ class _WrongType(Exception):
 
 
 def _text(item: dict[str, Any], names: tuple[str, ...]) -> str:
-    """Return the first of the fields that is there, as text: a number may stand for one, null for none."""
+    """Return the first of the fields that is present, as text: a number counts as text, null as none."""
     for name in names:
         value = item.get(name)
         if isinstance(value, str):

@@ -18,12 +18,12 @@ def has_rows(text: str) -> bool:
 
 
 def read_rows(text: str) -> tuple[Extraction, str | None]:
-    """Return what the rows say, and what is wrong with them, None if nothing is.
+    """Return the extraction of the rows, and what is wrong with them, None if nothing is.
 
     Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords,
     description`` (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength``
     (GraphRAG). Claims, without a first word: ``subject, object, type, status, start, end, description, source``.
-    Only the end marker tells that all of them came.
+    Only the end marker shows that the answer is complete.
     """
     extraction = Extraction()
     marker = _COMPLETE.search(text)
@@ -52,7 +52,7 @@ def _bracketed(text: str) -> bool:
     delimiter = line_end = -1
     for opening in _OPENING.finditer(text):
         position = opening.end()
-        # Looked for only from where the last one lies behind: the text is read once.
+        # Search again only when the last match lies behind: the text is read once.
         if delimiter < position and (delimiter := text.find("<|", position)) < 0:
             return False
         if line_end < position and (line_end := text.find("\n", position)) < 0:

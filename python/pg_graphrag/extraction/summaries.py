@@ -1,7 +1,7 @@
-"""Summaries of descriptions of which there are many (SYSTEMS.md "LLM extraction"): work of its own, never part of a merge.
+"""Summaries of many descriptions (SYSTEMS.md "LLM extraction"), in jobs of their own, never part of a merge.
 
-Map-reduce: fragments are grouped by their hashes, so that one more or less changes one group, and the answers for the
-others are in the cache.
+Map-reduce: fragments are grouped by their hashes, so that an added or removed fragment changes one group, and the answers
+for the others are in the cache.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.
 GROUP_TOKENS = 12_000
-# Words asked for; an answer of ten times as many characters as they could have has lost its subject.
+# Words asked for, and the most characters of a usable answer: ten times as many as these words could have.
 WORDS = 200
 MAX_CHARACTERS = 10_000
 # Entities and relationships summarised together.
@@ -40,7 +40,7 @@ _FENCE = re.compile(r"```\w*\n")
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
-    """Ask for one description that says what all `fragments`, (text, tokens), say.
+    """Ask for a description that sums up all `fragments`, (text, tokens).
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _parse(text: str, cut_off: bool) -> str:
     return text_found
 
 
-# As the merge and the write of a summary both see it: a hash of the distinct fragments.
+# A hash of the distinct fragments, the same for the merge and the write of a summary.
 SET_HASH = (
     "(SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.md5(v.value), '' ORDER BY v.value))"
     " FROM graphrag.{kind}_values v WHERE v.{kind}_id = t.id AND v.kind = 'd')"
@@ -111,9 +111,9 @@ _DUE = {
 
 
 def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind summarize: one batch of what is due; True when nothing is left.
+    """Serve a job of kind summarize: one batch of due items; True when nothing is left.
 
-    What the model cannot summarise keeps its joined descriptions. Commits.
+    Items that the model cannot summarise keep their joined descriptions. Commits.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     if faults:
         db.commit()
         raise gravest(faults)
-    # Under the lock: a merge that makes more of them due waits, and then finds no job and queues one.
+    # Under the lock: a merge that makes more items due waits, then finds no job and queues one.
     return not any(
         db.query(
             f"SELECT FROM graphrag.{table} t WHERE t.corpus_id = $1 AND t.summary_due LIMIT 1", ["int4"], [corpus.id]
@@ -163,7 +163,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
 
 
 def gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
-    """Return what keeps the rest back: a provider's fault, answers that come later (all of them), or a budget."""
+    """Return the fault to raise: a provider's, else the answers to wait for (all of them), else a budget."""
     waits = [fault for fault in faults if isinstance(fault, Waiting)]
     for fault in faults:
         if isinstance(fault, ProviderFault):
@@ -181,7 +181,7 @@ def _fragments(db: Database, kind: str, item: int) -> list[tuple[str, int]]:
 
 
 def _write(db: Database, corpus_id: int, kind: str, summaries: Sequence[tuple[int, str, Any]]) -> None:
-    """Describe items by their summaries, unless their fragments have changed meanwhile; show it in the graph."""
+    """Store summaries as descriptions, unless the fragments have changed meanwhile, and project them into the graph."""
     if not summaries:
         return
     rows = db.query(

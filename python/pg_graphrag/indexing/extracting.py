@@ -85,5 +85,5 @@ def weight(fault: GraphRAGError) -> int:
         return 0 if fault.permanent else 2
     if isinstance(fault, ItemFault):
         return 1
-    # Before a budget that is spent: what was asked for within it is wanted.
+    # Before a spent budget: the answers to earlier requests are still wanted.
     return 3 if isinstance(fault, Waiting) else 4

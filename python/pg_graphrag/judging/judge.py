@@ -1,4 +1,4 @@
-"""A model as judge of answers, pairwise: both orders, repeated trials, and first of all an A/A run.
+"""A model as judge of pairs of answers: both orders, repeated trials, and an A/A run first.
 
 Source: GraphRAG (arXiv 2404.16130) and LightRAG (arXiv 2410.05779) for comprehensiveness, diversity, empowerment and
 directness; BenchmarkQED for relevance.
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def same_answers(model: Model, answers: Sequence[Answered], system: str, trials: int) -> list[Verdict]:
-    """The A/A run: each answer against itself. Whatever the judge prefers here, it is the place."""
+    """The A/A run: each answer against itself. A preference of the judge here is a bias for the place."""
     return _judge(
         model, [(answer, answer, system, system, trial) for answer in answers for trial in range(1, trials + 1)]
     )
@@ -61,7 +61,7 @@ def compare(
 
 
 def _judge(model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int]]) -> list[Verdict]:
-    """Return the verdicts there are; where the judge gave no usable reply, there is none (counted in ``model.usage``)."""
+    """Return the verdicts; an unusable reply gives none (and is counted in ``model.usage``)."""
     criteria = "\n".join(f"- {name}: {meaning}" for name, meaning in CRITERIA.items())
     form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in CRITERIA) + "}"
     prompts = [

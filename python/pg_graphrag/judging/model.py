@@ -20,7 +20,7 @@ from pg_graphrag.lenient_json import Reader
 
 T = TypeVar("T")
 
-# How often a reply that cannot be used is asked for.
+# How often a prompt is sent again while its reply is unusable.
 ATTEMPTS = 3
 # How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
 _RETRIES = 6
@@ -30,12 +30,12 @@ _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 
 
 class Unusable(ValueError):
-    """A reply that is not what was asked for."""
+    """A reply that does not have the requested form."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a run came to, as the endpoint counted it; `remembered` replies cost nothing."""
+    """Calls and tokens of a run, as the endpoint counted them; `remembered` replies cost nothing."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -153,7 +153,7 @@ class Model:
                 sqlstate="28000",
                 hint="Set it, name another with --api-key-env, or an endpoint that needs none with --base-url.",
             )
-        # Nobody's proxy leads to this machine.
+        # Calls to this machine must not go through a proxy.
         host = urlsplit(self.base_url or "").hostname or ""
         local = host == "localhost" or host.startswith("127.") or host == "::1"
         return AsyncOpenAI(
@@ -169,7 +169,7 @@ class Model:
             return {}
         replies = {}
         for line in self.memory.read_text(encoding="utf-8").splitlines():
-            # A line that a killed run left half written is asked again.
+            # A line that a killed run left half written counts as missing.
             try:
                 entry = json.loads(line)
                 replies[str(entry["key"])] = str(entry["reply"])

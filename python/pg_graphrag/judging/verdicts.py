@@ -1,4 +1,4 @@
-"""What verdicts say: win rates with counts and intervals, whether they could be chance, and whether the judge can be used."""
+"""Statistics of verdicts: win rates with counts and intervals, their significance, and the bias of the judge."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Names and identifiers in languages without an extractor of their own: what capital letters and digits tell."""
+"""Names and identifiers in languages without an extractor of their own, by capital letters and digits."""
 
 import re
 

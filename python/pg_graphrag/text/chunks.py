@@ -117,7 +117,7 @@ class _Tokens:
 def _cut(text: str, own_start: int, limit: int) -> int:
     """Return where a chunk whose own text begins at `own_start` ends, at most at `limit`."""
     length = limit - own_start
-    # An end at the limit shows only with what follows it in view.
+    # An end at the limit can only be seen with the text after it.
     horizon = min(len(text), limit + 1)
     positions = [
         (min(position, limit), strength)
@@ -159,7 +159,7 @@ def _overlap_start(text: str, tokens: _Tokens, previous: Chunk, overlap: int) ->
         return previous.end
     earliest = max(tokens.earliest_start(previous.end, overlap), previous.start)
     for position, _ in ends(text, earliest, previous.end):
-        # What counts is that some text is left to repeat.
+        # Some text must be left to repeat.
         if earliest < position <= earliest + 2 * (previous.end - earliest) // 3:
             return position
     space = _SPACE.search(text, earliest, previous.end)

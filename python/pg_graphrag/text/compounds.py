@@ -29,7 +29,7 @@ class Morpheme(NamedTuple):
 _COMPOUND = re.compile(r"(?:aD|[aJ])*[NPLl](?:[aJNPLlDse]*[NPLlse])?")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
 _NUMBERED = re.compile(r"[PL]D")
-# Titles of works. 「」 quote speech too: there only what is all nouns is a name.
+# Titles of works. 「」 quote speech too: such a quotation is a name only where all its words are nouns.
 _TITLE = re.compile(r"『([^『』\n。]{2,40})』|《([^《》\n。]{2,40})》")
 _QUOTED = re.compile(r"「[^「」\n。、]{2,20}」")
 _CJK = f"{HAN}{KANA}"

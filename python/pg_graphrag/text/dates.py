@@ -18,7 +18,7 @@ _FORMS = (
     rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
     rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
 )
-# The years that a day without one may be of.
+# Years that a day without a year may be in.
 _YEARS = range(1900, 2100)
 
 
@@ -31,12 +31,12 @@ class Date:
     day: int
 
     def in_one_word(self) -> list[str]:
-        """Return the day as stamps have it, 20260106: of every year that it may be of."""
+        """Return the day as in stamps, 20260106, for every year that it may be in."""
         years = _YEARS if self.year is None else (self.year,)
         return [f"{year}{self.month:02}{self.day:02}" for year in years]
 
     def in_words(self) -> list[str]:
-        """Return texts whose words stand together where a document writes the day in words, or as ISO 8601 does."""
+        """Return the phrases by which a document may name the day, in words or as ISO 8601."""
         template, year = f"{_MONTHS[self.month - 1]} {{}}", "" if self.year is None else f" {self.year}"
         texts = [template.format(f"{day}{year}") for day in (str(self.day), f"{self.day}{_ordinal(self.day)}")]
         if self.year is not None:

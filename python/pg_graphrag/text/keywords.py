@@ -1,4 +1,4 @@
-"""What a question asks for, when no model is asked: its noun phrases, and itself."""
+"""Keywords of a question without a model: its noun phrases, and the whole question."""
 
 from pg_graphrag.text.concepts import concepts, key
 from pg_graphrag.text.languages import detect

@@ -52,7 +52,7 @@ _HAN_WITH_KE = re.compile(rf"(?<![{HAN}])[{HAN}]++[ヶケ][{HAN}]++")
 
 
 def spelled_otherwise(query: str) -> str:
-    """Return what a query's names may be in the documents besides: AdamSmith for Adam Smith, and Adam Smith for AdamSmith.
+    """Return other spellings that documents may have for a query's names: AdamSmith for Adam Smith, and the reverse.
 
     Chats, accounts and code write names in one word, products are written with a hyphen or without, versions with a v, numbers
     with commas, places with a small ke or a large one. Only queries are widened: documents are indexed as they are.

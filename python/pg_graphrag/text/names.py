@@ -1,4 +1,4 @@
-"""Names that no run of capitals shows: with a rank after a comma, and titles in quotation marks."""
+"""Names that runs of capitals miss: with a rank after a comma, and titles in quotation marks."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def names_with_rank(text: str, concepts: Iterable[Concept]) -> list[Concept]:
 
 
 def quoted_titles(text: str) -> list[Concept]:
-    """Return what stands in quotation marks and is written as titles are: "Love Forecast", not "Yes!" or "to be or not"."""
+    """Return quotations that are written like titles: "Love Forecast", not "Yes!" or "to be or not"."""
     titles = []
     for match in _QUOTED.finditer(text):
         title = match.group(1).rstrip(" ,.")
@@ -50,7 +50,7 @@ def title_keys(title: str) -> frozenset[str]:
 
 
 def _without_brackets(title: str) -> str:
-    """Return what stands before the first bracket of the last line of a title that ends with one."""
+    """Return a title that ends with a bracket without it: the text before the first bracket of the last line."""
     line = title.rfind("\n") + 1
     opening = min((position for mark in "(（" if (position := title.find(mark, line)) >= 0), default=len(title))
     return title[:opening].rstrip()

@@ -26,9 +26,9 @@ Positions: TypeAlias = NDArray[np.int64]
 # of base64 would be one token; four characters a token is what English comes to.
 _CHARACTERS_PER_UNKNOWN = 4
 _LONGEST_WORD = 100
-# Words kept with their pieces; cleared when full, so that a session cannot grow without bound.
+# Words cached with their pieces; cleared when full, so that a session cannot grow without bound.
 _KNOWN_WORDS = 200_000
-# Characters of texts kept with their numbers of tokens; cleared when full.
+# Characters of texts cached with their numbers of tokens; cleared when full.
 _KNOWN_CHARACTERS = 2_000_000
 # Long texts are tokenised in stretches of this many characters, ended at the next gap.
 _STRETCH, _LONGEST_STRETCH = 50_000, 100_000
@@ -93,7 +93,7 @@ class Tokenizer(ABC):
         return sum(len(starts) for _, starts, _ in self.stretches(text))
 
     def count_known(self, text: str) -> int:
-        """Return `count` of a text that is likely to be asked for again, such as a line of a context."""
+        """Return `count`, cached: for texts that are likely counted again, such as a line of a context."""
         count = self._counts.get(text)
         if count is None:
             if self._known_characters > _KNOWN_CHARACTERS:

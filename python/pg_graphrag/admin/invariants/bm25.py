@@ -9,7 +9,7 @@ from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state
 from pg_graphrag.server import Database
 
-# What is indexed of each kind: (id, document_id, tsv, tf_overflow).
+# Indexed items of each kind: (id, document_id, tsv, tf_overflow).
 _ITEMS = {
     "chunk": "SELECT c.id, c.document_id, c.tsv, c.tf_overflow FROM graphrag.chunks c WHERE c.corpus_id = $1",
     **{
@@ -92,7 +92,7 @@ def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
 
 
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
-    """Compare term by term: both sides come in the order of terms (code points, as "C" orders UTF-8)."""
+    """Compare term by term: both sides are ordered by term (by code point, as "C" orders UTF-8)."""
     name = kind.replace("_", " ")
     expected_rows = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
     index_entries = entries(db, corpus.id, kind)

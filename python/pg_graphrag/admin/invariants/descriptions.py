@@ -1,4 +1,4 @@
-"""Descriptions, which are text: a sentence of the best mention, the joined fragments, their summary, or what people wrote."""
+"""Descriptions are the sentence of the best mention, the joined fragments, their summary, or a text that people wrote."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ SELECT t.id, t.description, t.evidence_rank, t.summary_of, t.summary_due, m.evid
   LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
  WHERE t.corpus_id = $1
 """
-# What people wrote wins.
+# A text that people wrote wins.
 _EDITED = {
     "entity": f"SELECT o.value ->> 'description' {EDITS.format(keys='c.entity_key = t.key AND c.other_entity_key IS NULL')}",
     "relationship": "SELECT o.value ->> 'description' FROM graphrag.entities l, graphrag.entities h, LATERAL (SELECT o.value "

@@ -11,8 +11,8 @@ MENDS = "graphrag.rebuild_graph() makes the graph anew"
 # Labels in the order in which _ensure_graph() makes them; AGE numbers them from 3.
 _LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
 
-# What each label should hold, as 110_project.sql makes it: (id, start_id, end_id, properties); ids without their label.
-# What a document is that waits (changed, renamed or gone) is seen when it is done.
+# The rows each label should have, as 110_project.sql makes them: (id, start_id, end_id, properties); ids without their label.
+# A change of a waiting document (changed, renamed or removed) appears when its job is done.
 _MAP = "ag_catalog.agtype_build_map"
 _EXPECTED = {
     "Entity": f"""
@@ -57,7 +57,7 @@ SELECT pg_catalog.format('%s %s', '{label}', coalesce(s.id, v.id & 2814749767106
  WHERE v.id IS NULL OR s.id IS NULL AND NOT {waits} OR {moved}
     OR s.id IS NOT NULL AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties))
 """
-# Until its job is done, what the graph has of a document is what it was.
+# Until its job is done, the graph has the old version of a document.
 _WAITS = (
     "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1"
     " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'remove') OR j.kind = 'sweep'))"
@@ -70,7 +70,7 @@ SELECT l.name::text AS label, l.id, l.relation = c.oid AS same
   JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = l.name
  WHERE g.name = $1 AND l.id > 2
 """
-# Asked of the tables, as everything else: to_regclass() would know of a graph that was made after this snapshot.
+# From the tables, as everything else: to_regclass() would see a graph that was made after this snapshot.
 _EXISTING = """
 SELECT c.relname::text AS label
   FROM pg_catalog.pg_class c
@@ -85,7 +85,7 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
     exists, flaw = flaw_of_graph(db, corpus)
     yield "the corpus has its graph", _check_registration(db, corpus, existing, flaw)
     for label in _LABELS:
-        # What is planted in a graph of somebody else must not run.
+        # Code in a graph of somebody else must not run.
         if exists and flaw is None and label in existing:
             yield "the graph is what the tables are", violations(db, _compare(corpus, label), ["int4"], [corpus.id])
 

@@ -25,7 +25,7 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 
 # The plpy of each call under way.
 _calls: list[Any] = []
-_put_off = 0
+_suspensions = 0
 
 
 @cache
@@ -46,14 +46,14 @@ def check() -> None:
     plpy.SPIError
         57014 when the statement is cancelled. Terminate ends the process.
     """
-    if not _calls or _put_off:
+    if not _calls or _suspensions:
         return
     pending, held_off, in_transaction = _server()
     if pending.value and not held_off.value and in_transaction():
         _calls[-1].execute("SELECT 1")
 
 
-def _look(_number: int, frame: FrameType | None) -> None:
+def _check_on_timer(_number: int, frame: FrameType | None) -> None:
     """Look at the flag, except during an import: a half-imported package cannot be imported again."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
@@ -65,19 +65,19 @@ def _look(_number: int, frame: FrameType | None) -> None:
 @contextmanager
 def watched(plpy: Any) -> Iterator[None]:
     """Let cancel, timeout and terminate end what runs inside, within a step of processor time. May be nested."""
-    global _put_off
+    global _suspensions
     if not _calls:
-        signal.signal(signal.SIGVTALRM, _look)
+        signal.signal(signal.SIGVTALRM, _check_on_timer)
         # System calls of the server are restarted.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
     _calls.append(plpy)
     # A statement may call a function of the extension, which must be interruptible again.
-    outer, _put_off = _put_off, 0
+    outer, _suspensions = _suspensions, 0
     try:
         yield
     finally:
-        _put_off = outer
+        _suspensions = outer
         _calls.pop()
         if not _calls:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -90,12 +90,12 @@ def undisturbed() -> Iterator[None]:
     PL/Python's own code needs this too. It checks for cancel by itself, and its C code assumes that str() of a number
     succeeds: an error raised within would crash the whole server.
     """
-    global _put_off
-    _put_off += 1
+    global _suspensions
+    _suspensions += 1
     try:
         yield
     finally:
-        _put_off -= 1
+        _suspensions -= 1
 
 
 # A library that ignores signals cannot be stopped. One runs at a time, however often its caller is cancelled.

@@ -54,7 +54,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
 
     Where the option turns workers off, only imported communities are taken over.
     """
-    if _adopt(db, corpus):
+    if _take_over_imports(db, corpus):
         db.commit()
     if imports.hash_reports(db, corpus):
         db.commit()
@@ -75,7 +75,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
 def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
-    _adopt(db, corpus)
+    _take_over_imports(db, corpus)
     imports.hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start = time.monotonic()
@@ -88,7 +88,7 @@ def _is_waiting(db: Database, corpus_id: int) -> bool:
     return bool(db.query("SELECT FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [corpus_id]))
 
 
-def _adopt(db: Database, corpus: Corpus) -> bool:
+def _take_over_imports(db: Database, corpus: Corpus) -> bool:
     """Take over imported communities and their reports, without hashes; return whether there were any.
 
     What other documents say counts as newer: the next step clusters it, starting from the imported communities.

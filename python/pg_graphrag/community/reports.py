@@ -12,7 +12,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction.summaries import gravest
+from pg_graphrag.extraction.summaries import worst_fault
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.vectors import embed
 from pg_graphrag.llm.faults import ItemFault
@@ -57,7 +57,7 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
     if results:
         _store(db, corpus, results, hashes)
     if faults:
-        raise gravest(faults)
+        raise worst_fault(faults)
     return False
 
 

@@ -16,7 +16,7 @@ LOCKED_RETRY_SECONDS = 5
 
 
 @dataclass
-class Pass:
+class BackfillPass:
     """Progress of a pass through an attached table: first its rows, then its documents, to find those without a row."""
 
     attached: int
@@ -54,7 +54,7 @@ class Pass:
 
 
 def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Do one step of a job of kind ``attach``, whose payload says how far its `Pass` is.
+    """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is.
 
     Returns
     -------
@@ -79,7 +79,9 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     if waits and waits[0]["waits"]:
         _queue(db, attached)
         return True
-    progress = Pass(attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False))
+    progress = BackfillPass(
+        attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False)
+    )
     state = progress.step(db, "graphrag._backfill_attached")
     if state == "more":
         db.query(
@@ -124,7 +126,7 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     for attached in ids:
         db.commit()
         _hand_over(db, "begin", attached, source)
-        progress = Pass(attached)
+        progress = BackfillPass(attached)
         while (state := progress.step(db, "graphrag_attached._step")) == "more":
             db.commit()
         if state == "locked" or progress.left_over:

@@ -43,7 +43,7 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
     except ContextTooLong:
         if len(text) < 2 * MIN_PART:
             raise
-        cut = middle(text, options.language)
+        cut = split_position(text, options.language)
         halves = yield from in_turn(extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:]))
         result = halves[0]
         result.add(halves[1])
@@ -106,7 +106,7 @@ def _messages(options: Options, title: str | None, text: str) -> Messages:
     )
 
 
-def middle(text: str, language: str) -> int:
+def split_position(text: str, language: str) -> int:
     """Return where to cut a text in two: at the strongest break of its middle half, the nearest to the middle."""
     half, quarter = len(text) // 2, len(text) // 4
     cuts = ends(text, 0, len(text), "en" if language == "auto" else language)

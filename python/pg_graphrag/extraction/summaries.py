@@ -152,7 +152,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
         _write(db, corpus.id, kind, summary_rows)
     if faults:
         db.commit()
-        raise gravest(faults)
+        raise worst_fault(faults)
     # Under the lock: a merge that makes more items due waits, then finds no job and queues one.
     return not any(
         db.query(
@@ -162,7 +162,7 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     )
 
 
-def gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
+def worst_fault(faults: Sequence[GraphRAGError]) -> GraphRAGError:
     """Return the fault to raise: a provider's, else the answers to wait for (all of them), else a budget."""
     waits = [fault for fault in faults if isinstance(fault, Waiting)]
     for fault in faults:

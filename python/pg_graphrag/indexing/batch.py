@@ -74,7 +74,7 @@ class _Endpoint:
         return result
 
 
-def carry(db: Database, corpus: Corpus, job: Row) -> bool:
+def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
     Raises
@@ -132,9 +132,9 @@ def _advance(db: Database, endpoint: _Endpoint, batch: Row, is_fresh: bool) -> N
     if batch["state"] == "creating":
         _create(db, endpoint, batch)
     elif batch["state"] == "open":
-        _look(db, endpoint, batch)
+        _poll(db, endpoint, batch)
     elif batch["state"] == "read":
-        _clear(db, endpoint, batch, None)
+        _delete_files(db, endpoint, batch, None)
 
 
 def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
@@ -167,7 +167,7 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     )
 
 
-def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
+def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     """Poll the endpoint; when the batch has ended, store its results."""
     try:
         remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
@@ -216,7 +216,7 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         is_queue_full="token_limit_exceeded" in json.dumps(remote_batch.get("errors")),
     )
     if has_ended:
-        _clear(db, endpoint, batch, remote_batch)
+        _delete_files(db, endpoint, batch, remote_batch)
 
 
 def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str, Any]]:
@@ -292,7 +292,7 @@ def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
         )
 
 
-def _clear(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str, Any] | None) -> None:
+def _delete_files(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str, Any] | None) -> None:
     """Delete a batch's files at the endpoint. Files that cannot be deleted expire there."""
     try:
         if remote_batch is None:
@@ -305,7 +305,7 @@ def _clear(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str
     record(db, batch, "state = 'done'")
 
 
-def abandon(db: Database, corpus_id: int) -> bool:
+def cancel_batches(db: Database, corpus_id: int) -> bool:
     """Serve the job of a dropped corpus: cancel its batches at the endpoints, delete their files. Commits.
 
     Raises

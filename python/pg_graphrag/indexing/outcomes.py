@@ -44,20 +44,20 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Postpone a job where the item is not at fault; else count an error against it (DESIGN.md 5)."""
     if isinstance(error, BudgetReached):
-        _put_off(db, worker, job, error, BUDGET_SECONDS)
+        _postpone(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
         await_answers(db, worker, job, error, _error_text(error))
     elif isinstance(error, Waiting):
-        _put_off(db, worker, job, error, error.seconds)
+        _postpone(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
         faults = int(json.loads(job["payload"]).get("faults", 0)) + error.asked
-        _put_off(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
+        _postpone(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
     else:
         fail(db, worker, job, error)
 
 
-def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
+def _postpone(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
     """Let a job wait with the reason, without counting the attempt; `faults`: how often a provider's fault postponed it."""
     db.query(
         "UPDATE graphrag.jobs SET last_error = $3,"

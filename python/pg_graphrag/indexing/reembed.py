@@ -53,7 +53,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
-def filled_beside(db: Database, corpus_id: int) -> Space | None:
+def building_space(db: Database, corpus_id: int) -> Space | None:
     """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
     works = db.query(
         "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"

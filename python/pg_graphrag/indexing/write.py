@@ -194,7 +194,7 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
-        _keep_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
+        _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(
             "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
             ["int4", "int8[]", "int8[]"],
@@ -208,7 +208,7 @@ def _config(piece: ChunkDraft) -> str:
     return "pg_catalog." + REGCONFIG[piece.language]
 
 
-def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
+def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
     """Record the exact counts of lexemes too frequent for a tsvector, by counting in stretches that cannot overflow."""
     rows = db.query(
         "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"

@@ -11,11 +11,11 @@ from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
-from pg_graphrag.indexing.batch import abandon, carry
+from pg_graphrag.indexing.batch import advance_batches, cancel_batches
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
-from pg_graphrag.indexing.reembed import filled_beside, reembed
+from pg_graphrag.indexing.reembed import building_space, reembed
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
@@ -56,31 +56,31 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
-            _drain(db, worker, max_jobs)
+            _process_batches(db, worker, max_jobs)
         except BaseException:
             # Query cancel comes here too.
-            _insist(partial(_let_go, db, worker))
+            _retry_cancelled(partial(_release_leases, db, worker))
             raise
         finally:
-            _insist(partial(_restore, db, settings))
+            _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
-        _insist(partial(_resign, db, worker))
+        _retry_cancelled(partial(_release_worker_lock, db, worker))
 
 
-def _let_go(db: Database, worker: int) -> None:
+def _release_leases(db: Database, worker: int) -> None:
     db.rollback()
     leased_jobs = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
     release(db, worker, [job["id"] for job in leased_jobs])
     db.commit()
 
 
-def _restore(db: Database, settings: dict[str, str]) -> None:
+def _restore_settings(db: Database, settings: dict[str, str]) -> None:
     _pin_settings(db, settings)
     # An error that goes on would take the settings back.
     db.commit()
 
 
-def _resign(db: Database, worker: int) -> None:
+def _release_worker_lock(db: Database, worker: int) -> None:
     db.query(
         # Not twice, which would be a WARNING. The user's search_path holds again.
         "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
@@ -92,7 +92,7 @@ def _resign(db: Database, worker: int) -> None:
     )
 
 
-def _insist(step: Callable[[], None]) -> None:
+def _retry_cancelled(step: Callable[[], None]) -> None:
     """Run `step` until no query cancel interrupts it (a stopping worker process sends several); then raise the cancel."""
     cancelled: Exception | None = None
     for _ in range(MAX_CANCELS):
@@ -127,20 +127,20 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
     return {row["name"]: row["old"] for row in rows}
 
 
-def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
+def _process_batches(db: Database, worker: int, max_jobs: int | None) -> None:
     jobs_left = max_jobs
     while jobs_left is None or jobs_left > 0:
         batch = claim(db, worker, jobs_left)
         if batch is None:
             break
         count = len(batch.jobs)
-        _work(db, worker, batch)
+        _process_batch(db, worker, batch)
         db.commit()
         if jobs_left is not None:
             jobs_left -= count
 
 
-def _work(db: Database, worker: int, batch: Batch) -> None:
+def _process_batch(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
     if corpus is None and batch.kind != "batch":  # dropped meanwhile
         finish(db, worker, [job["id"] for job in batch.jobs])
@@ -149,11 +149,11 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
     if corpus is not None and batch.kind in ("index", "remove"):
-        _work_documents(db, worker, corpus, batch)
+        _process_documents(db, worker, corpus, batch)
         return
     (job,) = batch.jobs
     try:
-        is_done = abandon(db, batch.corpus_id) if corpus is None else _WORK[batch.kind](db, corpus, job)
+        is_done = cancel_batches(db, batch.corpus_id) if corpus is None else _SERVICES[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -166,10 +166,10 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         release(db, worker, [job["id"]])
 
 
-_WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
+_SERVICES: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
     "sweep": maintenance.sweep,
-    "batch": carry,
+    "batch": advance_batches,
     "communities": refresh,
     "optimize": maintenance.optimize,
     "summarize": summarize,
@@ -178,7 +178,7 @@ _WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
 }
 
 
-def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
+def _process_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
     """Prepare and write a batch; when it fails, do each document alone, so that a bad one does not hold up the others."""
     try:
         _index(db, worker, corpus, batch.jobs)
@@ -216,7 +216,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         needed.append(corpus.options.embedding.provider)
     for provider in needed:
         if (fault := open_breaker(db, provider)) is not None:
-            _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
+            _settle_faulty(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
     document_ids = [job["document_id"] for job in jobs if job["kind"] == "index"]
     documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
     imported_documents = imported_of(db, documents) if documents else {}
@@ -240,7 +240,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         unimported = [document for document in documents if document["id"] not in imported_documents]
         unimported_drafts = [item for item in drafts if item.id not in imported_documents]
         faults = extract(db, corpus, unimported, unimported_drafts, errors, MAX_ERRORS, ranks)
-        _set_apart(db, worker, jobs, faults)
+        _settle_faulty(db, worker, jobs, faults)
         drafts = [item for item in drafts if item.id not in faults]
     skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts)
     release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
@@ -255,7 +255,7 @@ def _embed_and_write(
     texts = [text for item in drafts for text in item.texts()] + new_keys
     vectors: VectorsByModel = {}
     model = corpus.options.embedding
-    building = filled_beside(db, corpus.id)
+    building = building_space(db, corpus.id)
     db.rollback()
     while True:
         new_vectors, faults = embed(db, corpus, model, texts)
@@ -265,7 +265,7 @@ def _embed_and_write(
             needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
             if draft_faults := [faults[text] for text in needed if text in faults]:
                 kept_back[item.id] = min(draft_faults, key=weight)
-        _set_apart(db, worker, jobs, kept_back)
+        _settle_faulty(db, worker, jobs, kept_back)
         drafts = [item for item in drafts if item.id not in kept_back]
         if not jobs:
             return set()
@@ -300,7 +300,7 @@ def _resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft])
     return aliases, sorted({row["entity_key"] for row in rows if row["new"]})
 
 
-def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
+def _settle_faulty(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
     """Settle the jobs of documents with a fault, and remove them from `jobs`."""
     if not faults:
         return

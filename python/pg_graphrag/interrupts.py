@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 # Seconds of processor time between two looks at the flag, and of waiting for a thread.
 STEP_SECONDS = 0.03
-# Where Python's own code for imports says it comes from.
+# The file name of Python's own code for imports.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 # The plpy of each call under way.

@@ -25,7 +25,7 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     all_spaces = spaces(db, corpus.id)
     active, building = of_state(all_spaces, "active"), of_state(all_spaces, "building")
-    if active is None:  # no vectors yet: what is queued will be embedded by the new model
+    if active is None:  # no vectors yet: queued documents will be embedded by the new model
         set_option(db, corpus.id, new_embedding)
         return
     if building is not None:

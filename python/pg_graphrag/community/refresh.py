@@ -18,7 +18,7 @@ from pg_graphrag.jobs.queueing import queue_reports
 from pg_graphrag.numeric import Ids, NDArray, Scores, float64s, int64s, np
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
-# A community is still the same when it shares more than half of all members with what it was (Jaccard).
+# A community keeps its id when its old and new members have a Jaccard similarity above this.
 SAME = 0.5
 # Once so large a share of the relationships has changed, the whole graph is clustered: small steps add up.
 ANEW = 0.25
@@ -65,7 +65,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     db.rollback()
     clusters, extent = _cluster(snapshot, _settings(corpus))
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    if _state(db, corpus.id, "refreshed_at") != _state_of(snapshot):  # somebody else was faster
+    if _state(db, corpus.id, "refreshed_at") != _state_of(snapshot):  # another session was faster
         db.rollback()
         return False
     _write(db, corpus, snapshot, clusters, extent, time.monotonic() - start)
@@ -97,7 +97,7 @@ def _take_over_imports(db: Database, corpus: Corpus) -> bool:
         return False
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     pending = imports.take_pending(db, corpus.id)
-    if pending is None:  # somebody else was faster
+    if pending is None:  # another session was faster
         return True
     start = time.monotonic()
     snapshot = _read_snapshot(db, corpus)
@@ -401,7 +401,7 @@ def _in_slices(db: Database, sql: str, ids: Iterable[int]) -> None:
 def _keep_state(
     db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> float:
-    """Remember what was clustered; return the modularity of level 0."""
+    """Store the state of the clustering; return the modularity of level 0."""
     labels = np.full(snapshot.graph.nodes, -1)
     for number, item in enumerate(clusters):
         if item.level == 0:

@@ -17,7 +17,7 @@ SENTENCES_PER_FINDING = 3
 
 @dataclass(slots=True)
 class Finding:
-    """One insight, and what it rests on."""
+    """One insight, and its evidence."""
 
     summary: str
     explanation: str
@@ -103,7 +103,7 @@ def extract(source: Input) -> Report:
 
 
 def content_hash(report: Report) -> str:
-    """Return the hash of a report put together without a model: it is what it was made from."""
+    """Return the hash of a report put together without a model, by its content."""
     return digest("extract", report.title, report.content, report.findings_json())
 
 

@@ -27,7 +27,7 @@ from pg_graphrag.text.tokenizers import tokenizer
 # Reports put together in one step, and rows of a kind that each looks at.
 BATCH = 200
 ROWS = 60
-# Likewise where a model writes, and where its answers come hours later.
+# The same where a model writes, and where its answers take hours.
 WRITTEN = 32
 BY_BATCH = 2000
 WRITTEN_ROWS = 400

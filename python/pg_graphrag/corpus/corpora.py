@@ -83,7 +83,7 @@ def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Ro
     try:
         rows = db.query(_SELECT + condition, [type_], [value])
     except Exception as error:
-        # pg_size_bytes refuses what is no size, and a size that is too large.
+        # pg_size_bytes refuses a text that is no size, and a size that is too large.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):
             raise
         rows = None

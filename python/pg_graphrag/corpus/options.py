@@ -169,7 +169,7 @@ class Options:
 EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
-# Likewise where a model extracts.
+# Where a model extracts, these too.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
 EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().

@@ -1,4 +1,4 @@
-"""The extraction of one chunk as a task of the gateway: ask, glean, split what is too long, retry warmer."""
+"""The extraction of a chunk as a task of the gateway: ask, glean, split a text that is too long, retry warmer."""
 
 from collections.abc import Generator
 from functools import partial

@@ -32,7 +32,7 @@ WORDS = 200
 MAX_CHARACTERS = 10_000
 # Entities and relationships summarised together.
 BATCH = 32
-# Likewise where the answers come hours later.
+# Items of a batch where answers take hours.
 BY_BATCH = 2000
 
 Summarizing = Generator[ChatRequest, Reply, str]

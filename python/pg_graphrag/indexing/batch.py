@@ -155,7 +155,7 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
             remote_batch = endpoint.ask(partial(api.create, mark=mark, file=file))
         except ProviderFault as fault:
             if fault.permanent:
-                batch["asked"] = False  # and refused, so there is none
+                batch["asked"] = False  # refused, so the batch does not exist
             raise
     record(
         db,

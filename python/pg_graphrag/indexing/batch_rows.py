@@ -56,7 +56,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
             provider = load(db, group["provider"])
         except GraphRAGError:
             continue
-        if not provider.batch:  # not any more: who waits asks by itself
+        if not provider.batch:  # not any more: waiting jobs ask one by one
             continue
         if expecting and group["n"] < provider.batch_requests and not group["old"]:
             is_collecting = True

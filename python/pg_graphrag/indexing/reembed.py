@@ -65,7 +65,7 @@ def building_space(db: Database, corpus_id: int) -> Space | None:
 
 
 def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[str, Any]) -> bool:
-    """Embed and write the next items without a vector after those `progress` names; False when there are none."""
+    """Embed and write the next items without a vector after `progress`; False when there are none."""
     chunks, items = _of_chunks(db, corpus, space, progress, BATCH_CHUNKS)
     if not chunks:
         items = {"entity": _names(db, corpus, space, progress, BATCH_NAMES)}

@@ -320,7 +320,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         return [_triplet(row) for row in self._rows(_EDGES, ids=edge_ids)] if edge_ids else []
 
     def _change(self, keys: Iterable[str], change: Any) -> None:
-        """Let `change(key, stored)` change what is stored of documents, in one transaction."""
+        """Let `change(key, document)` change stored documents, in one transaction."""
         sorted_keys = sorted(keys)
         if not sorted_keys:
             return

@@ -49,7 +49,7 @@ class Comparison:
 
 
 def place_bias(verdicts: Sequence[Verdict]) -> list[PlaceBias]:
-    """Return for each criterion what the A/A run shows."""
+    """Return the bias of the A/A run by criterion."""
     from scipy.stats import binomtest
 
     counts = []

@@ -19,7 +19,7 @@ _DROPPED = (
     frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "math", "nav", "noscript"))
     | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
 )  # fmt: skip
-# Of the site unless they stand in the page's own article.
+# These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
 # Navigation by class: DocBook's header, footer and tables of contents; links to the heading they stand in.
@@ -185,7 +185,7 @@ class _Text:
             self._pieces.append(text)
 
     def _trim(self) -> None:
-        """Drop white space at the end of what was gathered."""
+        """Drop white space at the end of the gathered text."""
         while self._pieces:
             self._pieces[-1] = self._pieces[-1].rstrip()
             if self._pieces[-1]:

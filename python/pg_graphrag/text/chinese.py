@@ -53,7 +53,7 @@ def terms(run: str) -> tuple[str, ...]:
 
 
 def _pieces(run: str) -> Iterator[str]:
-    """Yield stretches of a run: jieba takes time quadratic in the length of what is not in its dictionary."""
+    """Yield stretches of a run: jieba takes time quadratic in the length of text that is not in its dictionary."""
     return (run[start : start + _PIECE] for start in range(0, len(run), _PIECE))
 
 
@@ -67,7 +67,7 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
     morphemes: list[Morpheme] = []
     start = 0
     for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simplified(run))):
-        # Four characters are two words of two: a compound noun by itself.
+        # A word of four characters is a compound of two words.
         morphemes.append(Morpheme(start, start + len(word), _letter(word), 2 if len(word) > 3 else 1))
         start += len(word)
     return tuple(morphemes)

@@ -141,7 +141,7 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
     if not part:
         return
     last = part[-1]
-    # 金閣寺 is a name; 附属病院 is none, 東京大学附属病院 is.
+    # 金閣寺 and 東京大学附属病院 are names; 附属病院 is not.
     is_name = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
     if len(part) > 1 and not (is_name and len(part) == 2):
         for item in part:

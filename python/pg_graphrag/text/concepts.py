@@ -1,4 +1,4 @@
-"""Noun phrases and names: what the NLP extractor makes entities of (LazyGraphRAG's concepts; SYSTEMS.md)."""
+"""Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts; SYSTEMS.md)."""
 
 import unicodedata
 from collections.abc import Sequence

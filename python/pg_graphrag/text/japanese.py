@@ -83,7 +83,7 @@ def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iter
         person, end = morphemes[place], place + 1
         if speeches[place][2:4] == _FAMILY and end < len(morphemes) and speeches[end][2:4] == _GIVEN:
             end += 1
-            # 内藤多仲 is cut 内 藤多 仲: what is left over of a name that the dictionary has not.
+            # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
             follows = morphemes[end] if end < len(morphemes) else person
             if person.end - person.start == follows.end - follows.start == 1 and follows.letter == "N":
                 end += 1

@@ -149,7 +149,7 @@ class WordPiece(Tokenizer):
                 ends.extend([offset + end for end in cut[1]])
         return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
-    # What str.split() takes for white space although it stays inside the "word".
+    # White space to str.split() that stays inside the "word".
     _ODD_SPACE = re.compile("[\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
     def count(self, text: str) -> int:

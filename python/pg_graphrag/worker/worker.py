@@ -76,13 +76,13 @@ def _release_leases(db: Database, worker: int) -> None:
 
 def _restore_settings(db: Database, settings: dict[str, str]) -> None:
     _pin_settings(db, settings)
-    # An error that goes on would take the settings back.
+    # An error raised later would roll the settings back.
     db.commit()
 
 
 def _release_worker_lock(db: Database, worker: int) -> None:
     db.query(
-        # Not twice, which would be a WARNING. The user's search_path holds again.
+        # Only if held: unlocking twice would be a WARNING. The user's search_path is in force again.
         "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
         " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
         " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"

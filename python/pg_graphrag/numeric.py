@@ -24,11 +24,11 @@ Flags: TypeAlias = NDArray[np.bool_]
 Vectors: TypeAlias = NDArray[np.float32]
 
 
-def int64s(packed: bytes | None) -> Ids:
+def int64s(data: bytes | None) -> Ids:
     """Return the int64 array that ``string_agg(int8send(…))`` packed."""
-    return np.frombuffer(packed or b"", ">i8").astype(np.int64)
+    return np.frombuffer(data or b"", ">i8").astype(np.int64)
 
 
-def float64s(packed: bytes | None) -> Scores:
+def float64s(data: bytes | None) -> Scores:
     """Return the float64 array that ``string_agg(float8send(…))`` packed."""
-    return np.frombuffer(packed or b"", ">f8").astype(np.float64)
+    return np.frombuffer(data or b"", ">f8").astype(np.float64)

@@ -76,7 +76,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "rows of a model": rows.read_rows,
     "a strength": records.strength,
     "a name of a model": records.clean_name,
-    "spellings of a name": variants.spelled,
+    "spellings of a name": variants.spellings_of,
     "words of a name": variants.words,
     "Cypher": _read_cypher,
     "agtype": cypher_text.json_of,

@@ -156,9 +156,7 @@ def take_pending(db: Database, corpus_id: int) -> PendingImport | None:
         [corpus_id, sorted(set(keys.values()))],
     )
     ids_by_key = {row["key"]: int(row["id"]) for row in ids}
-    return PendingImport(
-        communities, cited, {name: ids_by_key[community] for name, community in keys.items() if community in ids_by_key}
-    )
+    return PendingImport(communities, cited, {name: ids_by_key[k] for name, k in keys.items() if k in ids_by_key})
 
 
 def clusters(pending: PendingImport, entities: Ids) -> tuple[list[int], list[Cluster]]:

@@ -1,4 +1,4 @@
-"""How long a text may be that somebody asks with. What is longer is no question, and would be read for nothing."""
+"""How long the texts of a call may be. Longer ones are no questions, and reading them would be wasted."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ MAX_NAME = 2048
 # Turns of a conversation so far, and their characters together: some forty answers of a page.
 MAX_TURNS = 200
 MAX_HISTORY = 131_072
-# PostgreSQL's text search parser takes the square of a run without blanks, and hears no cancel meanwhile.
+# PostgreSQL's text search parser takes time quadratic in a run without blanks, and cannot be cancelled meanwhile.
 MAX_DESCRIPTION = 32_768
 
 
@@ -39,11 +39,11 @@ def history(contents: Sequence[str]) -> None:
         )
 
 
-def keywords(given: Sequence[str | None] | None, name: str) -> list[str] | None:
-    """Return keywords, empty ones left out; 22023 when they are too many, or too long. `name` is their argument's."""
-    if given is None:
+def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | None:
+    """Return keywords without empty ones; 22023 when they are too many or too long. `name` is that of the argument."""
+    if phrases is None:
         return None
-    words = [word for word in given if word and not word.isspace()]
+    words = [word for word in phrases if word and not word.isspace()]
     if len(words) > MAX_KEYWORDS:
         raise GraphRAGError(f"{name} holds {len(words):,} keywords", hint=f"Give at most {MAX_KEYWORDS}.")
     characters = sum(map(len, words))

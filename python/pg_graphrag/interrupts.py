@@ -1,9 +1,8 @@
 """Cancel, timeout and terminate take effect while Python runs, not only at the next statement.
 
-PostgreSQL's signal handlers only set a flag, which SQL statements look at and Python code does not (docs/decisions.md). While a
-call of the extension runs, a timer of the processor time it takes has Python look at the flag too: between two instructions,
-and in a regular expression that goes on. What waits inside one call of a library in C is short, or runs in a thread
-(`in_thread`). Nothing in the package has to poll.
+PostgreSQL's signal handlers only set a flag. SQL statements look at it, Python code does not (docs/decisions.md). While a call
+of the extension runs, a timer of processor time has Python look at the flag too: between two instructions, and within a long
+regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in the package polls.
 """
 
 import ctypes
@@ -21,17 +20,17 @@ T = TypeVar("T")
 
 # Seconds of processor time between two looks at the flag, and of waiting for a thread.
 STEP_SECONDS = 0.03
-# Where Python's own code for imports says it comes from.
+# The file name of Python's own code for imports.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
-# The calls under way, and the plpy that they were given.
+# The plpy of each call under way.
 _calls: list[Any] = []
-_put_off = 0
+_suspensions = 0
 
 
 @cache
 def _server() -> tuple[Any, Any, Callable[[], bool]]:
-    """Return the server's flag, its count of places that must not be interrupted, and whether a transaction is at work."""
+    """Return the server's flag, its count of sections that must not be interrupted, and its test for a transaction."""
     server = ctypes.PyDLL(None)
     in_transaction = server.IsTransactionState
     in_transaction.restype = ctypes.c_bool
@@ -40,22 +39,22 @@ def _server() -> tuple[Any, Any, Callable[[], bool]]:
 
 
 def check() -> None:
-    """Have the server act on a cancel, timeout or terminate that waits. Without one it takes a microsecond, and no snapshot.
+    """Have the server act on a pending cancel, timeout or terminate. Without one this takes a microsecond and no snapshot.
 
     Raises
     ------
     plpy.SPIError
         57014 when the statement is cancelled. Terminate ends the process.
     """
-    if not _calls or _put_off:
+    if not _calls or _suspensions:
         return
     pending, held_off, in_transaction = _server()
     if pending.value and not held_off.value and in_transaction():
         _calls[-1].execute("SELECT 1")
 
 
-def _look(_number: int, frame: FrameType | None) -> None:
-    """Look at the flag, but not within an import: a package that is imported by half cannot be imported again."""
+def _check_on_timer(_number: int, frame: FrameType | None) -> None:
+    """Look at the flag, except during an import: a half-imported package cannot be imported again."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
             return
@@ -66,19 +65,19 @@ def _look(_number: int, frame: FrameType | None) -> None:
 @contextmanager
 def watched(plpy: Any) -> Iterator[None]:
     """Let cancel, timeout and terminate end what runs inside, within a step of processor time. May be nested."""
-    global _put_off
+    global _suspensions
     if not _calls:
-        signal.signal(signal.SIGVTALRM, _look)
-        # System calls of the server go on as if nothing had been.
+        signal.signal(signal.SIGVTALRM, _check_on_timer)
+        # System calls of the server are restarted.
         signal.siginterrupt(signal.SIGVTALRM, False)
         signal.setitimer(signal.ITIMER_VIRTUAL, STEP_SECONDS, STEP_SECONDS)
     _calls.append(plpy)
-    # A statement may call a function of the extension, which is to be heard in again.
-    around, _put_off = _put_off, 0
+    # A statement may call a function of the extension, which must be interruptible again.
+    outer, _suspensions = _suspensions, 0
     try:
         yield
     finally:
-        _put_off = around
+        _suspensions = outer
         _calls.pop()
         if not _calls:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -86,21 +85,21 @@ def watched(plpy: Any) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off, for a moment, what `watched` does: between taking something of the server and noting that it is taken.
+    """Suspend `watched` for a moment: between acquiring something from the server and recording that it is acquired.
 
-    Also while PL/Python is at work, which hears of cancel by itself: its code in C takes for granted that str() of a number
-    succeeds, and a look at the flag within it that raises an error takes the whole server down.
+    PL/Python's own code needs this too. It checks for cancel by itself, and its C code assumes that str() of a number
+    succeeds: an error raised within would crash the whole server.
     """
-    global _put_off
-    _put_off += 1
+    global _suspensions
+    _suspensions += 1
     try:
         yield
     finally:
-        _put_off -= 1
+        _suspensions -= 1
 
 
-# A library that is deaf to everything cannot be stopped, only left alone: one at a time, however often its caller is cancelled.
-_alone = threading.Lock()
+# A library that ignores signals cannot be stopped. One runs at a time, however often its caller is cancelled.
+_one_thread = threading.Lock()
 
 
 def in_thread(function: Callable[[], T]) -> T:
@@ -108,7 +107,7 @@ def in_thread(function: Callable[[], T]) -> T:
 
     It must not touch plpy. When the statement is cancelled the thread is left to end by itself, and its result is dropped.
     """
-    while not _alone.acquire(timeout=STEP_SECONDS):
+    while not _one_thread.acquire(timeout=STEP_SECONDS):
         check()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -119,7 +118,7 @@ def in_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
         finally:
-            _alone.release()
+            _one_thread.release()
 
     with signals_blocked():
         thread = threading.Thread(target=run, name="pg_graphrag library", daemon=True)

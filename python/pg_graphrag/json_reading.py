@@ -1,7 +1,7 @@
-"""JSON that somebody gave, read in steps: one call of the library reads a slice, so that a cancel waits for no more.
+"""JSON of a caller, read in steps: one call of the library reads a slice, so that a cancel waits for a slice at most.
 
-The library reads all of a text in one call, which hears of no cancel: 16 MB of small lists take a second. A long text is
-gone through once for the containers that are long themselves. Their members are read one by one here, all else by the library.
+The library reads a whole text in one call that cannot be cancelled: 16 MB of small lists take a second. One pass over a long
+text finds the containers that are long themselves. Their members are read one by one here, everything else by the library.
 """
 
 import json
@@ -14,16 +14,16 @@ from pg_graphrag.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
-# Characters of one argument: what PostgreSQL and PL/Python do with it in one step takes a third of a second.
+# Characters of one argument. PostgreSQL and PL/Python handle that many in one step of a sixth of a second.
 MAX_ARGUMENT = 8_388_608
 
-# Strings are passed over: what stands in them is no bracket.
+# Strings are skipped: a bracket within one is text.
 _MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\n\r]*+")
 
 
 def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
-    """Return what a JSON text says; it is well-formed, as jsonb shows it.
+    """Return the value of a JSON text that is well-formed, as jsonb shows it.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
     """
     decoder = json.JSONDecoder(parse_float=parse_float)
     try:
-        return _Reader(text, decoder).whole() if len(text) > SLICE else decoder.decode(text)
+        return _Reader(text, decoder).read() if len(text) > SLICE else decoder.decode(text)
     except RecursionError:
         raise GraphRAGError(
             f"the JSON is nested too deep: {text[:60]}…",
@@ -42,7 +42,7 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
 
 
 def read_exact_json(text: str) -> Any:
-    """Return what a JSON text says, numbers with a fraction as decimals."""
+    """Return the value of a JSON text, numbers with a fraction as decimals."""
     return read_json(text, Decimal)
 
 
@@ -68,54 +68,54 @@ class _Reader:
     def __init__(self, text: str, decoder: json.JSONDecoder) -> None:
         self._text = text
         self._decoder = decoder
-        self._long = self._long_containers()
+        self._long_starts = self._long_containers()
 
-    def whole(self) -> Any:
+    def read(self) -> Any:
         """Return the value of the whole text."""
         return self._value(self._after_blanks(0))[0]
 
     def _long_containers(self) -> set[int]:
-        """Return where the lists and objects begin that are longer than a slice."""
-        found: set[int] = set()
-        begun: list[int] = []
+        """Return the positions of lists and objects that are longer than a slice."""
+        starts: set[int] = set()
+        open_starts: list[int] = []
         for mark in _MARK.finditer(self._text):
             sign = mark[0]
             if sign in ("[", "{"):
-                begun.append(mark.start())
+                open_starts.append(mark.start())
             elif sign in ("]", "}"):
-                start = begun.pop()
+                start = open_starts.pop()
                 if mark.end() - start > SLICE:
-                    found.add(start)
-        return found
+                    starts.add(start)
+        return starts
 
-    def _after_blanks(self, at: int) -> int:
-        match = _BLANK.match(self._text, at)
+    def _after_blanks(self, position: int) -> int:
+        match = _BLANK.match(self._text, position)
         assert match is not None
         return match.end()
 
-    def _value(self, at: int) -> tuple[Any, int]:
-        """Return the value that begins at a place, and where it ends."""
-        if at not in self._long:
-            return self._decoder.raw_decode(self._text, at)
-        return self._object(at) if self._text[at] == "{" else self._list(at)
+    def _value(self, position: int) -> tuple[Any, int]:
+        """Return the value that begins at a position, and the position where it ends."""
+        if position not in self._long_starts:
+            return self._decoder.raw_decode(self._text, position)
+        return self._object(position) if self._text[position] == "{" else self._list(position)
 
-    def _list(self, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+    def _list(self, position: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
         sign = ","
         while sign == ",":
-            value, at = self._value(self._after_blanks(at + 1))
-            found.append(value)
-            at = self._after_blanks(at)
-            sign = self._text[at]
-        return found, at + 1
+            value, position = self._value(self._after_blanks(position + 1))
+            items.append(value)
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return items, position + 1
 
-    def _object(self, at: int) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
+    def _object(self, position: int) -> tuple[dict[str, Any], int]:
+        members: dict[str, Any] = {}
         sign = ","
         while sign == ",":
-            name, at = self._decoder.raw_decode(self._text, self._after_blanks(at + 1))
-            value, at = self._value(self._after_blanks(self._after_blanks(at) + 1))
-            found[name] = value
-            at = self._after_blanks(at)
-            sign = self._text[at]
-        return found, at + 1
+            name, position = self._decoder.raw_decode(self._text, self._after_blanks(position + 1))
+            value, position = self._value(self._after_blanks(self._after_blanks(position) + 1))
+            members[name] = value
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return members, position + 1

@@ -1,4 +1,4 @@
-"""The door between PL/Python bodies and the package: version check, plan cache, errors.
+"""What PL/Python bodies call: version check, cached plans, errors.
 
 Every PL/Python body of the extension reads::
 
@@ -17,7 +17,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
 
-# Rows of one write or fetch: memory does not grow with a document, nor does the wait for a query cancel.
+# Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
 
 Row = dict[str, Any]
@@ -74,13 +74,13 @@ class Database:
         return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
-        """Open a cursor: rows are made as they are fetched. It lives as long as the object, at most the transaction."""
+        """Open a cursor: the server makes rows as they are fetched. It lives as long as the object, at most the transaction."""
         plan = self.prepare(sql, types)
         with undisturbed():
             return self.plpy.cursor(plan, list(values))
 
     def stream(self, sql: str, types: Sequence[str], values: Sequence[Any], fetch: int = _SLICE) -> Iterator[Row]:
-        """Yield the rows of a statement, which are made as they are fetched: of many, a cancel waits for no more than that."""
+        """Yield the rows of a statement, fetched `fetch` at a time: a cancel waits for one fetch at most."""
         cursor = self.cursor(sql, types, values)
         try:
             while rows := cursor.fetch(fetch):
@@ -93,7 +93,7 @@ class Database:
         self.plpy.commit()
 
     def rollback(self) -> None:
-        """Roll back; only under a top-level CALL. Also lets go of the snapshot, which would pin vacuum."""
+        """Roll back; only under a top-level CALL. This also releases the snapshot, which would pin vacuum."""
         self.plpy.rollback()
 
     def warning(self, message: str, **fields: str) -> None:
@@ -122,7 +122,7 @@ def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON, in a fifth of the time that json.dumps takes for a context."""
+    """Return a value as JSON; for a context this takes a fifth of json.dumps' time."""
     import pydantic_core  # what only says a little in JSON need not wait for it
 
     return pydantic_core.to_json(value).decode()
@@ -130,8 +130,8 @@ def to_json(value: Any) -> str:
 
 def slices(rows: Iterable[T], size: int = _SLICE) -> Iterator[list[T]]:
     """Yield `rows` in lists of at most `size`."""
-    taken = iter(rows)
-    while part := list(islice(taken, size)):
+    remaining = iter(rows)
+    while part := list(islice(remaining, size)):
         yield part
 
 
@@ -191,7 +191,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
                     hint="Give an array of one, such as ARRAY['a', 'b'].",
                 )
         with watched(plpy):
-            # What came while PL/Python made the arguments does not wait for the imports.
+            # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
             check_size(arguments)
             result = _function(path)(database(plpy), *arguments)
@@ -202,9 +202,9 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
 
 
 class Rows:
-    """Rows of a set-returning function that go out while more are made: those there are, then those to come.
+    """Rows of a set-returning function: the first ones at once, the others as they are made.
 
-    An error in what is to come keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
+    An error in a later row keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
     """
 
     def __init__(self, db: Database, first: Sequence[Any], rest: Iterator[Any]) -> None:
@@ -221,7 +221,7 @@ class Rows:
 
 
 def _raise(plpy: Any, error: GraphRAGError) -> None:
-    # PL/Python puts the name of the exception's class before the message: "graphrag: …" reads better than "plpy.Error: …".
+    # PL/Python puts the name of the exception's class before the message: users see "graphrag: …", not "plpy.Error: …".
     kind = type("graphrag", (plpy.Error,), {"__module__": "builtins"})
     raised = kind(error.message)
     raised.sqlstate, raised.detail, raised.hint = error.sqlstate, error.detail, error.hint

@@ -105,7 +105,7 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
     if "GraphRAG" not in text and "PERSON" not in text:
         assert relationship.keywords == ("notes", "programs")
     assert relationship.strength == (1 if "#" in text and "##" not in text else 8)
-    assert not found.repaired and not found.dropped
+    assert not found.repaired and not found.drop_reasons
 
 
 FAULTY = {
@@ -202,7 +202,7 @@ def test_recorded_triples_are_complete(shared_data: Path) -> None:
         for line in file:
             record = json.loads(line)
             found = read(json.dumps({"entities": record["entities"], "triples": record["triples"]}))
-            triples += sum(one.stated for one in found.relationships.values()) + len(found.dropped)
+            triples += sum(one.triple_count for one in found.relationships.values()) + len(found.drop_reasons)
     # All but those of a name with itself, or without a letter, which are dropped with a reason.
     assert 17_200 <= triples <= 17_300
 
@@ -296,7 +296,7 @@ def test_names_that_are_none_are_dropped_with_a_reason(name: str) -> None:
         )
     )
     assert list(found.entities) == ["ada"] and not found.relationships
-    assert len(found.dropped) == 2
+    assert len(found.drop_reasons) == 2
 
 
 STRENGTHS: list[tuple[Any, str]] = [
@@ -350,12 +350,12 @@ def test_triples_of_one_pair_all_count() -> None:
     (both,) = found.relationships.values()
     assert both.description == "A born in B\nA lived in B"
     assert (both.strength, both.keywords) == (2, ("born in", "lived in"))
-    assert len(found.dropped) == 1
+    assert len(found.drop_reasons) == 1
 
 
 def test_self_loops_are_dropped_and_endpoints_without_entity_are_of_type_unknown() -> None:
     found = read(with_relationship(source="A", target="“a”"))
-    assert not found.relationships and "itself" in found.dropped[0]
+    assert not found.relationships and "itself" in found.drop_reasons[0]
     found = read(with_relationship())
     assert {key: entity.type for key, entity in found.entities.items()} == {"a": UNKNOWN, "b": UNKNOWN}
 
@@ -395,4 +395,4 @@ def test_claims_are_read_from_json_and_from_rows() -> None:
 
 def test_a_claim_of_unknown_status_is_suspected_and_one_that_says_nothing_dropped() -> None:
     found = read(json.dumps({**GOOD, "claims": [{**CLAIM, "status": "maybe"}, {**CLAIM, "description": ""}]}))
-    assert [claim.status for claim in found.claims] == ["SUSPECTED"] and len(found.dropped) == 1
+    assert [claim.status for claim in found.claims] == ["SUSPECTED"] and len(found.drop_reasons) == 1

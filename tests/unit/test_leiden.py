@@ -40,7 +40,7 @@ def check_hierarchy(graph: Graph, clusters: list[Cluster]) -> None:
         if one.parent is not None:
             assert clusters[one.parent].level == one.level - 1
             children.setdefault(one.parent, []).extend(one.members.tolist())
-        assert len(graph.within(one.members).components(one.members.tolist())) == 1
+        assert len(graph.subgraph(one.members).components(one.members.tolist())) == 1
     for parent, inside in children.items():
         assert sorted(inside) == clusters[parent].members.tolist()
     top = np.concatenate([one.members for one in clusters if one.level == 0])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pg_graphrag.cli import main
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.judging.generate import Passage, describe, global_questions, local_questions, numbered
+from pg_graphrag.judging.generate import Passage, describe, global_questions, local_questions, number_questions
 from pg_graphrag.judging.model import Model
 
 from tests.endpoint import Endpoint
@@ -191,7 +191,7 @@ def test_a_broken_run_goes_on_where_it_was(
 
 def test_numbers_count_each_class_and_skip_what_says_the_same() -> None:
     made = [("local", "A?"), ("global", "B?"), ("local", " a? "), ("local", "C?")]
-    found = numbered([{"class": kind, "question": text} for kind, text in made])
+    found = number_questions([{"class": kind, "question": text} for kind, text in made])
     assert [(one["id"], one["question"]) for one in found] == [
         ("local-001", "A?"),
         ("global-001", "B?"),

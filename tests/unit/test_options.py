@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag import modes
-from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed, parse
+from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed_options, parse
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.options import CHECKS, SearchOptions
 from pg_graphrag.search.options import known_options
@@ -59,9 +59,9 @@ def test_a_value_that_cannot_be_is_refused_with_a_hint(given: dict[str, Any]) ->
 
 
 def test_changed_names_what_differs() -> None:
-    assert changed(parse({}), parse({"language": "en"}), INDEXING) == ["language"]
-    assert changed(parse({}), parse({"language": "auto"}), INDEXING) == []
-    assert changed(parse({}), parse({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
+    assert changed_options(parse({}), parse({"language": "en"}), INDEXING) == ["language"]
+    assert changed_options(parse({}), parse({"language": "auto"}), INDEXING) == []
+    assert changed_options(parse({}), parse({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
 
 
 @pytest.mark.parametrize("name", known_options())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pg_graphrag.worker.worker import DOCUMENT_KINDS, WORK
+from pg_graphrag.worker.worker import DOCUMENT_KINDS, SERVICES
 
 from tests.runtime.cluster import PROJECT
 
@@ -18,7 +18,7 @@ def listed(before: str) -> set[str]:
 
 
 def test_a_worker_sees_to_every_kind_of_job() -> None:
-    assert listed("jobs_kind_check CHECK") == {*WORK, *DOCUMENT_KINDS}
+    assert listed("jobs_kind_check CHECK") == {*SERVICES, *DOCUMENT_KINDS}
 
 
 def test_jobs_of_documents_are_those_that_name_one() -> None:

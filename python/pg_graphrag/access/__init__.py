@@ -1,1 +1,1 @@
-"""Two sides of a call: the caller's, which decides what he may see, and the owner's, which reads what was made of it."""
+"""Two sides of a call: the caller's rights decide what may be seen, the owner's rights read what was made of it."""

@@ -1,12 +1,11 @@
-"""What the caller may see of a corpus, asked of ``graphrag.documents`` with his own rights."""
+"""What the caller may see of a corpus: a query of ``graphrag.documents`` with his own rights."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.server import Database
 
 
@@ -14,21 +13,21 @@ from pg_graphrag.server import Database
 class Caller:
     """Who calls, and which documents of one corpus he may see.
 
-    `is_owner`: he has the rights of the extension's owner, and is told of faults what only the owner may know.
-    `documents`: sorted int64 ids of the documents that row-level security shows him and whose current content is indexed; None:
-    all of the corpus. `matching`: those of them for which the call's filter holds; None without a filter, or where
-    `documents` is None.
+    `is_owner`: he has the rights of the extension's owner, and sees details of faults that only the owner may know.
+    `documents`: sorted ids of the documents that row-level security shows him and whose current content is indexed; None:
+    all of the corpus. `matching`: those of them that the call's filter keeps; None without a filter, or where `documents` is
+    None.
     """
 
     role: str
     is_owner: bool
     corpus: str
-    documents: Any = None
-    matching: Any = None
+    documents: Ids | None = None
+    matching: Ids | None = None
 
 
-# What the index holds of a document may be an earlier version, which says what its current row no longer permits to be read.
-# By corpus_id, as the condition of protect() is kept (_enforce): only so can it use an index.
+# The index may hold an earlier version of a document, which the current row no longer lets the caller read.
+# By corpus_id, as in the condition of protect() (_enforce), which can only use an index this way.
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
        pg_catalog.string_agg(pg_catalog.boolsend(coalesce(d.metadata @> $2, false)), ''::bytea) AS matches
@@ -45,7 +44,7 @@ SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphra
 
 
 def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
-    """Return who calls, and what he may see of a corpus. To be run with the caller's rights.
+    """Return who calls, and what he may see of a corpus. It must run with the caller's rights.
 
     Raises
     ------
@@ -73,14 +72,14 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
             sqlstate="42501",
             hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
         )
-    known = caller["role"], caller["is_owner"], str(corpus)
+    identity = caller["role"], caller["is_owner"], str(corpus)
     if caller["reads_whole"]:
-        return Caller(*known)
+        return Caller(*identity)
     row = db.query(_DOCUMENTS, ["int4", "jsonb"], [caller["id"], filter_])[0]
     ids = int64s(row["ids"])
     order = np.argsort(ids)
     ids = ids[order]
     if filter_ is None:
-        return Caller(*known, documents=ids)
+        return Caller(*identity, documents=ids)
     matches = np.frombuffer(row["matches"] or b"", np.bool_)[order]
-    return Caller(*known, documents=ids, matching=ids[matches])
+    return Caller(*identity, documents=ids, matching=ids[matches])

@@ -1,6 +1,6 @@
-"""The owner's rights for work that this package decided on, and nobody else.
+"""The owner's rights, for work of this package alone.
 
-Functions that readers call run with the reader's rights. What was made of documents only the owner of the extension may read.
+Functions that readers call run with the reader's rights. Only the owner of the extension may read what is made of documents.
 `as_owner` bridges the two: it stores the work under a one-time token in this module and calls ``graphrag._enter(token)``, a
 SECURITY DEFINER function that takes the work out as its first act and does it. No SQL user can write this memory (PL/Python is
 untrusted) or guess a token, so nobody can have other work done. The work takes no SQL from the caller.
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Work:
-    """Something to do once, and what came of it."""
+    """A function to call once, and its result or error."""
 
     def __init__(self, run: Callable[[], Any]) -> None:
         self.run = run
@@ -44,19 +44,19 @@ def as_owner(db: Database, run: Callable[[], T], *, writes: bool = False) -> T:
     GraphRAGError
         The error of `run`. Errors of SQL statements, query cancel among them, pass unchanged.
     """
-    return _through("_enter_writing" if writes else "_enter", db, run)
+    return _run_in("_enter_writing" if writes else "_enter", db, run)
 
 
 def at_one_snapshot(db: Database, run: Callable[[], T]) -> T:
     """Return what `run` returns, run with the caller's own rights, reading the snapshot of one statement throughout.
 
-    For a function that writes, whose statements otherwise each have a snapshot of their own: what a document says and who may
-    read it must be of one moment.
+    Each statement of a function that writes otherwise has its own snapshot, but what a document says and who may read it must
+    be of one moment.
     """
-    return _through("_at_one_snapshot", db, run)
+    return _run_in("_at_one_snapshot", db, run)
 
 
-def _through(function: str, db: Database, run: Callable[[], T]) -> T:
+def _run_in(function: str, db: Database, run: Callable[[], T]) -> T:
     token, work = os.urandom(16).hex(), _Work(run)
     _pending[token] = work
     try:

@@ -1,1 +1,1 @@
-"""What an administrator asks: whether the graph is what the documents say."""
+"""An administrator's functions: corpora, embedding spaces, checks and fingerprints of the graph."""

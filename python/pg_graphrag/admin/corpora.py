@@ -1,9 +1,9 @@
-"""Corpora are made, changed and dropped."""
+"""Creation, change and removal of corpora."""
 
 import json
 
 from pg_graphrag.corpus.corpora import find
-from pg_graphrag.corpus.options import PINNED, Options, changed, parse, reindexes
+from pg_graphrag.corpus.options import PINNED, Options, changed_options, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.jobs.queueing import queue_refresh, requeue_documents
@@ -32,15 +32,15 @@ def create(db: Database, name: str | None, options: str | None) -> int:
 def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
-    given = _object(options)
-    # Locked, and read anew: a model that reembed() has swapped meanwhile must not come back.
-    locked = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
-    stored = json.loads(str(db.query(locked, ["int4"], [corpus.id])[0]["options"]))
+    changes = _object(options)
+    # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
+    select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored_options = json.loads(str(db.query(select, ["int4"], [corpus.id])[0]["options"]))
     corpus = find(db, name)
-    merged = {key: value for key, value in {**stored, **given}.items() if value is not None}
-    new = parse(merged)
+    new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
+    new = parse(new_options)
     _check_providers(db, new)
-    pinned = changed(corpus.options, new, PINNED)
+    pinned = changed_options(corpus.options, new, PINNED)
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
     # Vectors outlive the documents.
     spaced = "embedding" in pinned and corpus.space is not None
@@ -58,9 +58,9 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     db.query(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
         ["int4", "jsonb", "text", "text"],
-        [corpus.id, json.dumps(merged), ranks.name, ranks.fingerprint],
+        [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
-    if changed(corpus.options, new, ("communities",)) and new.communities.automatic:
+    if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
     if new.llm.has("summary") and not corpus.options.llm.has("summary"):
         queue_summaries(db, corpus.id)
@@ -75,21 +75,21 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
 
 
 def _check_providers(db: Database, options: Options) -> None:
-    """Refuse a provider that there is none of, or not of that kind: found out now rather than by the first document."""
-    named = options.providers()
-    names = sorted(set(named.values()))
+    """Refuse a provider that does not exist or is of another kind now, rather than at the first document."""
+    names_by_option = options.providers()
+    names = sorted(set(names_by_option.values()))
     rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
-    kinds = {str(row["name"]): row["kind"] for row in rows}
-    for option, name in named.items():
-        if name not in kinds:
+    kinds_by_name = {str(row["name"]): row["kind"] for row in rows}
+    for option, name in names_by_option.items():
+        if name not in kinds_by_name:
             raise GraphRAGError(
                 f'option "{option}": provider "{name}" does not exist',
                 hint="Make it first, with graphrag.set_provider(…).",
             )
         kind = "rerank" if option == "rerank.provider" else "openai"
-        if kinds[name] != kind:
+        if kinds_by_name[name] != kind:
             raise GraphRAGError(
-                f'option "{option}": provider "{name}" is of kind {kinds[name]}, not {kind}',
+                f'option "{option}": provider "{name}" is of kind {kinds_by_name[name]}, not {kind}',
                 hint=f"Make one for it: SELECT graphrag.set_provider(…, '{kind}', …).",
             )
 
@@ -97,7 +97,7 @@ def _check_providers(db: Database, options: Options) -> None:
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
-    # In the order of lock_tables.sql: what locks documents as a whole, then rows before the corpus' lock, as the worker has it.
+    # In the order of lock_tables.sql: documents as a whole first, then rows before the corpus' lock, as the worker does.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
@@ -142,7 +142,7 @@ _DROP = (
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
-    # What an endpoint still works on is cancelled there by a worker.
+    # A worker cancels the batches that an endpoint still works on.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
     "SELECT graphrag._queue_jobs('batch', ARRAY[$1])"
     " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",

@@ -17,7 +17,7 @@ _PAIR = (
     "graphrag.relationships r JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id"
 )
 
-# One row of a section each, its values as a row's text. The order of the rows is nobody's: digests are sorted.
+# One row of a section each, its values as a row's text. Rows have no order: digests are sorted.
 _SECTIONS = {
     "documents": """
         SELECT ROW (d.source_key, d.title, d.content_hash, d.indexed_hash = d.content_hash, d.status, d.metadata,
@@ -127,10 +127,10 @@ SELECT coalesce(pg_catalog.sum(b.rows), 0)::bigint AS rows,
 
 def fingerprint(db: Database, name: str | None) -> str:
     """Serve graphrag.fingerprint(): return a hash of all sections, 64 hexadecimal digits."""
-    whole = hashlib.sha256()
+    digest_of_all = hashlib.sha256()
     for section, _, digest in fingerprint_sections(db, name):
-        whole.update(f"{section}\t{digest}\n".encode())
-    return whole.hexdigest()
+        digest_of_all.update(f"{section}\t{digest}\n".encode())
+    return digest_of_all.hexdigest()
 
 
 def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, int, str]]:
@@ -164,9 +164,9 @@ def _lines(db: Database, corpus: Corpus, sections: tuple[str, ...]) -> Iterator[
             for line in _bm25(db, corpus):
                 yield section, line
         elif (sql := _section(db, corpus, section)) is not None:
-            ordered = f'SELECT s.line FROM ({sql}) s ORDER BY s.line COLLATE "C"'
+            statement = f'SELECT s.line FROM ({sql}) s ORDER BY s.line COLLATE "C"'
             types, values = _values(corpus, section)
-            cursor = db.cursor(ordered, types, values)
+            cursor = db.cursor(statement, types, values)
             while rows := cursor.fetch(_FETCH):
                 for row in rows:
                     yield section, row["line"]
@@ -184,7 +184,7 @@ def _section(db: Database, corpus: Corpus, section: str) -> str | None:
 
 
 def _bm25(db: Database, corpus: Corpus) -> Iterator[str]:
-    """Yield what the BM25 indexes hold: N and total length of each kind of item, then each term's df and frequency."""
+    """Yield the contents of the BM25 indexes: N and total length of each kind of item, then each term's df and frequency."""
     for kind in KINDS:
         count, length = statistics(db, corpus.id, kind)
         yield f"{kind}\t{count}\t{length}"

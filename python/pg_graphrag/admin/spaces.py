@@ -1,4 +1,4 @@
-"""Another model for a corpus: what graphrag.reembed() decides; a job of kind reembed does the rest (indexing/reembed.py)."""
+"""Another embedding model for a corpus: graphrag.reembed() decides, a job of kind reembed does it (indexing/reembed.py)."""
 
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.corpus.options import parse_embedding
@@ -10,7 +10,7 @@ from pg_graphrag.server import Database
 
 
 def reembed(db: Database, name: str | None, embedding: str | None) -> None:
-    """Serve graphrag.reembed(): decide on another model; a job of kind reembed does the rest.
+    """Serve graphrag.reembed(): decide on another model, and queue a job of kind reembed.
 
     Raises
     ------
@@ -18,24 +18,24 @@ def reembed(db: Database, name: str | None, embedding: str | None) -> None:
         22023 for a bad value, 42704 for an unknown corpus or provider.
     """
     corpus = find(db, name)
-    wanted = parse_embedding(read_json(embedding) if embedding else None)
-    if not wanted.local:
-        load(db, wanted.provider)
-    # In this order: alter_corpus() has the row when it waits for writers, and these wait for the lock.
+    new_embedding = parse_embedding(read_json(embedding) if embedding else None)
+    if not new_embedding.local:
+        load(db, new_embedding.provider)
+    # In this order: alter_corpus() holds the row while it waits for writers, and these wait for the lock.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    found = spaces(db, corpus.id)
-    active, building = of_state(found, "active"), of_state(found, "building")
-    if active is None:  # no vectors yet: what is queued will be embedded by the new model
-        set_option(db, corpus.id, wanted)
+    all_spaces = spaces(db, corpus.id)
+    active, building = of_state(all_spaces, "active"), of_state(all_spaces, "building")
+    if active is None:  # no vectors yet: queued documents will be embedded by the new model
+        set_option(db, corpus.id, new_embedding)
         return
     if building is not None:
-        if building.embedding == wanted:
+        if building.embedding == new_embedding:
             return
         set_state(db, building, "retired")
-    elif active.embedding == wanted:
+    elif active.embedding == new_embedding:
         return
-    if active.embedding != wanted:
-        add_space(db, corpus.id, wanted, "building")
-    # A worker that has the job finds at its next step that the space is not being built any more.
+    if active.embedding != new_embedding:
+        add_space(db, corpus.id, new_embedding, "building")
+    # A worker that has the job sees at its next step that the space is not being built any more.
     requeue(db, "reembed", corpus.id)

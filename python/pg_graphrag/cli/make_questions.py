@@ -15,7 +15,7 @@ from pg_graphrag.judging.generate import (
     describe,
     global_questions,
     local_questions,
-    numbered,
+    number_questions,
 )
 from pg_graphrag.judging.model import Model
 
@@ -52,7 +52,7 @@ def make(
         made += local_questions(model, description, drawn[:local])
     if whole:
         made += global_questions(model, description, samples, whole)
-    distinct = numbered(made)
+    distinct = number_questions(made)
     for one in distinct:
         print(json.dumps(one, ensure_ascii=False))
     if len(distinct) < len(made):

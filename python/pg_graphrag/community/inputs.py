@@ -1,4 +1,4 @@
-"""What a report is made from: the central entities and the strongest relationships of a community, with where they are said."""
+"""What a report is made from: a community's central entities and strongest relationships, with their evidence."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -72,20 +72,20 @@ SELECT c.parent_id, c.id, r.title, r.summary, r.content, r.token_count, r.input_
 """
 
 
-def read_inputs(db: Database, due: Sequence[Row], most: int, children: bool) -> list[Input]:
+def read_inputs(db: Database, communities: Sequence[Row], limit: int, children: bool) -> list[Input]:
     """Return the inputs of communities, rows {id, level, size, version}, each with at most so many rows of a kind."""
-    found = {row["id"]: Input(row["id"], row["level"], row["size"], row["version"]) for row in due}
-    ids = list(found)
-    for row in db.query(_ENTITIES, ["int8[]", "int4"], [ids, most]):
-        found[row["community_id"]].entities.append(row)
-    for row in db.query(_RELATIONSHIPS, ["int8[]", "int4"], [ids, most]):
-        one = found[row["community_id"]]
-        one.relationship_count = row["n"]
-        one.relationships.append(row)
+    inputs = {row["id"]: Input(row["id"], row["level"], row["size"], row["version"]) for row in communities}
+    ids = list(inputs)
+    for row in db.query(_ENTITIES, ["int8[]", "int4"], [ids, limit]):
+        inputs[row["community_id"]].entities.append(row)
+    for row in db.query(_RELATIONSHIPS, ["int8[]", "int4"], [ids, limit]):
+        source = inputs[row["community_id"]]
+        source.relationship_count = row["n"]
+        source.relationships.append(row)
     if children:
-        below: dict[int, list[Row]] = defaultdict(list)
+        reports_below: dict[int, list[Row]] = defaultdict(list)
         for row in db.query(_CHILDREN, ["int8[]"], [ids]):
-            below[row["parent_id"]].append(row)
-        for number, rows in below.items():
-            found[number].children = rows
-    return list(found.values())
+            reports_below[row["parent_id"]].append(row)
+        for number, rows in reports_below.items():
+            inputs[number].children = rows
+    return list(inputs.values())

@@ -1,4 +1,4 @@
-"""Hierarchical Leiden, from nothing or from an earlier hierarchy of which only what changed is clustered again.
+"""Hierarchical Leiden, of a whole graph, or of the changed parts of an earlier hierarchy.
 
 Sources: Traag et al. 2019 (arXiv 1810.08473) through graspologic-native; the update is dynamic-frontier local moving
 (Sahu 2024, arXiv 2402.11454) with Leiden's guarantee that a community is connected.
@@ -7,18 +7,17 @@ Sources: Traag et al. 2019 (arXiv 1810.08473) through graspologic-native; the up
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pg_graphrag.interrupts import in_thread
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, Scores, np
 
-# A move must bring so much modularity: what is less is rounding.
+# A smaller gain of modularity is rounding.
 GAIN = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Parameters; the defaults are GraphRAG's, but for `largest_component`: it leaves out what is not connected to the most."""
+    """Parameters; the defaults are GraphRAG's, except `largest_component`, which keeps the largest component alone."""
 
     max_cluster_size: int = 10
     resolution: float = 1.0
@@ -32,7 +31,7 @@ class Cluster:
 
     level: int
     parent: int | None
-    members: Any
+    members: Ids
 
 
 @dataclass
@@ -40,75 +39,75 @@ class Graph:
     """An undirected weighted graph over nodes 0 … n-1: edges `low` < `high` (m,) int64, unique and sorted, `weight` (m,) > 0."""
 
     nodes: int
-    low: Any
-    high: Any
-    weight: Any
-    _adjacency: tuple[Any, Any, Any] | None = field(default=None, repr=False)
+    low: Ids
+    high: Ids
+    weight: Scores
+    _adjacency: tuple[Ids, Ids, Scores] | None = field(default=None, repr=False)
 
     @property
-    def adjacency(self) -> tuple[Any, Any, Any]:
+    def adjacency(self) -> tuple[Ids, Ids, Scores]:
         """(starts (n + 1,), neighbours (2m,), weights (2m,)): the neighbours of v are neighbours[starts[v] : starts[v + 1]]."""
         if self._adjacency is None:
             ends = np.concatenate([self.low, self.high])
             order = np.argsort(ends, kind="stable")
             starts = np.searchsorted(ends[order], np.arange(self.nodes + 1))
-            others = np.concatenate([self.high, self.low])[order]
-            self._adjacency = starts, others, np.concatenate([self.weight, self.weight])[order]
+            neighbors = np.concatenate([self.high, self.low])[order]
+            self._adjacency = starts, neighbors, np.concatenate([self.weight, self.weight])[order]
         return self._adjacency
 
-    def within(self, members: Any) -> "Graph":
+    def subgraph(self, members: Ids | list[int]) -> "Graph":
         """Return the graph with only the edges between `members`; the numbers of the nodes stay."""
-        inside = np.zeros(self.nodes, bool)
-        inside[members] = True
-        kept = inside[self.low] & inside[self.high]
-        return Graph(self.nodes, self.low[kept], self.high[kept], self.weight[kept])
+        is_member = np.zeros(self.nodes, bool)
+        is_member[members] = True
+        is_inside = is_member[self.low] & is_member[self.high]
+        return Graph(self.nodes, self.low[is_inside], self.high[is_inside], self.weight[is_inside])
 
     def components(self, members: Iterable[int]) -> list[list[int]]:
         """Return the connected parts of `members`, each ascending, the largest first (ties: the one with the first node)."""
-        starts, others, _ = self.adjacency
-        left = dict.fromkeys(members)
-        found = []
-        while left:
-            queue = [next(iter(left))]
-            del left[queue[0]]
+        starts, neighbors, _ = self.adjacency
+        unvisited = dict.fromkeys(members)
+        parts = []
+        while unvisited:
+            queue = [next(iter(unvisited))]
+            del unvisited[queue[0]]
             for node in queue:
-                for other in others[starts[node] : starts[node + 1]].tolist():
-                    if other in left:
-                        del left[other]
-                        queue.append(other)
-            found.append(sorted(queue))
-        return sorted(found, key=lambda part: (-len(part), part))
+                for neighbor in neighbors[starts[node] : starts[node + 1]].tolist():
+                    if neighbor in unvisited:
+                        del unvisited[neighbor]
+                        queue.append(neighbor)
+            parts.append(sorted(queue))
+        return sorted(parts, key=lambda part: (-len(part), part))
 
 
-def graph_of(nodes: int, low: Any, high: Any, weight: Any) -> Graph:
+def graph_of(nodes: int, low: Ids, high: Ids, weight: Scores) -> Graph:
     """Return the graph of edges in any order and direction; those between the same two nodes are summed, loops left out."""
     low, high = np.minimum(low, high), np.maximum(low, high)
     pairs, place = np.unique(low * nodes + high, return_inverse=True)
     summed = np.bincount(place, weight, len(pairs))
-    kept = (pairs // max(nodes, 1) != pairs % max(nodes, 1)) & (summed > 0)
-    pairs, summed = pairs[kept], summed[kept]
+    is_edge = (pairs // max(nodes, 1) != pairs % max(nodes, 1)) & (summed > 0)
+    pairs, summed = pairs[is_edge], summed[is_edge]
     return Graph(nodes, pairs // max(nodes, 1), pairs % max(nodes, 1), summed)
 
 
-def modularity(graph: Graph, labels: Any, resolution: float = 1.0) -> float:
-    """Return the modularity of a flat partition: `labels` (n,) int64, each node its community; -1: none of its own."""
+def modularity(graph: Graph, labels: Ids, resolution: float = 1.0) -> float:
+    """Return the modularity of a flat partition: `labels` (n,), the community of each node; -1: a community of its own."""
     total = float(graph.weight.sum())
     if not total:
         return 0.0
-    alone = labels < 0
-    labels = np.where(alone, np.arange(graph.nodes) + labels.max(initial=0) + 1, labels)
+    is_single = labels < 0
+    labels = np.where(is_single, np.arange(graph.nodes) + labels.max(initial=0) + 1, labels)
     _, labels = np.unique(labels, return_inverse=True)
-    inside = float(graph.weight[labels[graph.low] == labels[graph.high]].sum())
+    inner_weight = float(graph.weight[labels[graph.low] == labels[graph.high]].sum())
     degree = np.bincount(graph.low, graph.weight, graph.nodes) + np.bincount(graph.high, graph.weight, graph.nodes)
     sums = np.bincount(labels, degree)
-    return inside / total - resolution * float((sums**2).sum()) / (2 * total) ** 2
+    return inner_weight / total - resolution * float((sums**2).sum()) / (2 * total) ** 2
 
 
 def cluster(graph: Graph, settings: Settings) -> list[Cluster]:
-    """Cluster from nothing, as GraphRAG does; parents come before their children. Nodes without an edge are in no cluster."""
+    """Cluster a whole graph, as GraphRAG does; parents come before children. Nodes without an edge are in no cluster."""
     if settings.largest_component and len(graph.low):
-        connected = np.union1d(graph.low, graph.high).tolist()
-        graph = graph.within(graph.components(connected)[0])
+        connected_nodes = np.union1d(graph.low, graph.high).tolist()
+        graph = graph.subgraph(graph.components(connected_nodes)[0])
     return _hierarchy(graph, settings, None, 0)
 
 
@@ -122,7 +121,7 @@ def _hierarchy(graph: Graph, settings: Settings, parent: int | None, first: int)
         (str(low), str(high), weight)
         for low, high, weight in zip(graph.low.tolist(), graph.high.tolist(), graph.weight.tolist(), strict=True)
     ]
-    found = in_thread(
+    assignments = in_thread(
         lambda: graspologic_native.hierarchical_leiden(
             edges=edges,
             starting_communities=None,
@@ -135,35 +134,37 @@ def _hierarchy(graph: Graph, settings: Settings, parent: int | None, first: int)
         )
     )
     members: dict[tuple[int, int], list[int]] = defaultdict(list)
-    above: dict[int, int | None] = {}
-    for one in found:
-        members[one.level, one.cluster].append(int(one.node))
-        above[one.cluster] = one.parent_cluster
+    parents: dict[int, int | None] = {}
+    for assignment in assignments:
+        members[assignment.level, assignment.cluster].append(int(assignment.node))
+        parents[assignment.cluster] = assignment.parent_cluster
     order = sorted(members, key=lambda key: (key[0], min(members[key])))
-    place = {number: first + at for at, (_, number) in enumerate(order)}
+    places = {number: first + index for index, (_, number) in enumerate(order)}
     clusters = []
     for level, number in order:
-        mother = above[number]
+        mother = parents[number]
         clusters.append(
             Cluster(
-                level, parent if mother is None else place[mother], np.array(sorted(members[level, number]), np.int64)
+                level, parent if mother is None else places[mother], np.array(sorted(members[level, number]), np.int64)
             )
         )
     return clusters
 
 
-def update(graph: Graph, settings: Settings, before: Sequence[Cluster], changed: Iterable[int]) -> list[Cluster]:
-    """Cluster again what changed: `before` is the hierarchy so far (gone nodes left out), `changed` nodes have other edges.
+def update(
+    graph: Graph, settings: Settings, previous: Sequence[Cluster], changed_nodes: Iterable[int]
+) -> list[Cluster]:
+    """Cluster again what changed: `previous` is the hierarchy so far, without removed nodes; `changed_nodes` have other edges.
 
-    New nodes, which are in no cluster, count as changed. What nothing changed in stays as it is, all levels down.
+    New nodes, which are in no cluster, count as changed. A cluster without a changed node stays, with all its levels.
     """
     if settings.largest_component and len(graph.low):
-        graph = graph.within(graph.components(np.union1d(graph.low, graph.high).tolist())[0])
-    connected = np.union1d(graph.low, graph.high)
-    below: dict[int | None, list[int]] = defaultdict(list)
-    for place, one in enumerate(before):
-        below[one.parent].append(place)
-    return _Update(graph, settings, before, below, set(changed)).run(connected)
+        graph = graph.subgraph(graph.components(np.union1d(graph.low, graph.high).tolist())[0])
+    connected_nodes = np.union1d(graph.low, graph.high)
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for place, item in enumerate(previous):
+        children[item.parent].append(place)
+    return _Update(graph, settings, previous, children, set(changed_nodes)).run(connected_nodes)
 
 
 class _Update:
@@ -173,156 +174,159 @@ class _Update:
         self,
         graph: Graph,
         settings: Settings,
-        before: Sequence[Cluster],
-        below: dict[int | None, list[int]],
-        changed: set[int],
+        previous: Sequence[Cluster],
+        children: dict[int | None, list[int]],
+        changed_nodes: set[int],
     ) -> None:
         self._graph = graph
         self._settings = settings
-        self._before = before
-        self._below = below
-        self._changed = changed
-        self._made: list[Cluster] = []
+        self._previous = previous
+        self._children = children
+        self._changed_nodes = changed_nodes
+        self._clusters: list[Cluster] = []
 
-    def run(self, connected: Any) -> list[Cluster]:
-        self._split(self._graph, connected, self._below[None], 0, None)
+    def run(self, connected_nodes: Ids) -> list[Cluster]:
+        self._divide_members(self._graph, connected_nodes, self._children[None], 0, None)
         return self._by_level()
 
-    def _split(self, graph: Graph, members: Any, old: list[int], level: int, parent: int | None) -> None:
-        """Divide `members`, which `old` clusters of this level divided before, and go on with each part."""
+    def _divide_members(self, graph: Graph, members: Ids, old: list[int], level: int, parent: int | None) -> None:
+        """Divide `members`, which the `old` clusters of this level divided so far, and go on with each part."""
         label: dict[int, int] = {}
         for place in old:
-            label |= dict.fromkeys(self._before[place].members.tolist(), place)
-        for part, came in _move(graph, members, label, self._changed, self._settings.resolution):
+            label |= dict.fromkeys(self._previous[place].members.tolist(), place)
+        for part, origin in _move(graph, members, label, self._changed_nodes, self._settings.resolution):
             if parent is not None and len(part) == len(members):
                 return
-            if came is not None and self._is_same(self._before[came].members, part):
-                self._keep(came, level, parent)
+            if origin is not None and self._is_same(self._previous[origin].members, part):
+                self._keep(origin, level, parent)
                 continue
-            self._made.append(Cluster(level, parent, np.array(part, np.int64)))
-            self._divide(part, [] if came is None else self._below[came], level, len(self._made) - 1)
+            self._clusters.append(Cluster(level, parent, np.array(part, np.int64)))
+            self._divide(part, [] if origin is None else self._children[origin], level, len(self._clusters) - 1)
 
-    def _is_same(self, known: Any, part: list[int]) -> bool:
-        return len(known) == len(part) and not self._changed.intersection(part) and known.tolist() == part
+    def _is_same(self, members: Ids, part: list[int]) -> bool:
+        return len(members) == len(part) and not self._changed_nodes.intersection(part) and members.tolist() == part
 
     def _divide(self, part: list[int], old: list[int], level: int, place: int) -> None:
         if len(part) <= self._settings.max_cluster_size:
             return
-        inside = self._graph.within(np.array(part, np.int64))
+        subgraph = self._graph.subgraph(np.array(part, np.int64))
         if old:
-            self._split(inside, np.array(part, np.int64), old, level + 1, place)
+            self._divide_members(subgraph, np.array(part, np.int64), old, level + 1, place)
             return
-        found = _hierarchy(inside, self._settings, place, len(self._made))
-        if sum(one.level == 0 for one in found) > 1:
-            for one in found:
-                one.level += level + 1
-            self._made += found
+        parts = _hierarchy(subgraph, self._settings, place, len(self._clusters))
+        if sum(part_cluster.level == 0 for part_cluster in parts) > 1:
+            for part_cluster in parts:
+                part_cluster.level += level + 1
+            self._clusters += parts
 
     def _keep(self, place: int, level: int, parent: int | None) -> None:
-        self._made.append(Cluster(level, parent, self._before[place].members))
-        mother = len(self._made) - 1
-        for child in self._below[place]:
+        self._clusters.append(Cluster(level, parent, self._previous[place].members))
+        mother = len(self._clusters) - 1
+        for child in self._children[place]:
             self._keep(child, level + 1, mother)
 
     def _by_level(self) -> list[Cluster]:
-        order = sorted(range(len(self._made)), key=lambda at: (self._made[at].level, int(self._made[at].members[0])))
-        place = {at: number for number, at in enumerate(order)}
-        made = [self._made[at] for at in order]
-        for one in made:
-            one.parent = None if one.parent is None else place[one.parent]
-        return made
+        clusters = self._clusters
+        order = sorted(range(len(clusters)), key=lambda i: (clusters[i].level, int(clusters[i].members[0])))
+        place = {index: number for number, index in enumerate(order)}
+        clusters = [clusters[index] for index in order]
+        for item in clusters:
+            item.parent = None if item.parent is None else place[item.parent]
+        return clusters
 
 
 def _move(
-    graph: Graph, members: Any, label: dict[int, int], changed: set[int], resolution: float
+    graph: Graph, members: Ids, label: dict[int, int], changed_nodes: set[int], resolution: float
 ) -> list[tuple[list[int], int | None]]:
-    """Move the changed nodes, and those their moves concern, to the community that gains most modularity.
+    """Move the changed nodes, and the nodes that their moves affect, to the community that gains most modularity.
 
-    `label` says where each of `members` was; others are new. Returns (members ascending, the label it came from), where
-    of several parts of one label, when it fell apart, the largest keeps it; ordered by first member.
+    `label` is the old community of each of `members`; a node without one is new. Returns (members ascending, old label),
+    ordered by first member. When a community falls apart, its largest part keeps the label.
     """
-    starts, others, weights = graph.adjacency
+    starts, neighbors, weights = graph.adjacency
     nodes = members.tolist()
     degrees = np.zeros(graph.nodes)
     degrees += np.bincount(graph.low, graph.weight, graph.nodes)
     degrees += np.bincount(graph.high, graph.weight, graph.nodes)
     total = float(degrees[members].sum()) or 1.0
-    inside = set(nodes)
+    member_set = set(nodes)
     home = {node: label.get(node, -1 - node) for node in nodes}
     sums: dict[int, float] = defaultdict(float)
     for node, degree in zip(nodes, degrees[members].tolist(), strict=True):
         sums[home[node]] += degree
-    queue = deque(node for node in nodes if node in changed or home[node] < 0)
-    waiting = set(queue)
-    touched = {home[node] for node in queue}
+    queue = deque(node for node in nodes if node in changed_nodes or home[node] < 0)
+    queued = set(queue)
+    affected = {home[node] for node in queue}
     while queue:
         node = queue.popleft()
-        waiting.discard(node)
+        queued.discard(node)
         span = slice(starts[node], starts[node + 1])
-        near, shares = others[span].tolist(), weights[span].tolist()
+        node_neighbors, shares = neighbors[span].tolist(), weights[span].tolist()
         links: dict[int, float] = defaultdict(float)
-        for other, share in zip(near, shares, strict=True):
-            if other in inside:
-                links[home[other]] += share
-        here, degree = home[node], float(degrees[node])
-        sums[here] -= degree
-        stay = links.get(here, 0.0) - resolution * degree * sums[here] / total
-        best, gain = here, stay
-        for there in sorted(links):
-            found = links[there] - resolution * degree * sums[there] / total
-            if found > gain + GAIN * total:
-                best, gain = there, found
+        for neighbor, share in zip(node_neighbors, shares, strict=True):
+            if neighbor in member_set:
+                links[home[neighbor]] += share
+        current, degree = home[node], float(degrees[node])
+        sums[current] -= degree
+        stay = links.get(current, 0.0) - resolution * degree * sums[current] / total
+        best, gain = current, stay
+        for target in sorted(links):
+            target_gain = links[target] - resolution * degree * sums[target] / total
+            if target_gain > gain + GAIN * total:
+                best, gain = target, target_gain
         sums[best] += degree
-        if best == here:
+        if best == current:
             continue
         home[node] = best
-        touched |= {here, best}
-        for other in near:
-            if other in inside and home[other] != best and other not in waiting:
-                waiting.add(other)
-                queue.append(other)
-    _merge(graph, home, touched, sums, resolution / total)
-    return _parts(graph, home, touched, label)
+        affected |= {current, best}
+        for neighbor in node_neighbors:
+            if neighbor in member_set and home[neighbor] != best and neighbor not in queued:
+                queued.add(neighbor)
+                queue.append(neighbor)
+    _merge(graph, home, affected, sums, resolution / total)
+    return _parts(graph, home, affected, label)
 
 
-def _merge(graph: Graph, home: dict[int, int], touched: set[int], sums: dict[int, float], penalty: float) -> None:
-    """Join touched communities whole to the neighbour that gains most modularity: what no single node's move can do."""
-    starts, others, weights = graph.adjacency
+def _merge(graph: Graph, home: dict[int, int], affected: set[int], sums: dict[int, float], penalty: float) -> None:
+    """Merge affected communities with the neighbour that gains most modularity, which no move of a single node can do."""
+    starts, neighbors, weights = graph.adjacency
     groups: dict[int, list[int]] = defaultdict(list)
-    for node, where in home.items():
-        groups[where].append(node)
-    waiting = deque(sorted(where for where in touched if where in groups))
-    while waiting:
-        where = waiting.popleft()
+    for node, community in home.items():
+        groups[community].append(node)
+    queue = deque(sorted(community for community in affected if community in groups))
+    while queue:
+        community = queue.popleft()
         links: dict[int, float] = defaultdict(float)
-        for node in groups.get(where, ()):
+        for node in groups.get(community, ()):
             span = slice(starts[node], starts[node + 1])
-            for other, share in zip(others[span].tolist(), weights[span].tolist(), strict=True):
-                if other in home and home[other] != where:
-                    links[home[other]] += share
-        gains = {there: link - penalty * sums[where] * sums[there] for there, link in links.items()}
+            for neighbor, share in zip(neighbors[span].tolist(), weights[span].tolist(), strict=True):
+                if neighbor in home and home[neighbor] != community:
+                    links[home[neighbor]] += share
+        gains = {target: link - penalty * sums[community] * sums[target] for target, link in links.items()}
         best = max(sorted(gains), key=gains.__getitem__, default=None)
         if best is None or gains[best] <= GAIN / penalty:
             continue
-        # The larger one keeps its name.
-        small, large = sorted((where, best), key=lambda one: (len(groups[one]), one))
-        for node in groups[small]:
-            home[node] = large
-        groups[large] += groups.pop(small)
-        sums[large] += sums.pop(small)
-        touched.add(large)
-        waiting.append(large)
+        # The larger community keeps its label.
+        smaller, larger = sorted((community, best), key=lambda label: (len(groups[label]), label))
+        for node in groups[smaller]:
+            home[node] = larger
+        groups[larger] += groups.pop(smaller)
+        sums[larger] += sums.pop(smaller)
+        affected.add(larger)
+        queue.append(larger)
 
 
 def _parts(
-    graph: Graph, home: dict[int, int], touched: set[int], label: dict[int, int]
+    graph: Graph, home: dict[int, int], affected: set[int], label: dict[int, int]
 ) -> list[tuple[list[int], int | None]]:
     groups: dict[int, list[int]] = defaultdict(list)
-    for node, where in home.items():
-        groups[where].append(node)
-    known = set(label.values())
+    for node, community in home.items():
+        groups[community].append(node)
+    labels = set(label.values())
     parts: list[tuple[list[int], int | None]] = []
-    for where, nodes in groups.items():
-        pieces = graph.components(nodes) if where in touched else [sorted(nodes)]
-        parts += [(piece, where if where in known and not at else None) for at, piece in enumerate(pieces)]
+    for community, nodes in groups.items():
+        pieces = graph.components(nodes) if community in affected else [sorted(nodes)]
+        parts += [
+            (piece, community if community in labels and not index else None) for index, piece in enumerate(pieces)
+        ]
     return sorted(parts, key=lambda part: part[0][0])

@@ -11,23 +11,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pg_graphrag.community import imported
+from pg_graphrag.community import imports
 from pg_graphrag.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.jobs.queueing import queue
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, NDArray, Scores, float64s, int64s, np
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
-# A community is still the same when it shares more than half of all members with what it was (Jaccard).
+# A community keeps its id when its old and new members have a Jaccard similarity above this.
 SAME = 0.5
-# Once so large a share of the relationships has changed, everything is clustered anew: small steps add up.
+# Once so large a share of the relationships has changed, the whole graph is clustered: small steps add up.
 ANEW = 0.25
-# A weight that has changed by less, as a share of the whole, moves nobody: PMI changes a little with every document.
+# A weight that changed by a smaller share moves no node: PMI changes a little with every document.
 CHANGED = 0.25
 
 
 @dataclass
-class _Known:
+class _StoredCommunity:
     """A stored community."""
 
     level: int
@@ -37,85 +37,85 @@ class _Known:
 
 
 @dataclass
-class _Seen:
-    """What one refresh reads: the graph over `entities` (ids by node number), and what was there before."""
+class _Snapshot:
+    """What one refresh reads: the graph over `entities` (ids by node number), and the stored communities."""
 
     revision: str | None
     horizon: str
-    entities: Any
+    entities: Ids
     graph: Graph
-    before: dict[int, _Known]
+    stored: dict[int, _StoredCommunity]
     state: Row | None
-    touched: set[int]
+    changed_entities: set[int]
 
 
 def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits.
 
-    Where workers are not to find communities (any more), only what was imported is taken over.
+    Where the option turns workers off, only imported communities are taken over.
     """
-    if _adopt(db, corpus):
+    if _take_over_imports(db, corpus):
         db.commit()
-    if imported.hash_reports(db, corpus):
+    if imports.hash_reports(db, corpus):
         db.commit()
     if not corpus.options.communities.automatic:
         return True
-    started = time.monotonic()
-    seen = _read(db, corpus)
+    start = time.monotonic()
+    snapshot = _read_snapshot(db, corpus)
     db.rollback()
-    made, how = _cluster(seen, _settings(corpus))
+    clusters, extent = _cluster(snapshot, _settings(corpus))
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    if _state(db, corpus.id, "refreshed_at") != _state_of(seen):  # somebody else was faster
+    if _state(db, corpus.id, "refreshed_at") != _state_of(snapshot):  # another session was faster
         db.rollback()
         return False
-    _write(db, corpus, seen, made, how, time.monotonic() - started)
-    return not _is_waiting(db, corpus.id) and _revision(db, corpus.id) == seen.revision
+    _write(db, corpus, snapshot, clusters, extent, time.monotonic() - start)
+    return not _is_waiting(db, corpus.id) and _revision(db, corpus.id) == snapshot.revision
 
 
 def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
-    _adopt(db, corpus)
-    imported.hash_reports(db, corpus)
+    _take_over_imports(db, corpus)
+    imports.hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    started = time.monotonic()
-    seen = _read(db, corpus)
-    made, how = _cluster(seen, _settings(corpus))
-    return json.dumps(_write(db, corpus, seen, made, how, time.monotonic() - started)[1])
+    start = time.monotonic()
+    snapshot = _read_snapshot(db, corpus)
+    clusters, extent = _cluster(snapshot, _settings(corpus))
+    return json.dumps(_write(db, corpus, snapshot, clusters, extent, time.monotonic() - start)[1])
 
 
 def _is_waiting(db: Database, corpus_id: int) -> bool:
     return bool(db.query("SELECT FROM graphrag.imported_communities WHERE corpus_id = $1", ["int4"], [corpus_id]))
 
 
-def _adopt(db: Database, corpus: Corpus) -> bool:
-    """Take over the communities that were imported, and their reports as far as their hashes; return whether there were any.
+def _take_over_imports(db: Database, corpus: Corpus) -> bool:
+    """Take over imported communities and their reports, without hashes; return whether there were any.
 
-    What other documents say is left as if it had come since: the next step clusters it, starting from what is taken over.
+    What other documents say counts as newer: the next step clusters it, starting from the imported communities.
     """
     if not _is_waiting(db, corpus.id):
         return False
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    given = imported.waiting(db, corpus.id)
-    if given is None:  # somebody else was faster
+    pending = imports.take_pending(db, corpus.id)
+    if pending is None:  # another session was faster
         return True
-    started = time.monotonic()
-    seen = _read(db, corpus)
-    numbers, made = imported.clusters(given, seen.entities)
-    inside = np.zeros(len(seen.entities), bool)
-    for one in made:
-        inside[one.members] = True
-    later = np.isin(seen.entities, imported.others(db, corpus.id)) & ~inside
-    seen.graph = seen.graph.within(np.flatnonzero(~later))
-    ids, _ = _write(db, corpus, seen, made, "all", time.monotonic() - started)
-    imported.store_reports(db, corpus, given, dict(zip(numbers, ids, strict=True)))
+    start = time.monotonic()
+    snapshot = _read_snapshot(db, corpus)
+    numbers, clusters = imports.clusters(pending, snapshot.entities)
+    is_imported = np.zeros(len(snapshot.entities), bool)
+    for item in clusters:
+        is_imported[item.members] = True
+    is_later = np.isin(snapshot.entities, imports.entities_not_imported(db, corpus.id)) & ~is_imported
+    snapshot.graph = snapshot.graph.subgraph(np.flatnonzero(~is_later))
+    ids, _ = _write(db, corpus, snapshot, clusters, "all", time.monotonic() - start)
+    imports.store_reports(db, corpus, pending, dict(zip(numbers, ids, strict=True)))
     return True
 
 
 def _settings(corpus: Corpus) -> Settings:
-    given = asdict(corpus.options.communities)
-    del given["automatic"]
-    return Settings(**given)
+    values = asdict(corpus.options.communities)
+    del values["automatic"]
+    return Settings(**values)
 
 
 def _revision(db: Database, corpus_id: int) -> str | None:
@@ -132,18 +132,18 @@ def _state(db: Database, corpus_id: int, fields: str) -> Row | None:
     return rows[0] if rows else None
 
 
-def _state_of(seen: _Seen) -> Row | None:
-    return None if seen.state is None else {"refreshed_at": seen.state["refreshed_at"]}
+def _state_of(snapshot: _Snapshot) -> Row | None:
+    return None if snapshot.state is None else {"refreshed_at": snapshot.state["refreshed_at"]}
 
 
-# Rows that were written since the last refresh began to read; all, where the database has been restored since.
+# Rows written since the last refresh began to read; all rows, where the database has been restored since.
 _NEWER = (
     "($2 IS NULL OR pg_catalog.age(x.xmin) <= pg_catalog.age($2::xid8::xid)"
     " OR $2::xid8 > pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()))"
 )
 
 
-def _read(db: Database, corpus: Corpus) -> _Seen:
+def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
     revision = _revision(db, corpus.id)
     state = _state(db, corpus.id, "revision::text AS revision, settings, edges, edge_count, changed, refreshed_at")
     row = db.query(
@@ -153,11 +153,11 @@ def _read(db: Database, corpus: Corpus) -> _Seen:
         ["int4"],
         [corpus.id],
     )[0]
-    entities = _int64s(row["entities"])
+    entities = int64s(row["entities"])
     low, high, weight = _edges(db, corpus.name)
     by_id = np.argsort(entities)
     low, high = (by_id[np.searchsorted(entities, ends, sorter=by_id)] for ends in (low, high))
-    touched = db.query(
+    changed_ids = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(t.id), ''::bytea) AS ids FROM"
         f" (SELECT x.id FROM graphrag.entities x WHERE x.corpus_id = $1 AND {_NEWER}"
         f"   UNION SELECT x.low_id FROM graphrag.relationships x WHERE x.corpus_id = $1 AND {_NEWER}"
@@ -166,12 +166,18 @@ def _read(db: Database, corpus: Corpus) -> _Seen:
         [corpus.id, None if state is None else state["revision"]],
     )[0]["ids"]
     graph = graph_of(len(entities), low, high, weight)
-    return _Seen(
-        revision, row["horizon"], entities, graph, _stored(db, corpus.id), state, set(_int64s(touched).tolist())
+    return _Snapshot(
+        revision,
+        row["horizon"],
+        entities,
+        graph,
+        _stored_communities(db, corpus.id),
+        state,
+        set(int64s(changed_ids).tolist()),
     )
 
 
-def _edges(db: Database, name: str) -> tuple[Any, Any, Any]:
+def _edges(db: Database, name: str) -> tuple[Ids, Ids, Scores]:
     row = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(e.low_id), ''::bytea) AS low,"
         "       pg_catalog.string_agg(pg_catalog.int8send(e.high_id), ''::bytea) AS high,"
@@ -180,15 +186,10 @@ def _edges(db: Database, name: str) -> tuple[Any, Any, Any]:
         ["text"],
         [name],
     )[0]
-    weight = np.frombuffer(row["weight"] or b"", ">f8").astype(np.float64)
-    return _int64s(row["low"]), _int64s(row["high"]), weight
+    return int64s(row["low"]), int64s(row["high"]), float64s(row["weight"])
 
 
-def _int64s(packed: bytes | None) -> Any:
-    return np.frombuffer(packed or b"", ">i8").astype(np.int64)
-
-
-def _stored(db: Database, corpus_id: int) -> dict[int, _Known]:
+def _stored_communities(db: Database, corpus_id: int) -> dict[int, _StoredCommunity]:
     rows = db.query(
         "SELECT c.id, c.level, c.parent_id, c.size,"
         "       (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea)"
@@ -198,133 +199,156 @@ def _stored(db: Database, corpus_id: int) -> dict[int, _Known]:
         [corpus_id],
     )
     return {
-        row["id"]: _Known(row["level"], row["parent_id"], row["size"], frozenset(_int64s(row["members"]).tolist()))
+        row["id"]: _StoredCommunity(
+            row["level"], row["parent_id"], row["size"], frozenset(int64s(row["members"]).tolist())
+        )
         for row in rows
     }
 
 
-def _cluster(seen: _Seen, settings: Settings) -> tuple[list[Cluster], str]:
+def _cluster(snapshot: _Snapshot, settings: Settings) -> tuple[list[Cluster], str]:
     """Return the hierarchy, and how much was clustered for it: all, part or nothing."""
-    state = seen.state
+    state = snapshot.state
     if state is None or json.loads(state["settings"]) != asdict(settings):
-        return cluster(seen.graph, settings), "all"
-    nodes, count = _changed_nodes(seen)
-    if state["changed"] + count > ANEW * max(state["edge_count"], len(seen.graph.low)):
-        return cluster(seen.graph, settings), "all"
-    before = _as_clusters(seen)
-    lost = any(len(one.members) != known.size for one, known in zip(before, seen.before.values(), strict=True))
-    if not nodes and not lost:
-        return before, "nothing"
-    seen.state = state | {"changed": state["changed"] + count}
-    return update(seen.graph, settings, before, nodes), "part"
+        return cluster(snapshot.graph, settings), "all"
+    nodes, count = _changed_nodes(snapshot)
+    if state["changed"] + count > ANEW * max(state["edge_count"], len(snapshot.graph.low)):
+        return cluster(snapshot.graph, settings), "all"
+    previous = _as_clusters(snapshot)
+    has_lost_members = any(
+        len(item.members) != community.size for item, community in zip(previous, snapshot.stored.values(), strict=True)
+    )
+    if not nodes and not has_lost_members:
+        return previous, "nothing"
+    snapshot.state = state | {"changed": state["changed"] + count}
+    return update(snapshot.graph, settings, previous, nodes), "part"
 
 
-def _as_clusters(seen: _Seen) -> list[Cluster]:
-    number = {entity: node for node, entity in enumerate(seen.entities.tolist())}
-    place = {community: at for at, community in enumerate(seen.before)}
+def _as_clusters(snapshot: _Snapshot) -> list[Cluster]:
+    number = {entity: node for node, entity in enumerate(snapshot.entities.tolist())}
+    places = {community: index for index, community in enumerate(snapshot.stored)}
     return [
         Cluster(
-            known.level,
-            None if known.parent is None else place[known.parent],
-            np.array(sorted(number[entity] for entity in known.members if entity in number), np.int64),
+            item.level,
+            None if item.parent is None else places[item.parent],
+            np.array(sorted(number[entity] for entity in item.members if entity in number), np.int64),
         )
-        for known in seen.before.values()
+        for item in snapshot.stored.values()
     ]
 
 
-def _packed_edges(seen: _Seen) -> tuple[Any, Any]:
+def _packed_edges(snapshot: _Snapshot) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return ((m, 2) entity ids, (m,) float32 shares of the whole weight) of the graph."""
-    graph = seen.graph
+    graph = snapshot.graph
     shares = graph.weight / (float(graph.weight.sum()) or 1.0)
     ends = (
-        np.stack([seen.entities[graph.low], seen.entities[graph.high]], axis=1) if len(graph.low) else np.empty((0, 2))
+        np.stack([snapshot.entities[graph.low], snapshot.entities[graph.high]], axis=1)
+        if len(graph.low)
+        else np.empty((0, 2))
     )
     return ends.astype("<i8"), shares.astype("<f4")
 
 
-def _changed_nodes(seen: _Seen) -> tuple[set[int], int]:
-    """Return the nodes that have other edges than at the last refresh, and how many edges are others."""
-    assert seen.state is not None
-    packed, count = seen.state["edges"], seen.state["edge_count"]
-    old_ends = np.frombuffer(packed[: 16 * count], "<i8").reshape(-1, 2)
-    old = dict(zip(map(tuple, old_ends.tolist()), np.frombuffer(packed[16 * count :], "<f4").tolist(), strict=True))
-    ends, shares = _packed_edges(seen)
-    changed = []
+def _changed_nodes(snapshot: _Snapshot) -> tuple[set[int], int]:
+    """Return the nodes whose edges differ from those at the last refresh, and how many edges differ."""
+    assert snapshot.state is not None
+    edges, count = snapshot.state["edges"], snapshot.state["edge_count"]
+    old_ends = np.frombuffer(edges[: 16 * count], "<i8").reshape(-1, 2)
+    old = dict(zip(map(tuple, old_ends.tolist()), np.frombuffer(edges[16 * count :], "<f4").tolist(), strict=True))
+    ends, shares = _packed_edges(snapshot)
+    changed_pairs = []
     for pair, share in zip(map(tuple, ends.tolist()), shares.tolist(), strict=True):
         was = old.pop(pair, 0.0)
         if abs(share - was) > CHANGED * max(share, was):
-            changed.append(pair)
-    changed += old
-    number = {entity: node for node, entity in enumerate(seen.entities.tolist())}
-    return {number[entity] for pair in changed for entity in pair if entity in number}, len(changed)
+            changed_pairs.append(pair)
+    changed_pairs += old
+    number = {entity: node for node, entity in enumerate(snapshot.entities.tolist())}
+    return {number[entity] for pair in changed_pairs for entity in pair if entity in number}, len(changed_pairs)
 
 
 def _write(
-    db: Database, corpus: Corpus, seen: _Seen, made: Sequence[Cluster], how: str, seconds: float
+    db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> tuple[list[int], dict[str, Any]]:
-    """Store a hierarchy as a difference to what is there; the corpus is locked. Returns its ids, and what was done."""
-    members = [frozenset(seen.entities[one.members].tolist()) for one in made]
-    ids = _identify(db, seen.before, made, members)
-    parent = {number: None if one.parent is None else ids[one.parent] for number, one in zip(ids, made, strict=True)}
-    level = {number: one.level for number, one in zip(ids, made, strict=True)}
-    now = dict(zip(ids, members, strict=True))
-    was = {number: known.members for number, known in seen.before.items()}
-    new = [number for number in ids if number not in was]
-    gone = [number for number in was if number not in now]
-    kept = [number for number in ids if number in was]
-    others = [number for number in kept if was[number] != now[number]]
-    moved = [
+    """Store the difference between a hierarchy and the stored one; the corpus is locked. Returns ids and a summary."""
+    members = [frozenset(snapshot.entities[item.members].tolist()) for item in clusters]
+    ids = _identify(db, snapshot.stored, clusters, members)
+    parent = {
+        number: None if item.parent is None else ids[item.parent] for number, item in zip(ids, clusters, strict=True)
+    }
+    level = {number: item.level for number, item in zip(ids, clusters, strict=True)}
+    new_members = dict(zip(ids, members, strict=True))
+    old_members = {number: community.members for number, community in snapshot.stored.items()}
+    new_ids = [number for number in ids if number not in old_members]
+    removed_ids = [number for number in old_members if number not in new_members]
+    kept_ids = [number for number in ids if number in old_members]
+    changed_ids = [number for number in kept_ids if old_members[number] != new_members[number]]
+    moved_ids = [
         number
-        for number in kept
-        if (seen.before[number].parent, seen.before[number].size) != (parent[number], len(now[number]))
+        for number in kept_ids
+        if (snapshot.stored[number].parent, snapshot.stored[number].size) != (parent[number], len(new_members[number]))
     ]
-    _store_communities(db, corpus.id, [(n, level[n], parent[n], len(now[n])) for n in new])
-    _move(db, [(n, parent[n], len(now[n])) for n in moved])
-    _in_slices(db, "DELETE FROM graphrag.communities WHERE id = ANY ($1)", gone)
+    _store_communities(db, corpus.id, [(n, level[n], parent[n], len(new_members[n])) for n in new_ids])
+    _move(db, [(n, parent[n], len(new_members[n])) for n in moved_ids])
+    _in_slices(db, "DELETE FROM graphrag.communities WHERE id = ANY ($1)", removed_ids)
     none: frozenset[int] = frozenset()
-    _store_members(db, corpus.id, [(n, e) for n in new + others for e in sorted(now[n] - was.get(n, none))])
-    _remove_members(db, [(n, e) for n in others for e in sorted(was[n] - now[n])])
-    touched = [number for number in kept if not seen.touched.isdisjoint(now[number])]
+    _store_members(
+        db,
+        corpus.id,
+        [(n, e) for n in new_ids + changed_ids for e in sorted(new_members[n] - old_members.get(n, none))],
+    )
+    _remove_members(db, [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])])
+    restated_ids = [number for number in kept_ids if not snapshot.changed_entities.isdisjoint(new_members[number])]
     _in_slices(
         db,
         "UPDATE graphrag.communities SET report_due = true WHERE id = ANY ($1) AND NOT report_due",
-        sorted({*others, *moved, *touched}),
+        sorted({*changed_ids, *moved_ids, *restated_ids}),
     )
     db.query(
         "SELECT graphrag._project_communities($1, $2)",
         ["int4", "int8[]"],
-        [corpus.id, sorted({*new, *moved, *others, *gone})],
+        [corpus.id, sorted({*new_ids, *moved_ids, *changed_ids, *removed_ids})],
     )
-    quality = _keep_state(db, corpus, seen, made, how, seconds)
-    due = db.query(
+    quality = _keep_state(db, corpus, snapshot, clusters, extent, seconds)
+    due_count = db.query(
         "SELECT pg_catalog.count(*) AS n FROM graphrag.communities WHERE corpus_id = $1 AND report_due",
         ["int4"],
         [corpus.id],
     )[0]["n"]
-    if due:
+    if due_count:
         queue(db, "reports", corpus.id)
-    levels = Counter(one.level for one in made)
-    done = {"communities": len(made), "levels": [levels[level] for level in range(len(levels))], "created": len(new)}
-    done |= {"changed": len(others), "removed": len(gone), "clustered": how, "modularity": round(quality, 6)}
-    return ids, done | {"reports_due": due}
+    levels = Counter(item.level for item in clusters)
+    summary = {
+        "communities": len(clusters),
+        "levels": [levels[level] for level in range(len(levels))],
+        "created": len(new_ids),
+    }
+    summary |= {
+        "changed": len(changed_ids),
+        "removed": len(removed_ids),
+        "clustered": extent,
+        "modularity": round(quality, 6),
+    }
+    return ids, summary | {"reports_due": due_count}
 
 
 def _identify(
-    db: Database, before: dict[int, _Known], made: Sequence[Cluster], members: Sequence[frozenset[int]]
+    db: Database, stored: dict[int, _StoredCommunity], clusters: Sequence[Cluster], members: Sequence[frozenset[int]]
 ) -> list[int]:
-    """Return an id for each new cluster: that of the stored community that it still is, or a new one."""
+    """Return an id for each cluster: that of the stored community with mostly the same members, or a new one."""
     home: dict[int, dict[int, int]] = defaultdict(dict)
-    for number, known in before.items():
-        home[known.level].update(dict.fromkeys(known.members, number))
-    found: list[int | None] = []
-    for one, inside in zip(made, members, strict=True):
-        where = home[one.level]
-        shared = Counter(where[entity] for entity in inside if entity in where)
-        best = max(sorted(shared), key=shared.__getitem__, default=None)
-        same = best is not None and shared[best] > SAME * (len(inside) + len(before[best].members) - shared[best])
-        found.append(best if same else None)
-    fresh = iter(reserve(db, "communities_id_seq", found.count(None)))
-    return [next(fresh) if number is None else number for number in found]
+    for number, community in stored.items():
+        home[community.level].update(dict.fromkeys(community.members, number))
+    matches: list[int | None] = []
+    for item, entities in zip(clusters, members, strict=True):
+        community_of = home[item.level]
+        shared_counts = Counter(community_of[entity] for entity in entities if entity in community_of)
+        best = max(sorted(shared_counts), key=shared_counts.__getitem__, default=None)
+        is_same = best is not None and shared_counts[best] > SAME * (
+            len(entities) + len(stored[best].members) - shared_counts[best]
+        )
+        matches.append(best if is_same else None)
+    new_ids = iter(reserve(db, "communities_id_seq", matches.count(None)))
+    return [next(new_ids) if number is None else number for number in matches]
 
 
 def _store_communities(db: Database, corpus_id: int, rows: Iterable[tuple[int, int, int | None, int]]) -> None:
@@ -349,7 +373,7 @@ def _move(db: Database, rows: Iterable[tuple[int, int | None, int]]) -> None:
 
 def _store_members(db: Database, corpus_id: int, rows: Iterable[tuple[int, int]]) -> None:
     for part in slices(rows):
-        # An entity may have gone since the graph was read.
+        # An entity may have been removed since the graph was read.
         db.query(
             "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)"
             " SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)"
@@ -374,15 +398,17 @@ def _in_slices(db: Database, sql: str, ids: Iterable[int]) -> None:
         db.query(sql, ["int8[]"], [part])
 
 
-def _keep_state(db: Database, corpus: Corpus, seen: _Seen, made: Sequence[Cluster], how: str, seconds: float) -> float:
-    """Remember what was clustered; return the modularity of level 0."""
-    labels = np.full(seen.graph.nodes, -1)
-    for number, one in enumerate(made):
-        if one.level == 0:
-            labels[one.members] = number
-    quality = modularity(seen.graph, labels, corpus.options.communities.resolution)
-    ends, shares = _packed_edges(seen)
-    changed = 0 if how == "all" or seen.state is None else seen.state["changed"]
+def _keep_state(
+    db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
+) -> float:
+    """Store the state of the clustering; return the modularity of level 0."""
+    labels = np.full(snapshot.graph.nodes, -1)
+    for number, item in enumerate(clusters):
+        if item.level == 0:
+            labels[item.members] = number
+    quality = modularity(snapshot.graph, labels, corpus.options.communities.resolution)
+    ends, shares = _packed_edges(snapshot)
+    changed_count = 0 if extent == "all" or snapshot.state is None else snapshot.state["changed"]
     db.query(
         "INSERT INTO graphrag.community_states AS s"
         " (corpus_id, revision, settings, edges, edge_count, changed, modularity, seconds, refreshed_at)"
@@ -393,11 +419,11 @@ def _keep_state(db: Database, corpus: Corpus, seen: _Seen, made: Sequence[Cluste
         ["int4", "text", "jsonb", "bytea", "int4", "int4", "float8", "float8"],
         [
             corpus.id,
-            seen.horizon,
+            snapshot.horizon,
             json.dumps(asdict(_settings(corpus))),
             ends.tobytes() + shares.tobytes(),
             len(shares),
-            changed,
+            changed_count,
             quality,
             seconds,
         ],

@@ -17,7 +17,7 @@ SENTENCES_PER_FINDING = 3
 
 @dataclass(slots=True)
 class Finding:
-    """One insight, and what it rests on."""
+    """One insight, and its evidence."""
 
     summary: str
     explanation: str
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What is stored of a report; `model` is None where it was put together without one, `text` what came as one text."""
+    """A report; `model` is None where it was put together without one, `text` the whole where it came as one text."""
 
     title: str
     summary: str
@@ -61,49 +61,49 @@ def rating(source: Input) -> float:
 def extract(source: Input) -> Report:
     """Put a report together: central entities, the strongest relationships, and the sentences that say them."""
     names = [row["name"] for row in source.entities]
-    findings, said = [], set[str]()
-    telling = _telling(source.relationships, said, SUMMARY_SENTENCES)
-    summary = "\n".join(_sentence(row) for row in telling) or "\n".join(
+    findings, lines = [], set[str]()
+    summary_rows = _telling(source.relationships, lines, SUMMARY_SENTENCES)
+    summary = "\n".join(_sentence(row) for row in summary_rows) or "\n".join(
         f"{row['name']} ({row['type']}): {_line(row['description'])}".rstrip(": ")
         for row in source.entities[:TITLE_NAMES]
     )
     for entity in source.entities[:FINDINGS]:
         of_it = [row for row in source.relationships if entity["id"] in (row["source_id"], row["target_id"])]
-        told = _telling(of_it, said, SENTENCES_PER_FINDING)
-        if not told:
+        rows = _telling(of_it, lines, SENTENCES_PER_FINDING)
+        if not rows:
             continue
-        others = dict.fromkeys(row["target"] if row["source_id"] == entity["id"] else row["source"] for row in told)
+        partners = dict.fromkeys(row["target"] if row["source_id"] == entity["id"] else row["source"] for row in rows)
         findings.append(
             Finding(
-                f"{entity['name']}: {', '.join(others)}",
-                "\n".join(_sentence(row) for row in told),
+                f"{entity['name']}: {', '.join(partners)}",
+                "\n".join(_sentence(row) for row in rows),
                 list(
                     dict.fromkeys(
-                        [entity["id"], *(end for row in told for end in (row["source_id"], row["target_id"]))]
+                        [entity["id"], *(end for row in rows for end in (row["source_id"], row["target_id"]))]
                     )
                 ),
-                [row["id"] for row in told],
-                list(dict.fromkeys(row["chunk_id"] for row in told if row["chunk_id"] is not None)),
+                [row["id"] for row in rows],
+                list(dict.fromkeys(row["chunk_id"] for row in rows if row["chunk_id"] is not None)),
             )
         )
-    if telling:
-        ends = (end for row in telling for end in (row["source_id"], row["target_id"]))
+    if summary_rows:
+        ends = (end for row in summary_rows for end in (row["source_id"], row["target_id"]))
         findings.insert(
             0,
             Finding(
                 ", ".join(names[:TITLE_NAMES]),
                 summary,
                 list(dict.fromkeys(ends)),
-                [row["id"] for row in telling],
-                list(dict.fromkeys(row["chunk_id"] for row in telling if row["chunk_id"] is not None)),
+                [row["id"] for row in summary_rows],
+                list(dict.fromkeys(row["chunk_id"] for row in summary_rows if row["chunk_id"] is not None)),
             ),
         )
-    why = "by the number of relationships among its members"
-    return Report(", ".join(names[:TITLE_NAMES]), summary, findings, rating(source), why)
+    rating_reason = "by the number of relationships among its members"
+    return Report(", ".join(names[:TITLE_NAMES]), summary, findings, rating(source), rating_reason)
 
 
 def content_hash(report: Report) -> str:
-    """Return the hash of a report put together without a model: it is what it was made from."""
+    """Return the hash of a report put together without a model, by its content."""
     return digest("extract", report.title, report.content, report.findings_json())
 
 
@@ -112,17 +112,17 @@ def digest(*parts: str) -> str:
     return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _telling(rows: list[Row], said: set[str], most: int) -> list[Row]:
-    """Return the first rows that say something that was not said yet."""
-    found = []
+def _telling(rows: list[Row], lines: set[str], limit: int) -> list[Row]:
+    """Return the first rows whose description is not among `lines`, and add it there."""
+    new_rows = []
     for row in rows:
         line = _line(row["description"])
-        if line and line not in said:
-            said.add(line)
-            found.append(row)
-            if len(found) == most:
+        if line and line not in lines:
+            lines.add(line)
+            new_rows.append(row)
+            if len(new_rows) == limit:
                 break
-    return found
+    return new_rows
 
 
 def _sentence(row: Row) -> str:

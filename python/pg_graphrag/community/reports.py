@@ -1,10 +1,9 @@
 """Reports of communities, written after the communities are known: by a model where the corpus has one for it.
 
-Bottom-up, level by level; a report is touched only where what it is made from has changed.
+Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pg_graphrag.community.inputs import Input, read_inputs
 from pg_graphrag.community.report import Report, content_hash, extract
@@ -13,12 +12,13 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction.summaries import gravest
+from pg_graphrag.extraction.summaries import worst_fault
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.vectors import embed
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.lexical import lexical, query_languages
@@ -27,14 +27,14 @@ from pg_graphrag.text.tokenizers import tokenizer
 # Reports put together in one step, and rows of a kind that each looks at.
 BATCH = 200
 ROWS = 60
-# Likewise where a model writes, and where its answers come hours later.
+# The same where a model writes, and where its answers take hours.
 WRITTEN = 32
 BY_BATCH = 2000
 WRITTEN_ROWS = 400
 
 
 def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind reports: one batch of what is due, or of vectors that are missing; True: nothing is left. Commits.
+    """Serve a job of kind reports: one batch of due reports, or of missing vectors; True: nothing is left. Commits.
 
     Raises
     ------
@@ -42,22 +42,22 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
         After the reports that came have been written; the rest stays due.
     """
     model = writes(corpus.options)
-    due = _due(db, corpus.id, _batch(db, corpus) if model else BATCH)
-    if not due:
+    communities = _due_communities(db, corpus.id, _batch(db, corpus) if model else BATCH)
+    if not communities:
         return _embed_rest(db, corpus)
-    sources = read_inputs(db, due, WRITTEN_ROWS if model else ROWS, children=model)
-    known = _hashes(db, [source.community_id for source in sources])
+    sources = read_inputs(db, communities, WRITTEN_ROWS if model else ROWS, children=model)
+    hashes = _hashes(db, [source.community_id for source in sources])
     db.rollback()
-    made: list[tuple[Input, Report | None, str]]
+    results: list[tuple[Input, Report | None, str]]
     faults: list[GraphRAGError] = []
     if model:
-        made, faults = _written(db, corpus, sources, known)
+        results, faults = _write_by_model(db, corpus, sources, hashes)
     else:
-        made = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
-    if made:
-        _store(db, corpus, made, known)
+        results = [(source, report, content_hash(report)) for source in sources for report in [extract(source)]]
+    if results:
+        _store(db, corpus, results, hashes)
     if faults:
-        raise gravest(faults)
+        raise worst_fault(faults)
     return False
 
 
@@ -65,48 +65,49 @@ def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> di
     """Return the hashes that reports on communities, rows {id, level, size, version}, would have if they were written now."""
     model = writes(corpus.options)
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
-    found = {}
+    hashes = {}
     for part in slices(communities, WRITTEN if model else BATCH):
         for source in read_inputs(db, part, WRITTEN_ROWS if model else ROWS, children=model):
             hash_ = input_hash(corpus.options, source, count) if model else content_hash(extract(source))
-            found[source.community_id] = hash_
-    return found
+            hashes[source.community_id] = hash_
+    return hashes
 
 
 def _batch(db: Database, corpus: Corpus) -> int:
     return BY_BATCH if load(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
 
 
-def _written(
-    db: Database, corpus: Corpus, sources: Sequence[Input], known: dict[int, str]
+def _write_by_model(
+    db: Database, corpus: Corpus, sources: Sequence[Input], hashes: dict[int, str]
 ) -> tuple[list[tuple[Input, Report | None, str]], list[GraphRAGError]]:
-    """Have a model write the reports whose input has changed; return them (None: nothing to write), and what kept the rest.
+    """Have a model write the reports whose input has changed; return them (None: unchanged), and the faults of the rest.
 
-    Where the model gives nothing usable the report is put together without it, until its input changes.
+
+    Where the model's answer is unusable, the report is put together without a model, until its input changes.
     """
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
-    made: list[tuple[Input, Report | None, str]] = []
-    asked: list[tuple[Input, str]] = []
+    results: list[tuple[Input, Report | None, str]] = []
+    requests: list[tuple[Input, str]] = []
     for source in sources:
         hash_ = input_hash(corpus.options, source, count)
-        if known.get(source.community_id) == hash_:
-            made.append((source, None, hash_))
+        if hashes.get(source.community_id) == hash_:
+            results.append((source, None, hash_))
         else:
-            asked.append((source, hash_))
-    tasks = [write(corpus.options, source, count) for source, _ in asked]
+            requests.append((source, hash_))
+    tasks = [write(corpus.options, source, count) for source, _ in requests]
     faults: list[GraphRAGError] = []
     for (source, hash_), result in zip(
-        asked, Gateway(db, corpus, worker=True, writes=True).run(tasks) if tasks else [], strict=True
+        requests, Gateway(db, corpus, worker=True, writes=True).run(tasks) if tasks else [], strict=True
     ):
         if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault):
             faults.append(result)
         else:
-            made.append((source, extract(source) if isinstance(result, ItemFault) else result, hash_))
-    return made, faults
+            results.append((source, extract(source) if isinstance(result, ItemFault) else result, hash_))
+    return results, faults
 
 
-def _due(db: Database, corpus_id: int, limit: int) -> list[Row]:
-    """Return the next communities of the deepest level that has some: what they are made into is what the next level reads."""
+def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Row]:
+    """Return the next due communities of the deepest level that has some: their reports are input of the level above."""
     return db.query(
         "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
         " WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
@@ -134,61 +135,61 @@ SELECT r.community_id, r.input_hash
 
 
 def _hashes(db: Database, ids: list[int]) -> dict[int, str]:
-    """Return the hashes of reports all of whose references exist: one that was imported rests on more than its hash covers."""
+    """Return the hashes of reports all of whose references exist: an imported one refers to more than its hash covers."""
     return {row["community_id"]: row["input_hash"] for row in db.query(_HASHES, ["int8[]"], [ids])}
 
 
 def _store(
-    db: Database, corpus: Corpus, made: Sequence[tuple[Input, Report | None, str]], known: dict[int, str]
+    db: Database, corpus: Corpus, results: Sequence[tuple[Input, Report | None, str]], hashes: dict[int, str]
 ) -> None:
-    """Write the reports that differ from what is `known`, with their vectors, and note that all are looked through. Commits."""
-    others = [
+    """Write the reports whose hash differs from the stored one, with their vectors, and mark all as done. Commits."""
+    changed_reports = [
         (source, report, hash_)
-        for source, report, hash_ in made
-        if report is not None and known.get(source.community_id) != hash_
+        for source, report, hash_ in results
+        if report is not None and hashes.get(source.community_id) != hash_
     ]
     space = of_state(spaces(db, corpus.id), "active")
     db.rollback()
-    vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in others])
+    vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in changed_reports])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    if others:
-        write_rows(db, corpus, [(source.community_id, report, hash_) for source, report, hash_ in others])
+    if changed_reports:
+        write_rows(db, corpus, [(source.community_id, report, hash_) for source, report, hash_ in changed_reports])
         _write_vectors(
-            db, space, [(source.community_id, _vector_text(report)) for source, report, _ in others], vectors
+            db, space, [(source.community_id, _vector_text(report)) for source, report, _ in changed_reports], vectors
         )
         db.query(
             "SELECT graphrag._project_communities($1, $2)",
             ["int4", "int8[]"],
-            [corpus.id, [source.community_id for source, _, _ in others]],
+            [corpus.id, [source.community_id for source, _, _ in changed_reports]],
         )
-        if writes(corpus.options):  # what the reports one level up are made from
+        if writes(corpus.options):  # input of the reports one level up
             db.query(
                 "UPDATE graphrag.communities p SET report_due = true FROM graphrag.communities c"
                 " WHERE c.id = ANY ($1) AND p.id = c.parent_id AND NOT p.report_due",
                 ["int8[]"],
-                [[source.community_id for source, _, _ in others]],
+                [[source.community_id for source, _, _ in changed_reports]],
             )
     # Unless the community has changed meanwhile: then it stays due.
     db.query(
         "UPDATE graphrag.communities c SET report_due = false FROM unnest($1, $2) AS u (id, version)"
         " WHERE c.id = u.id AND c.xmin::text = u.version",
         ["int8[]", "text[]"],
-        columns([(source.community_id, source.version) for source, _, _ in made]),
+        columns([(source.community_id, source.version) for source, _, _ in results]),
     )
     db.commit()
 
 
-def write_rows(db: Database, corpus: Corpus, made: Sequence[tuple[int, Report, str]]) -> None:
-    """Store reports (community id, report, input hash), in place of those that are there; the corpus is locked."""
+def write_rows(db: Database, corpus: Corpus, reports: Sequence[tuple[int, Report, str]]) -> None:
+    """Store reports (community id, report, input hash), in place of stored ones; the corpus is locked."""
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
     rows = []
-    for number, report, hash_ in made:
+    for number, report, hash_ in reports:
         content = report.content
         language = corpus.options.language
         language = query_languages(content)[0] if language == "auto" else language
         texts = (report.title, report.summary, report.findings_json(), report.rating, report.rating_explanation)
-        stored = (content, count(content), report.model, hash_, "pg_catalog." + REGCONFIG[language])
-        rows.append((number, *texts, *stored, lexical(content, language)))
+        stored_values = (content, count(content), report.model, hash_, "pg_catalog." + REGCONFIG[language])
+        rows.append((number, *texts, *stored_values, lexical(content, language)))
     db.query(
         "INSERT INTO graphrag.community_reports AS r (corpus_id, community_id, title, summary, findings, rating,"
         " rating_explanation, content, token_count, model, input_hash, tsv)"
@@ -210,19 +211,19 @@ def _vector_text(report: Report) -> str:
     return f"{report.title}\n{report.summary}"
 
 
-def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Any]:
-    """Return {text: vector}; what has none now gets it later. Commits."""
+def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Vectors]:
+    """Return {text: vector}; a text without one gets it later. Commits."""
     return {} if space is None else embed(db, corpus, space.embedding, texts)[0]
 
 
 def _write_vectors(
-    db: Database, space: Space | None, items: Sequence[tuple[int, str]], vectors: dict[str, Any]
+    db: Database, space: Space | None, items: Sequence[tuple[int, str]], vectors: dict[str, Vectors]
 ) -> None:
-    """Store vectors of reports that are there; the corpus is locked."""
+    """Store vectors of stored reports; the corpus is locked."""
     ids = [number for number, _ in items]
     db.query("DELETE FROM graphrag.report_vectors v WHERE v.community_id = ANY ($1)", ["int8[]"], [ids])
-    found = [(number, text) for number, text in items if text in vectors]
-    if space is None or not found:
+    embedded = [(number, text) for number, text in items if text in vectors]
+    if space is None or not embedded:
         return
     db.query(
         f"INSERT INTO graphrag.report_vectors (space_id, community_id, embedding)"
@@ -230,12 +231,12 @@ def _write_vectors(
         "  WHERE EXISTS (SELECT FROM graphrag.community_reports r WHERE r.community_id = u.id)"
         "    AND EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.id = $1)",
         ["int4", "int8[]", "text[]"],
-        [space.id, [number for number, _ in found], vector_texts([vectors[text] for _, text in found])],
+        [space.id, [number for number, _ in embedded], vector_texts([vectors[text] for _, text in embedded])],
     )
 
 
 def _embed_rest(db: Database, corpus: Corpus) -> bool:
-    """Embed reports that have no vector in the space that is searched: after another model was swapped in, or a fault."""
+    """Embed reports without a vector in the active space: a new model was swapped in, or a call failed."""
     space = of_state(spaces(db, corpus.id), "active")
     if space is None:
         return True

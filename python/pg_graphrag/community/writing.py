@@ -1,4 +1,4 @@
-"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: what does not fit is told by the reports one level down.
+"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: reports one level down stand for what does not fit.
 
 GraphRAG's own roll-up is dead code, and it keeps one relationship per entity; here both are as the paper has them.
 """
@@ -21,11 +21,11 @@ from pg_graphrag.server import Row
 
 # Tokens of data that one request holds (GraphRAG: max_input_length).
 INPUT_TOKENS = 8000
-# Of these, where not all fits: relationships first, they say how things hang together.
+# Share of relationships where not all fits: they say how things hang together.
 RELATIONSHIP_SHARE = 0.6
 # A prompt that the model still finds too long is tried with half as much, so often.
 HALVINGS = 3
-# What a looping model adds is not read.
+# Limits on what is read of a looping model's answer.
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
 
@@ -46,15 +46,15 @@ class Data:
 
 
 def writes(options: Options) -> bool:
-    """Whether a model writes the corpus' reports: where one is set for the role by name. Thousands of calls are not a default."""
+    """Whether a model writes the corpus' reports: only where the role names one, as it takes thousands of calls."""
     return "report" in options.llm.roles and options.llm.has("report")
 
 
 def input_hash(options: Options, source: Input, count: Count) -> str:
-    """Return the hash of what a report is asked for with, and of what its references stand for."""
+    """Return the hash of a report's prompt and of what its references stand for."""
     data = gather(source, INPUT_TOKENS, count)
     numbers = (data.entities, data.relationships, data.chunks)
-    return digest("model", render(options.prompts, "report", data=data.text), *(json.dumps(one) for one in numbers))
+    return digest("model", render(options.prompts, "report", data=data.text), *(json.dumps(ids) for ids in numbers))
 
 
 def write(options: Options, source: Input, count: Count) -> Writing:
@@ -90,61 +90,63 @@ def write(options: Options, source: Input, count: Count) -> Writing:
 def gather(source: Input, tokens: int, count: Count) -> Data:
     """Return the data of a community within so many tokens.
 
-    Where not all fits, sub-communities are told by their reports, the largest first, until the rest does; relationships
-    between them stay. What still does not fit is left out, the least important first.
+    Where not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
+    sub-communities stay. What still does not fit is left out, the least important first.
     """
-    told: list[Row] = []
-    hidden: dict[int, int] = {}
+    summarized: list[Row] = []
+    group_of: dict[int, int] = {}
     spent = 0
     while True:
-        entities = [row for row in source.entities if row["id"] not in hidden]
+        entities = [row for row in source.entities if row["id"] not in group_of]
         relationships = [
-            row for row in source.relationships if hidden.get(row["source_id"], -1) != hidden.get(row["target_id"], -2)
+            row
+            for row in source.relationships
+            if group_of.get(row["source_id"], -1) != group_of.get(row["target_id"], -2)
         ]
         complete = source.relationship_count <= len(source.relationships) and source.size <= len(source.entities)
         size = sum(count(_entity(row)) + 4 for row in entities)
         size += sum(count(_relationship(row)) + 4 for row in relationships)
-        left = source.children[len(told) :]
-        if not left or (size + spent <= tokens and (complete or told)):
+        remaining_children = source.children[len(summarized) :]
+        if not remaining_children or (size + spent <= tokens and (complete or summarized)):
             break
-        child = left[0]
-        told.append(child)
-        hidden |= dict.fromkeys(child["members"], child["id"])
-        spent += _told_tokens(child, tokens // len(source.children), count)
-    groups = [f"G{n} {_told(row, tokens // len(source.children), count)}" for n, row in enumerate(told, 1)]
-    return _numbered(entities, relationships, groups, max(tokens - spent, tokens // 4), count)
+        child = remaining_children[0]
+        summarized.append(child)
+        group_of |= dict.fromkeys(child["members"], child["id"])
+        spent += _child_tokens(child, tokens // len(source.children), count)
+    groups = [f"G{n} {_child_text(row, tokens // len(source.children), count)}" for n, row in enumerate(summarized, 1)]
+    return _number_data(entities, relationships, groups, max(tokens - spent, tokens // 4), count)
 
 
-def _told(row: Row, tokens: int, count: Count) -> str:
+def _child_text(row: Row, tokens: int, count: Count) -> str:
     return str(row["content"] if count(row["content"]) <= tokens else f"{row['title']}\n{row['summary']}")
 
 
-def _told_tokens(row: Row, tokens: int, count: Count) -> int:
-    return count(_told(row, tokens, count)) + 4
+def _child_tokens(row: Row, tokens: int, count: Count) -> int:
+    return count(_child_text(row, tokens, count)) + 4
 
 
-def _numbered(entities: list[Row], relationships: list[Row], groups: list[str], tokens: int, count: Count) -> Data:
-    kept = _fitting(relationships, _relationship, int(tokens * RELATIONSHIP_SHARE), count)
-    used = sum(count(_relationship(row)) + 4 for row in kept)
-    ends = {end for row in kept for end in (row["source_id"], row["target_id"])}
-    # Those that the relationships speak of come first.
+def _number_data(entities: list[Row], relationships: list[Row], groups: list[str], tokens: int, count: Count) -> Data:
+    kept_relationships = _fitting(relationships, _relationship, int(tokens * RELATIONSHIP_SHARE), count)
+    used_tokens = sum(count(_relationship(row)) + 4 for row in kept_relationships)
+    ends = {end for row in kept_relationships for end in (row["source_id"], row["target_id"])}
+    # Ends of the relationships come first.
     order = sorted(entities, key=lambda row: row["id"] not in ends)
-    known = {row["id"] for row in _fitting(order, _entity, tokens - used, count)}
+    kept_entities = {row["id"] for row in _fitting(order, _entity, tokens - used_tokens, count)}
     data = Data("")
-    number: dict[int, str] = {}
+    entity_numbers: dict[int, str] = {}
     lines = []
     for row in entities:
-        if row["id"] in known:
-            number[row["id"]] = f"E{len(number) + 1}"
-            data.entities[number[row["id"]]] = row["id"]
-            lines.append(f"{number[row['id']]} {_entity(row)}")
+        if row["id"] in kept_entities:
+            entity_numbers[row["id"]] = f"E{len(entity_numbers) + 1}"
+            data.entities[entity_numbers[row["id"]]] = row["id"]
+            lines.append(f"{entity_numbers[row['id']]} {_entity(row)}")
     parts = ["Entities:\n" + "\n".join(lines)] if lines else []
     lines = []
-    for at, row in enumerate(kept, 1):
-        data.relationships[f"R{at}"] = row["id"]
+    for number, row in enumerate(kept_relationships, 1):
+        data.relationships[f"R{number}"] = row["id"]
         if row["chunk_id"] is not None:
-            data.chunks[f"R{at}"] = row["chunk_id"]
-        lines.append(f"R{at} {_relationship(row)}")
+            data.chunks[f"R{number}"] = row["chunk_id"]
+        lines.append(f"R{number} {_relationship(row)}")
     parts += ["Relationships:\n" + "\n".join(lines)] if lines else []
     parts += ["Reports on parts of the group:\n" + "\n\n".join(groups)] if groups else []
     data.text = "\n\n".join(parts)
@@ -152,13 +154,13 @@ def _numbered(entities: list[Row], relationships: list[Row], groups: list[str], 
 
 
 def _fitting(rows: Iterable[Row], line: Callable[[Row], str], tokens: int, count: Count) -> list[Row]:
-    kept = []
+    fitting_rows = []
     for row in rows:
         tokens -= count(line(row)) + 4
         if tokens < 0:
             break
-        kept.append(row)
-    return kept
+        fitting_rows.append(row)
+    return fitting_rows
 
 
 def _entity(row: Row) -> str:
@@ -185,39 +187,43 @@ def _object(**fields: Any) -> dict[str, Any]:
 def _parse(text: str, cut_off: bool) -> dict[str, Any]:
     """Return the first object that is a report: with a title, a summary and findings."""
     if not cut_off:
-        for found in objects(without_reasoning(text)):
-            if _said(found.get("title")) and _said(found.get("summary")) and isinstance(found.get("findings"), list):
-                return found
+        for candidate in objects(without_reasoning(text)):
+            if (
+                _text_of(candidate.get("title"))
+                and _text_of(candidate.get("summary"))
+                and isinstance(candidate.get("findings"), list)
+            ):
+                return candidate
     raise ItemFault("the model's report is cut off" if cut_off else "the model gave no report", raw=text)
 
 
-def _said(value: Any) -> str:
+def _text_of(value: Any) -> str:
     return clean(value).strip()[:MAX_CHARACTERS] if isinstance(value, str) else ""
 
 
-def _report(found: dict[str, Any], data: Data, model: str) -> Report:
+def _report(reply: dict[str, Any], data: Data, model: str) -> Report:
     findings = []
-    for item in found["findings"][:MAX_FINDINGS]:
-        one = {"summary": item} if isinstance(item, str) else item if isinstance(item, dict) else {}
-        summary, explanation = _said(one.get("summary")), _said(one.get("explanation"))
+    for item in reply["findings"][:MAX_FINDINGS]:
+        fields = {"summary": item} if isinstance(item, str) else item if isinstance(item, dict) else {}
+        summary, explanation = _text_of(fields.get("summary")), _text_of(fields.get("explanation"))
         if summary or explanation:
-            relationships = [name for name in _numbers(one.get("relationships")) if name in data.relationships]
+            relationships = [name for name in _numbers(fields.get("relationships")) if name in data.relationships]
             findings.append(
                 Finding(
                     summary or explanation,
                     explanation if summary else "",
-                    [data.entities[name] for name in _numbers(one.get("entities")) if name in data.entities],
+                    [data.entities[name] for name in _numbers(fields.get("entities")) if name in data.entities],
                     [data.relationships[name] for name in relationships],
                     list(dict.fromkeys(data.chunks[name] for name in relationships if name in data.chunks)),
                 )
             )
-    given = found.get("rating")
-    number = given if isinstance(given, (int, float)) and not isinstance(given, bool) and given == given else 0.0
+    rating = reply.get("rating")
+    number = rating if isinstance(rating, (int, float)) and not isinstance(rating, bool) and rating == rating else 0.0
     number = float(min(10.0, max(0.0, number)))
-    why = _said(found.get("rating_explanation"))
-    return Report(_said(found["title"]), _said(found["summary"]), findings, number, why, model)
+    rating_reason = _text_of(reply.get("rating_explanation"))
+    return Report(_text_of(reply["title"]), _text_of(reply["summary"]), findings, number, rating_reason, model)
 
 
 def _numbers(value: Any) -> list[str]:
-    given = value if isinstance(value, list) else []
-    return list(dict.fromkeys(str(item).strip().upper() for item in given if isinstance(item, (str, int))))
+    items = value if isinstance(value, list) else []
+    return list(dict.fromkeys(str(item).strip().upper() for item in items if isinstance(item, (str, int))))

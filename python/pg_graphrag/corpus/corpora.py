@@ -15,9 +15,8 @@ from pg_graphrag.server import Database, Row
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
 
-    `revision` names the state of what its documents were made into, as the statement's snapshot has it. None: nothing yet,
-    the transaction itself has changed it, or nothing is to be held. `memory`: bytes that the session may hold
-    (retrieval/held.py).
+    `revision` names the state of its index in the statement's snapshot. None: there is no index yet, this transaction has
+    changed it, or nothing may be cached. `memory`: bytes that the session may cache.
     """
 
     id: int
@@ -31,9 +30,9 @@ class Corpus:
     memory: int
 
 
-# What graphrag.session_memory is where nobody set it.
+# Default of graphrag.session_memory.
 SESSION_MEMORY = "64MB"
-# The transaction that changed a corpus may change it again under the same number, or undo a part.
+# The transaction that changed a corpus may change it again under the same number, or undo a part of it.
 REVISION = """(
        SELECT r.tableoid::text || '/' || r.revision::text
          FROM graphrag.corpus_revisions r
@@ -52,7 +51,7 @@ SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerpri
 
 def find(db: Database, name: str | None) -> Corpus:
     """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
-    rows = _read(db, "WHERE c.name = $1", "text", name) if name is not None else []
+    rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
         raise unknown_corpus(db, name)
     return _corpus(rows[0])
@@ -64,34 +63,34 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
-    known = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
+    names = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
     return GraphRAGError(
         f'corpus "{name}" does not exist',
         sqlstate="42704",
-        hint=f"Corpora: {', '.join(known)}."
-        if known
+        hint=f"Corpora: {', '.join(names)}."
+        if names
         else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
     )
 
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:
     """Return the corpus with that number, or None when it has been dropped."""
-    rows = _read(db, "WHERE c.id = $1", "int4", corpus_id)
+    rows = _select(db, "WHERE c.id = $1", "int4", corpus_id)
     return _corpus(rows[0]) if rows else None
 
 
-def _read(db: Database, where: str, type_: str, value: Any) -> Sequence[Row]:
+def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Row]:
     try:
-        rows = db.query(_SELECT + where, [type_], [value])
+        rows = db.query(_SELECT + condition, [type_], [value])
     except Exception as error:
-        # What pg_size_bytes cannot read is no size, or a greater one than there is.
+        # pg_size_bytes refuses a text that is no size, and a size that is too large.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):
             raise
         rows = None
     if rows is None or any(row["memory"] < 0 for row in rows):
-        said = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
+        setting = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
         raise GraphRAGError(
-            f'the setting graphrag.session_memory cannot be "{said}"',
+            f'the setting graphrag.session_memory cannot be "{setting}"',
             hint="Give a size such as 64MB, or 0 to hold nothing: SET graphrag.session_memory = '64MB'; RESET for the default"
             f" ({SESSION_MEMORY}).",
         )
@@ -99,7 +98,7 @@ def _read(db: Database, where: str, type_: str, value: Any) -> Sequence[Row]:
 
 
 def _corpus(row: Row) -> Corpus:
-    # No memory for what is held: nothing is to be.
+    # Without memory nothing may be cached.
     revision = row["revision"] if row["memory"] else None
     return Corpus(**{**row, "options": _options(row["options"]), "revision": revision})
 
@@ -110,7 +109,7 @@ def _options(text: str) -> Options:
 
 
 def revise(db: Database, corpus_id: int) -> None:
-    """Name a new revision: every transaction that changes what documents were made into does, under the corpus' lock."""
+    """Name a new revision, as every transaction does that changes the index, under the corpus' lock."""
     db.query(
         "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
         " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",

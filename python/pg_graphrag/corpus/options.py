@@ -1,4 +1,4 @@
-"""What a corpus can be told, its defaults and its checks."""
+"""Options of a corpus, their defaults and checks."""
 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -8,7 +8,7 @@ from pg_graphrag.text.languages import REGCONFIG
 
 LOCAL_MODEL = "all-MiniLM-L6-v2"
 LOCAL_DIMENSIONS = 384
-# As many as an HNSW index over pgvector's type can have. Models that give more shorten their vectors on request.
+# Limit of an HNSW index over pgvector's type. Models with more dimensions shorten their vectors on request.
 MAX_DIMENSIONS = 2000
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
 DEFAULT_ENTITY_TYPES = (
@@ -26,7 +26,7 @@ DEFAULT_ENTITY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Where vectors come from: ``local`` is the model inside the server; of others model and dimensions must be said."""
+    """Where vectors come from: ``local`` is the model inside the server; others need model and dimensions."""
 
     provider: str = "local"
     model: str = LOCAL_MODEL
@@ -40,7 +40,7 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class RoleLimits:
-    """What one role may have of a corpus' models; None: no limit."""
+    """Limits of a database role's use of a corpus' models; None: no limit."""
 
     monthly_budget: float | None = None
     requests_per_minute: int | None = None
@@ -48,10 +48,10 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class LLM:
-    """Which model does what: `roles` names provider and model for a role where they differ from the corpus' own.
+    """Which model does what: `roles` gives provider and model of a role where they differ from the corpus' own.
 
     `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
-    what single roles of the database may have, "*" for each that is not named; the owner of the extension has no limit.
+    limits of database roles, "*" for each role that is not named; the owner of the extension has none.
     """
 
     provider: str | None = None
@@ -61,18 +61,18 @@ class LLM:
     role_limits: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def limits_of(self, role: str) -> RoleLimits:
-        """Return what a role of the database may have."""
+        """Return the limits of a database role."""
         return RoleLimits(**self.role_limits.get(role, self.role_limits.get("*", {})))
 
     def has(self, role: str) -> bool:
         """Whether a model is set for `role`."""
-        given = self.roles.get(role, {})
-        return bool((given.get("provider") or self.provider) and (given.get("model") or self.model))
+        choice = self.roles.get(role, {})
+        return bool((choice.get("provider") or self.provider) and (choice.get("model") or self.model))
 
     def of(self, role: str) -> tuple[str, str]:
         """Return (provider, model) of `role`; 55000 when the corpus has none."""
-        given = self.roles.get(role, {})
-        provider, model = given.get("provider") or self.provider, given.get("model") or self.model
+        choice = self.roles.get(role, {})
+        provider, model = choice.get("provider") or self.provider, choice.get("model") or self.model
         if not provider or not model:
             raise GraphRAGError(
                 f'the corpus has no model for the role "{role}"',
@@ -93,7 +93,7 @@ class Rerank:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long, in days, and how many rows are kept; None: without limit."""
+    """For how many days, and how many, rows are kept; None: no limit."""
 
     days: int | None
     rows: int | None
@@ -101,7 +101,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept of what grows with use."""
+    """What is kept of tables that grow with use."""
 
     llm_cache: Limit = Limit(365, 1_000_000)
     llm_calls: Limit = Limit(400, 1_000_000)
@@ -110,7 +110,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """How communities are found, and whether workers do it by themselves; the parameters are those of `Settings` of Leiden."""
+    """How communities are found, and whether workers find them (`automatic`); parameters as in Leiden's `Settings`."""
 
     automatic: bool = True
     max_cluster_size: int = 10
@@ -157,19 +157,19 @@ class Options:
 
     def providers(self) -> dict[str, str]:
         """Return the options that refer to providers, each with the name."""
-        named = {
+        names = {
             "embedding.provider": None if self.embedding.provider == "local" else self.embedding.provider,
             "llm.provider": self.llm.provider,
             "rerank.provider": self.rerank.provider,
-        } | {f"llm.roles.{role}.provider": given.get("provider") for role, given in self.llm.roles.items()}
-        return {option: name for option, name in named.items() if name}
+        } | {f"llm.roles.{role}.provider": choice.get("provider") for role, choice in self.llm.roles.items()}
+        return {option: name for option, name in names.items() if name}
 
 
-# NLP concepts; a model; none, for corpora whose documents are imported with what they say.
+# NLP concepts; a model; no extractor, for documents that are imported with their mentions.
 EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
-# Likewise where a model extracts.
+# Where a model extracts, these too.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
 EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
@@ -187,26 +187,28 @@ def parse(options: dict[str, Any]) -> Options:
         22023, naming the option and the value, when a key is unknown or a value is not usable.
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
-    given = dict(options)
-    embedding = parse_embedding(given.pop("embedding", {}))
-    llm = _part(given, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
-    rerank = _part(given, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
-    retention = _retention(given.pop("retention", {}))
-    communities = _communities(given.pop("communities", {}))
-    if "entity_types" in given:
-        given["entity_types"] = tuple(_strings("entity_types", given["entity_types"]))
-    parsed = Options(**given, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities)
+    values = dict(options)
+    embedding = parse_embedding(values.pop("embedding", {}))
+    llm = _part(values, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
+    rerank = _part(values, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
+    retention = _retention(values.pop("retention", {}))
+    communities = _communities(values.pop("communities", {}))
+    if "entity_types" in values:
+        values["entity_types"] = tuple(_strings("entity_types", values["entity_types"]))
+    parsed = Options(
+        **values, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities
+    )
     _choice("extractor", parsed.extractor, set(EXTRACTORS))
     _choice("language", parsed.language, {"auto", *REGCONFIG})
-    _whole("chunk_token_size", parsed.chunk_token_size, 50, 8192)
-    _whole("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
+    _check_integer("chunk_token_size", parsed.chunk_token_size, 50, 8192)
+    _check_integer("chunk_overlap", parsed.chunk_overlap, 0, parsed.chunk_token_size // 2)
     if not isinstance(parsed.tokenizer, str):
-        raise _bad("tokenizer", parsed.tokenizer, "the name of a tokenizer")
-    _whole("max_gleaning", parsed.max_gleaning, 0, 3)
+        raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
+    _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
     if not isinstance(parsed.claims, bool):
-        raise _bad("claims", parsed.claims, "true or false")
+        raise _bad_option("claims", parsed.claims, "true or false")
     if not isinstance(parsed.query_log, bool):
-        raise _bad("query_log", parsed.query_log, "true or false")
+        raise _bad_option("query_log", parsed.query_log, "true or false")
     _check_prompts(parsed.prompts)
     _check_llm(llm)
     _check_model("rerank", asdict(rerank))
@@ -217,10 +219,10 @@ def parse(options: dict[str, Any]) -> Options:
     return parsed
 
 
-def _part(given: dict[str, Any], name: str, kind: Any, example: str) -> Any:
-    value = given.pop(name, {})
+def _part(options: dict[str, Any], name: str, kind: Any, example: str) -> Any:
+    value = options.pop(name, {})
     if not isinstance(value, dict):
-        raise _bad(name, value, f"an object, for example {example}")
+        raise _bad_option(name, value, f"an object, for example {example}")
     _refuse_unknown(value, set(kind.__dataclass_fields__), f"{name} option")
     return kind(**value)
 
@@ -228,17 +230,19 @@ def _part(given: dict[str, Any], name: str, kind: Any, example: str) -> Any:
 def _retention(value: Any) -> Retention:
     example = '{"query_log": {"days": 30, "rows": null}}'
     if not isinstance(value, dict):
-        raise _bad("retention", value, f"an object, for example {example}")
+        raise _bad_option("retention", value, f"an object, for example {example}")
     _refuse_unknown(value, set(Retention.__dataclass_fields__), "retention option")
     limits: dict[str, Limit] = {}
-    for table, given in value.items():
-        if not isinstance(given, dict):
-            raise _bad(f"retention.{table}", given, "an object with days, rows or both; null: without limit")
-        _refuse_unknown(given, {"days", "rows"}, f"option of retention.{table}:")
-        for name, number in given.items():
+    for table, limits_of_table in value.items():
+        if not isinstance(limits_of_table, dict):
+            raise _bad_option(
+                f"retention.{table}", limits_of_table, "an object with days, rows or both; null: without limit"
+            )
+        _refuse_unknown(limits_of_table, {"days", "rows"}, f"option of retention.{table}:")
+        for name, number in limits_of_table.items():
             if number is not None:
-                _whole(f"retention.{table}.{name}", number, 0, 2**31 - 1)
-        limits[table] = replace(getattr(Retention(), table), **given)
+                _check_integer(f"retention.{table}.{name}", number, 0, 2**31 - 1)
+        limits[table] = replace(getattr(Retention(), table), **limits_of_table)
     return Retention(**limits)
 
 
@@ -246,16 +250,16 @@ def _communities(value: Any) -> Communities:
     """Check the option ``communities``: true, false (only refresh_communities() makes them), or an object."""
     if isinstance(value, bool):
         return Communities(automatic=value)
-    made: Communities = _part({"communities": value}, "communities", Communities, '{"max_cluster_size": 10}')
+    communities: Communities = _part({"communities": value}, "communities", Communities, '{"max_cluster_size": 10}')
     for name in ("automatic", "largest_component"):
-        if not isinstance(getattr(made, name), bool):
-            raise _bad(f"communities.{name}", getattr(made, name), "true or false")
-    _whole("communities.max_cluster_size", made.max_cluster_size, 2, 100_000)
-    _whole("communities.seed", made.seed, 0, 2**53)
-    resolution = made.resolution
+        if not isinstance(getattr(communities, name), bool):
+            raise _bad_option(f"communities.{name}", getattr(communities, name), "true or false")
+    _check_integer("communities.max_cluster_size", communities.max_cluster_size, 2, 100_000)
+    _check_integer("communities.seed", communities.seed, 0, 2**53)
+    resolution = communities.resolution
     if isinstance(resolution, bool) or not isinstance(resolution, (int, float)) or not 0 < resolution <= 100:
-        raise _bad("communities.resolution", resolution, "a number above 0, at most 100")
-    return made
+        raise _bad_option("communities.resolution", resolution, "a number above 0, at most 100")
+    return communities
 
 
 def parse_embedding(value: Any) -> Embedding:
@@ -266,7 +270,7 @@ def parse_embedding(value: Any) -> Embedding:
     if embedding.local:
         _choice("embedding.model", embedding.model, {LOCAL_MODEL})
         if not isinstance(embedding.dimensions, int) or embedding.dimensions != LOCAL_DIMENSIONS:
-            raise _bad("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+            raise _bad_option("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
         return embedding
     for name in ("model", "dimensions"):
         if value.get(name) is None:
@@ -274,47 +278,47 @@ def parse_embedding(value: Any) -> Embedding:
                 f'option "embedding" names the provider "{embedding.provider}" but no {name}',
                 hint=f"For example {example}.",
             )
-    _whole("embedding.dimensions", embedding.dimensions, 1, MAX_DIMENSIONS)
+    _check_integer("embedding.dimensions", embedding.dimensions, 1, MAX_DIMENSIONS)
     return embedding
 
 
 def _check_llm(llm: LLM) -> None:
     _check_model("llm", {"provider": llm.provider, "model": llm.model})
     if not isinstance(llm.roles, dict):
-        raise _bad("llm.roles", llm.roles, 'an object, for example {"answer": {"model": …}}')
+        raise _bad_option("llm.roles", llm.roles, 'an object, for example {"answer": {"model": …}}')
     _refuse_unknown(llm.roles, set(ROLES), "role")
     for role, model in llm.roles.items():
         if not isinstance(model, dict):
-            raise _bad(f"llm.roles.{role}", model, "an object with provider, model or both")
+            raise _bad_option(f"llm.roles.{role}", model, "an object with provider, model or both")
         _refuse_unknown(model, {"provider", "model"}, f'option of role "{role}":')
         _check_model(f"llm.roles.{role}", model)
     _check_budget("llm.monthly_budget", llm.monthly_budget)
     if not isinstance(llm.role_limits, dict):
-        raise _bad("llm.role_limits", llm.role_limits, 'an object, for example {"*": {"monthly_budget": 5}}')
+        raise _bad_option("llm.role_limits", llm.role_limits, 'an object, for example {"*": {"monthly_budget": 5}}')
     for role, limits in llm.role_limits.items():
-        where = f"llm.role_limits.{role}"
+        option = f"llm.role_limits.{role}"
         if not isinstance(limits, dict):
-            raise _bad(where, limits, "an object with monthly_budget, requests_per_minute or both")
+            raise _bad_option(option, limits, "an object with monthly_budget, requests_per_minute or both")
         _refuse_unknown(limits, set(RoleLimits.__dataclass_fields__), f'limit of role "{role}":')
-        _check_budget(f"{where}.monthly_budget", limits.get("monthly_budget"))
+        _check_budget(f"{option}.monthly_budget", limits.get("monthly_budget"))
         if limits.get("requests_per_minute") is not None:
-            _whole(f"{where}.requests_per_minute", limits["requests_per_minute"], 0, 2**31 - 1)
+            _check_integer(f"{option}.requests_per_minute", limits["requests_per_minute"], 0, 2**31 - 1)
 
 
-def _check_budget(where: str, budget: Any) -> None:
+def _check_budget(option: str, budget: Any) -> None:
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget < 0):
-        raise _bad(where, budget, "an amount in the currency of the providers' prices, or null")
+        raise _bad_option(option, budget, "an amount in the currency of the providers' prices, or null")
 
 
-def _check_model(where: str, model: dict[str, Any]) -> None:
+def _check_model(option: str, model: dict[str, Any]) -> None:
     for name, value in model.items():
         if value is not None and (not isinstance(value, str) or not value):
-            raise _bad(f"{where}.{name}", value, "a name")
+            raise _bad_option(f"{option}.{name}", value, "a name")
 
 
 def _check_prompts(prompts: Any) -> None:
     if not isinstance(prompts, dict):
-        raise _bad("prompts", prompts, 'an object of texts, for example {"answer": "…"}')
+        raise _bad_option("prompts", prompts, 'an object of texts, for example {"answer": "…"}')
     from pg_graphrag.prompts import check
 
     for name, text in prompts.items():
@@ -323,39 +327,39 @@ def _check_prompts(prompts: Any) -> None:
 
 def _strings(name: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise _bad(name, value, "a list of names")
+        raise _bad_option(name, value, "a list of names")
     return value
 
 
 def reindexes(old: Options, new: Options) -> bool:
-    """Whether chunks, terms or mentions may be others with the `new` options."""
+    """Whether the `new` options may give other chunks, terms or mentions."""
     if new.extractor != "llm":
-        return bool(changed(old, new, INDEXING))
-    prompts = [{name: one.prompts.get(name) for name in EXTRACTION_PROMPTS} for one in (old, new)]
-    return bool(changed(old, new, INDEXING + EXTRACTION)) or prompts[0] != prompts[1]
+        return bool(changed_options(old, new, INDEXING))
+    prompts = [{name: options.prompts.get(name) for name in EXTRACTION_PROMPTS} for options in (old, new)]
+    return bool(changed_options(old, new, INDEXING + EXTRACTION)) or prompts[0] != prompts[1]
 
 
-def changed(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:
+def changed_options(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:
     """Return those of `names` whose value differs."""
-    before, after = asdict(old), asdict(new)
-    return [name for name in names if before[name] != after[name]]
+    old_values, new_values = asdict(old), asdict(new)
+    return [name for name in names if old_values[name] != new_values[name]]
 
 
-def _refuse_unknown(given: dict[str, Any], known: set[str], what: str) -> None:
-    for name in given:
-        if name not in known:
-            raise GraphRAGError(f'unknown {what} "{name}"', hint=f"Known: {', '.join(sorted(known))}.")
+def _refuse_unknown(options: dict[str, Any], known_names: set[str], kind: str) -> None:
+    for name in options:
+        if name not in known_names:
+            raise GraphRAGError(f'unknown {kind} "{name}"', hint=f"Known: {', '.join(sorted(known_names))}.")
 
 
-def _choice(name: str, value: Any, allowed: set[str]) -> None:
-    if not isinstance(value, str) or value not in allowed:
-        raise _bad(name, value, "one of " + ", ".join(sorted(allowed)))
+def _choice(name: str, value: Any, choices: set[str]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise _bad_option(name, value, "one of " + ", ".join(sorted(choices)))
 
 
-def _whole(name: str, value: Any, low: int, high: int) -> None:
+def _check_integer(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(name, value, f"a whole number from {low} to {high}")
+        raise _bad_option(name, value, f"a whole number from {low} to {high}")
 
 
-def _bad(name: str, value: Any, wanted: str) -> GraphRAGError:
-    return GraphRAGError(f'option "{name}" cannot be {value!r}', hint=f"Give {wanted}.")
+def _bad_option(name: str, value: Any, expected: str) -> GraphRAGError:
+    return GraphRAGError(f'option "{name}" cannot be {value!r}', hint=f"Give {expected}.")

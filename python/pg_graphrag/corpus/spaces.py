@@ -1,4 +1,4 @@
-"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() has built beside it."""
+"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() is building."""
 
 import json
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.server import Database
 
-# First half of the advisory lock, second the corpus: shared by who writes vectors, alone for who swaps spaces. It comes
-# before the lock of the corpus.
+# First half of an advisory lock; the second half is the corpus. Writers of vectors share it, a swap of spaces takes it
+# alone. It is taken before the lock of the corpus.
 SPACES_LOCK = 1735549296
 
 
@@ -31,9 +31,9 @@ def spaces(db: Database, corpus_id: int) -> list[Space]:
     return [Space(row["id"], Embedding(row["provider"], row["model"], row["dimensions"]), row["state"]) for row in rows]
 
 
-def of_state(found: list[Space], state: str) -> Space | None:
+def of_state(candidates: list[Space], state: str) -> Space | None:
     """Return the space that is active or building; None where there is none."""
-    return next((space for space in found if space.state == state), None)
+    return next((space for space in candidates if space.state == state), None)
 
 
 def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:
@@ -46,9 +46,9 @@ def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) ->
     return Space(int(rows[0]["id"]), embedding, state)
 
 
-def lock_spaces(db: Database, corpus_id: int, *, shared: bool) -> None:
-    """Keep the active space what it is (shared), or wait for those that want it so, until the transaction ends."""
-    mode = "_shared" if shared else ""
+def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
+    """Keep the active space until the transaction ends (shared), or wait for all who keep it (not shared)."""
+    mode = "_shared" if is_shared else ""
     db.query(f"SELECT pg_catalog.pg_advisory_xact_lock{mode}($1, $2)", ["int4", "int4"], [SPACES_LOCK, corpus_id])
 
 
@@ -58,9 +58,9 @@ def set_state(db: Database, space: Space, state: str) -> None:
 
 def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
     """Make `embedding` the corpus' option of that name."""
-    given = {"provider": embedding.provider, "model": embedding.model, "dimensions": embedding.dimensions}
+    values = {"provider": embedding.provider, "model": embedding.model, "dimensions": embedding.dimensions}
     db.query(
         "UPDATE graphrag.corpora SET options = options || $2 WHERE id = $1",
         ["int4", "jsonb"],
-        [corpus_id, json.dumps({"embedding": given})],
+        [corpus_id, json.dumps({"embedding": values})],
     )

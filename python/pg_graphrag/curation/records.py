@@ -1,4 +1,4 @@
-"""The records of what people changed: one row each in graphrag.curations, applied at once, undone at any time."""
+"""The records of what people changed: a row of graphrag.curations each, applied at once, undone at any time."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 from pg_graphrag import bounds
 from pg_graphrag.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.curation import aliases
-from pg_graphrag.curation.settle import Led, Touched, settle
+from pg_graphrag.curation.settle import Changes, ResolvedAliases, settle
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
@@ -20,7 +20,7 @@ from pg_graphrag.text.lexical import lexical
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a curation says of one entity (`key`) or relationship (`key`, `other_key`): a row of graphrag.curated."""
+    """What a curation states of an entity (`key`) or relationship (`key`, `other_key`): a row of graphrag.curated."""
 
     effect: str
     key: str
@@ -29,8 +29,8 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An entity that a caller named."""
+class EntityRef:
+    """The entity that a name given by a caller resolves to."""
 
     id: int
     key: str
@@ -42,14 +42,16 @@ class Curation:
 
     Parameters
     ----------
-    names : names of entities that may have to be made, and so embedded.
+    names : names of entities that may be created, and then need vectors.
     """
 
     def __init__(self, db: Database, corpus: str | None, names: Iterable[str] = ()) -> None:
         self.db = db
         self.storage = Storage(db, find(db, corpus))
         self.corpus_id = self.storage.corpus.id
-        self.storage.embed(_unknown(db, self.corpus_id, {key_of(bounds.name(name)) for name in names if name} - {""}))
+        self.storage.embed(
+            _keys_without_entity(db, self.corpus_id, {key_of(bounds.name(name)) for name in names if name} - {""})
+        )
         self.storage.lock()
 
     def key(self, name: str | None) -> tuple[str, str]:
@@ -58,18 +60,18 @@ class Curation:
         Raises
         ------
         GraphRAGError
-            22023 where nothing is left of the name, or it is too long.
+            22023 where the name is empty or too long.
         """
         trimmed = " ".join(bounds.name(name).split())
-        if not (found := key_of(trimmed)):
+        if not (key := key_of(trimmed)):
             raise GraphRAGError(
                 f"an entity cannot be called {json.dumps(name, ensure_ascii=False)}",
                 hint="Give a name that is not empty.",
             )
-        return trimmed, found
+        return trimmed, key
 
-    def lead(self, key: str) -> str:
-        """Return the key of the entity that a key leads to."""
+    def resolve(self, key: str) -> str:
+        """Return the key of the entity that a key resolves to."""
         rows = self.db.query(
             "SELECT a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = $2",
             ["int4", "text"],
@@ -77,17 +79,17 @@ class Curation:
         )
         return str(rows[0]["entity_key"]) if rows else key
 
-    def look_up(self, name: str | None) -> Named | None:
+    def look_up(self, name: str | None) -> EntityRef | None:
         """Return the entity of a name or alias; None where there is none."""
         _, key = self.key(name)
         rows = self.db.query(
             "SELECT e.id, e.key, e.name FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = $2",
             ["int4", "text"],
-            [self.corpus_id, self.lead(key)],
+            [self.corpus_id, self.resolve(key)],
         )
-        return Named(rows[0]["id"], rows[0]["key"], rows[0]["name"]) if rows else None
+        return EntityRef(rows[0]["id"], rows[0]["key"], rows[0]["name"]) if rows else None
 
-    def entity(self, name: str | None) -> Named:
+    def entity(self, name: str | None) -> EntityRef:
         """Return the entity of a name or alias.
 
         Raises
@@ -95,19 +97,19 @@ class Curation:
         GraphRAGError
             42704 where there is none.
         """
-        found = self.look_up(name)
-        if found is None:
+        match = self.look_up(name)
+        if match is None:
             self.refuse_deleted(self.key(name)[1], f'entity "{name}"', "42704")
             raise GraphRAGError(
                 f'entity "{name}" does not exist in corpus "{self.storage.corpus.name}"',
                 sqlstate="42704",
                 hint="graphrag.search_entities() finds entities by what they are about.",
             )
-        return found
+        return match
 
-    def refuse_deleted(self, key: str, what: str, sqlstate: str = "55000", other_key: str | None = None) -> None:
-        """Refuse what a curation in force has deleted, naming it."""
-        ends = sorted(self.lead(end) for end in (key, other_key) if end is not None)
+    def refuse_deleted(self, key: str, subject: str, sqlstate: str = "55000", other_key: str | None = None) -> None:
+        """Refuse an entity or relationship that a curation in force has deleted, naming the curation."""
+        ends = sorted(self.resolve(end) for end in (key, other_key) if end is not None)
         rows = self.db.query(
             "SELECT c.curation_id FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.entity_key = $2"
             " AND c.other_entity_key IS NOT DISTINCT FROM $3 AND c.effect = 'delete' AND c.own ORDER BY 1 LIMIT 1",
@@ -117,7 +119,7 @@ class Curation:
         if rows:
             number = rows[0]["curation_id"]
             raise GraphRAGError(
-                f"{what} was deleted by curation {number}",
+                f"{subject} was deleted by curation {number}",
                 sqlstate=sqlstate,
                 hint=f"SELECT graphrag.undo_curation({number}) brings it back.",
             )
@@ -140,7 +142,7 @@ def undo(db: Database, number: int | None) -> None:
     corpus = by_id(db, row["corpus_id"])
     assert corpus is not None
     storage = Storage(db, corpus)
-    storage.embed(_unknown(db, corpus.id, set(_keys(read_json(row["arguments"])))))
+    storage.embed(_keys_without_entity(db, corpus.id, set(_keys(read_json(row["arguments"])))))
     storage.lock()
     row = _curation(db, number)
     if row["undone_at"] is not None:
@@ -151,8 +153,8 @@ def undo(db: Database, number: int | None) -> None:
             hint="SELECT * FROM graphrag.curations WHERE undone_at IS NULL lists those in force.",
         )
     items = [
-        Item(found["effect"], found["key"], found["other_key"])
-        for found in db.query(
+        Item(item["effect"], item["key"], item["other_key"])
+        for item in db.query(
             "DELETE FROM graphrag.curated c WHERE c.curation_id = $1 RETURNING c.effect, c.key, c.other_key",
             ["int8"],
             [number],
@@ -182,34 +184,34 @@ def _curation(db: Database, number: int | None) -> Row:
 
 
 def _apply(db: Database, storage: Storage, items: list[Item], made_by: int | None) -> None:
-    """Bring the graph to the curations in force, where `items` came (with the curation `made_by`) or went."""
+    """Bring the graph in line with the curations in force after `items` were added (by `made_by`) or removed."""
     corpus_id = storage.corpus.id
-    before = aliases.stored(db, corpus_id)
-    after = aliases.fold(db, corpus_id)
-    touched = Touched(before, after, aliases.store(db, corpus_id, before, after))
+    old_aliases = aliases.stored_aliases(db, corpus_id)
+    new_aliases = aliases.resolve_aliases(db, corpus_id)
+    changes = Changes(old_aliases, new_aliases, aliases.store_aliases(db, corpus_id, old_aliases, new_aliases))
     if made_by is not None:
-        _insert(db, storage.corpus, made_by, items, after)
+        _insert(db, storage.corpus, made_by, items, new_aliases)
     for item in items:
         if item.other_key is not None:
-            touched.pairs.add((item.key, item.other_key))
+            changes.changed_pairs.add((item.key, item.other_key))
         elif item.effect == "delete":
-            touched.moved.add(item.key)
+            changes.moved_keys.add(item.key)
         else:
-            touched.said.add(item.key)
-    settle(db, storage, touched)
+            changes.changed_keys.add(item.key)
+    settle(db, storage, changes)
 
 
-def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], led: Led) -> None:
+def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], alias_map: ResolvedAliases) -> None:
     rows = []
     for place, item in enumerate(items):
-        source, own = led.get(item.key, (item.key, True))
+        source, is_own = alias_map.get(item.key, (item.key, True))
         target, forward = None, True
         if item.other_key is not None:
-            target, other_own = led.get(item.other_key, (item.other_key, True))
-            own, forward = own and other_own, source <= target
+            target, is_other_own = alias_map.get(item.other_key, (item.other_key, True))
+            is_own, forward = is_own and is_other_own, source <= target
         ends = (source, target) if forward else (target, source)
         value = json.dumps(item.value, ensure_ascii=False)
-        row = (place, item.effect, item.key, item.other_key, *ends, forward, own, value)
+        row = (place, item.effect, item.key, item.other_key, *ends, forward, is_own, value)
         rows.append((*row, *_lexical(corpus, item)))
     for part in slices(rows):
         db.query(
@@ -236,12 +238,12 @@ def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], led: L
 
 
 def _lexical(corpus: Corpus, item: Item) -> tuple[str | None, str | None]:
-    """Return configuration and text of an item's tsv, as of a mention's; nothing where it says nothing."""
-    said = item.value
+    """Return configuration and text of an item's tsv, as for a mention; None where it has no text."""
+    value = item.value
     text = "\n".join(
         [
-            ", ".join(said.get("keywords", ())),
-            *(said[name] for name in ("name", "source", "target", "description") if said.get(name)),
+            ", ".join(value.get("keywords", ())),
+            *(value[name] for name in ("name", "source", "target", "description") if value.get(name)),
         ]
     ).strip()
     if not text:
@@ -251,7 +253,7 @@ def _lexical(corpus: Corpus, item: Item) -> tuple[str | None, str | None]:
 
 
 def _keys(arguments: Any) -> Iterable[str]:
-    """Yield what in a record could be the key of an entity."""
+    """Yield the strings of a record that could be keys of entities."""
     if isinstance(arguments, str):
         yield key_of(arguments)
     elif isinstance(arguments, list):
@@ -262,8 +264,8 @@ def _keys(arguments: Any) -> Iterable[str]:
             yield from _keys(arguments.get(name))
 
 
-def _unknown(db: Database, corpus_id: int, keys: set[str]) -> list[str]:
-    """Return those of `keys` that are no entity's."""
+def _keys_without_entity(db: Database, corpus_id: int, keys: set[str]) -> list[str]:
+    """Return those of `keys` that no entity has."""
     rows = db.query(
         "SELECT u.key FROM pg_catalog.unnest($2) AS u (key) WHERE u.key <> '' AND NOT EXISTS"
         ' (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = u.key COLLATE "C")',

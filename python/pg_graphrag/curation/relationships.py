@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from pg_graphrag import bounds
-from pg_graphrag.curation.records import Curation, Item, Named
+from pg_graphrag.curation.records import Curation, EntityRef, Item
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
@@ -19,7 +19,7 @@ def create(
     description: str | None,
     weight: Decimal | None,
 ) -> int:
-    """Relate two entities; what is said here counts as one mention."""
+    """Relate two entities; this counts as one mention."""
     curation = Curation(db, corpus)
     ends = _ends(curation, source, target)
     if _exists(curation, ends):
@@ -53,9 +53,9 @@ def edit(
     description: str | None,
     weight: Decimal | None,
 ) -> int:
-    """Let keywords, a description or a weight win over what is merged."""
+    """Set keywords, a description or a weight, which win over the merged ones."""
     curation = Curation(db, corpus)
-    ends = _related(curation, source, target)
+    ends = _related_ends(curation, source, target)
     value: dict[str, Any] = {}
     if keywords is not None:
         value["keywords"] = clean_keywords(keywords)
@@ -76,7 +76,7 @@ def edit(
 def delete(db: Database, corpus: str | None, source: str | None, target: str | None) -> int:
     """Hide a relationship and its mentions."""
     curation = Curation(db, corpus)
-    ends = _related(curation, source, target)
+    ends = _related_ends(curation, source, target)
     keys = ends[0].key, ends[1].key
     return curation.record(
         "delete_relationship", {"source": keys[0], "target": keys[1]}, [Item("delete", keys[0], keys[1])]
@@ -85,8 +85,8 @@ def delete(db: Database, corpus: str | None, source: str | None, target: str | N
 
 def clean_keywords(keywords: Sequence[str | None]) -> list[str]:
     """Return keywords trimmed, each once, in the order of the C collation."""
-    given = bounds.keywords(keywords, "keywords") or []
-    return sorted({" ".join(keyword.split()) for keyword in given})
+    phrases = bounds.keywords(keywords, "keywords") or []
+    return sorted({" ".join(keyword.split()) for keyword in phrases})
 
 
 def checked_weight(weight: Decimal) -> str:
@@ -102,7 +102,7 @@ def checked_weight(weight: Decimal) -> str:
     return str(weight)
 
 
-def _ends(curation: Curation, source: str | None, target: str | None) -> tuple[Named, Named]:
+def _ends(curation: Curation, source: str | None, target: str | None) -> tuple[EntityRef, EntityRef]:
     ends = curation.entity(source), curation.entity(target)
     if ends[0].key == ends[1].key:
         raise GraphRAGError(
@@ -111,20 +111,20 @@ def _ends(curation: Curation, source: str | None, target: str | None) -> tuple[N
     return ends
 
 
-def _related(curation: Curation, source: str | None, target: str | None) -> tuple[Named, Named]:
+def _related_ends(curation: Curation, source: str | None, target: str | None) -> tuple[EntityRef, EntityRef]:
     ends = _ends(curation, source, target)
     if not _exists(curation, ends):
-        named = f'the relationship of "{ends[0].name}" and "{ends[1].name}"'
-        curation.refuse_deleted(ends[0].key, named, "42704", ends[1].key)
+        subject = f'the relationship of "{ends[0].name}" and "{ends[1].name}"'
+        curation.refuse_deleted(ends[0].key, subject, "42704", ends[1].key)
         raise GraphRAGError(
-            f"{named} does not exist",
+            f"{subject} does not exist",
             sqlstate="42704",
             hint="graphrag.neighbors() lists what an entity is related to; graphrag.create_relationship() adds one.",
         )
     return ends
 
 
-def _exists(curation: Curation, ends: tuple[Named, Named]) -> bool:
+def _exists(curation: Curation, ends: tuple[EntityRef, EntityRef]) -> bool:
     low, high = sorted(end.id for end in ends)
     return bool(
         curation.db.query(

@@ -1,6 +1,6 @@
-"""Bring the graph to what mentions and curations make of it, where curations changed: at the cost of what they touch.
+"""Bring the graph in line with mentions and curations after curations changed, at the cost of what they touch.
 
-The merge counts what a batch changes; here the touched entities and relationships are made anew from all that is said of them.
+The merge counts what a batch changes; here the affected entities and relationships are computed from all their mentions.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,58 +14,62 @@ from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
 
-Led = dict[str, tuple[str, bool]]
+ResolvedAliases = dict[str, tuple[str, bool]]
 
 
 @dataclass
-class Touched:
-    """What curations changed: keys whose mentions may belong elsewhere now (`moved`), keys and pairs of which something else
-    is said (`said`, `pairs`); where aliases led before and lead now."""
+class Changes:
+    """What curations changed: `moved_keys`, whose mentions may belong to another entity now; `changed_keys` and
+    `changed_pairs`, of which people state something else now; the resolved aliases before and after."""
 
-    before: Led
-    after: Led
-    moved: set[str] = field(default_factory=set)
-    said: set[str] = field(default_factory=set)
-    pairs: set[tuple[str, str]] = field(default_factory=set)
+    old_aliases: ResolvedAliases
+    new_aliases: ResolvedAliases
+    moved_keys: set[str] = field(default_factory=set)
+    changed_keys: set[str] = field(default_factory=set)
+    changed_pairs: set[tuple[str, str]] = field(default_factory=set)
 
     def ends(self, keys: Iterable[str]) -> set[str]:
-        """Return the keys of the entities that `keys` lead to, before and now."""
-        return {led.get(key, (key,))[0] for key in keys for led in (self.before, self.after)}
+        """Return the keys of the entities that `keys` resolve to, before and after."""
+        return {aliases.get(key, (key,))[0] for key in keys for aliases in (self.old_aliases, self.new_aliases)}
 
     def names(self, entity_keys: Collection[str]) -> set[str]:
-        """Return all keys that led or lead to these entities."""
-        found = set(entity_keys)
-        for led in (self.before, self.after):
-            found.update(key for key, (entity, _) in led.items() if entity in found or entity in entity_keys)
-        return found
+        """Return all keys that resolve to these entities, before or after."""
+        names = set(entity_keys)
+        for aliases in (self.old_aliases, self.new_aliases):
+            names.update(key for key, (entity, _) in aliases.items() if entity in names or entity in entity_keys)
+        return names
 
 
-def settle(db: Database, storage: Storage, touched: Touched) -> None:
-    """Move mentions, make and remove entities and relationships, renew their values, the projection and the vectors.
+def settle(db: Database, storage: Storage, changes: Changes) -> None:
+    """Move mentions, insert and remove entities and relationships, renew their values, the projection and the vectors.
 
-    The corpus is locked, and aliases and curated are as they shall be.
+    The corpus is locked, and the tables aliases and curated are up to date.
     """
     corpus_id = storage.corpus.id
-    moved = touched.ends(touched.moved)
-    names = touched.names(moved)
-    keys = moved | touched.ends(touched.said) | touched.ends(key for pair in touched.pairs for key in pair)
-    known = effects(db, corpus_id, names | keys)
+    moved_keys = changes.ends(changes.moved_keys)
+    names = changes.names(moved_keys)
+    keys = (
+        moved_keys
+        | changes.ends(changes.changed_keys)
+        | changes.ends(key for pair in changes.changed_pairs for key in pair)
+    )
+    curation_effects = effects(db, corpus_id, names | keys)
     ids = _ids(db, corpus_id, keys)
-    owners = [ids[key] for key in moved if key in ids]
-    new = sorted(_needed(db, corpus_id, known, owners, names, keys) - set(ids))
-    ids |= _insert_entities(db, storage, new)
-    mentions = _move_mentions(db, corpus_id, owners, {name: known.entity(name) for name in names}, ids)
-    relationships = _settle_relationships(db, corpus_id, touched, moved, owners, names, ids)
-    due = recompute(db, storage, "relationship", sorted(relationships))
+    owners = [ids[key] for key in moved_keys if key in ids]
+    new_keys = sorted(_needed(db, corpus_id, curation_effects, owners, names, keys) - set(ids))
+    ids |= _insert_entities(db, storage, new_keys)
+    mentions = _move_mentions(db, corpus_id, owners, {name: curation_effects.entity(name) for name in names}, ids)
+    relationships = _settle_relationships(db, corpus_id, changes, moved_keys, owners, names, ids)
+    is_summary_due = recompute(db, storage, "relationship", sorted(relationships))
     ends = _remove_relationships(db, sorted(relationships))
-    due |= recompute(db, storage, "entity", sorted(ids.values()))
-    others = sorted(ends - set(ids.values()))
-    recount_degrees(db, others)
-    gone = _remove_entities(db, storage, sorted(ids.values()))
-    if due:
+    is_summary_due |= recompute(db, storage, "entity", sorted(ids.values()))
+    other_ends = sorted(ends - set(ids.values()))
+    recount_degrees(db, other_ends)
+    removed_ids = _remove_entities(db, storage, sorted(ids.values()))
+    if is_summary_due:
         queue(db, "summarize", corpus_id)
-    apply_edits(db, corpus_id, sorted(set(ids.values()) - gone), sorted(relationships))
-    _project(db, corpus_id, sorted({*ids.values(), *others}), sorted(relationships), mentions)
+    apply_edits(db, corpus_id, sorted(set(ids.values()) - removed_ids), sorted(relationships))
+    _project(db, corpus_id, sorted({*ids.values(), *other_ends}), sorted(relationships), mentions)
     revise(db, corpus_id)
 
 
@@ -82,9 +86,9 @@ def _ids(db: Database, corpus_id: int, keys: Iterable[str]) -> dict[str, int]:
 
 
 def _needed(
-    db: Database, corpus_id: int, known: Effects, owners: list[int], names: set[str], keys: set[str]
+    db: Database, corpus_id: int, curation_effects: Effects, owners: list[int], names: set[str], keys: set[str]
 ) -> set[str]:
-    """Return the keys of the entities that mentions of `names`, and fragments of `keys`, belong to."""
+    """Return the keys of the entities of mentions of `names` and of fragments of `keys`."""
     rows = db.query(
         "SELECT DISTINCT m.raw_key AS key FROM graphrag.entity_mentions m WHERE m.entity_id = ANY ($1) UNION"
         " SELECT m.raw_key FROM graphrag.entity_mentions m"
@@ -92,7 +96,7 @@ def _needed(
         ["int8[]", "int4", "text[]"],
         [owners, corpus_id, sorted(names)],
     )
-    mentioned = {known.entity(row["key"]) for row in rows}
+    mention_keys = {curation_effects.entity(row["key"]) for row in rows}
     added = {
         row["key"]
         for part in slices(sorted(keys))
@@ -104,12 +108,14 @@ def _needed(
             [corpus_id, part],
         )
     }
-    return {key for key in mentioned if key is not None} | {key for key in added if known.entity(key) == key}
+    return {key for key in mention_keys if key is not None} | {
+        key for key in added if curation_effects.entity(key) == key
+    }
 
 
 def _insert_entities(db: Database, storage: Storage, keys: list[str]) -> dict[str, int]:
-    """Make entities, to be described by `recompute`; with the vectors of their names."""
-    made: dict[str, int] = {}
+    """Insert entities with the vectors of their names; `recompute` describes them."""
+    ids: dict[str, int] = {}
     for part in slices(keys):
         for row in db.query(
             "INSERT INTO graphrag.entities (corpus_id, key, name, type) SELECT $1, u.key, u.key, 'UNKNOWN'"
@@ -117,17 +123,17 @@ def _insert_entities(db: Database, storage: Storage, keys: list[str]) -> dict[st
             ["int4", "text[]"],
             [storage.corpus.id, part],
         ):
-            made[row["key"]] = row["id"]
+            ids[row["key"]] = row["id"]
     vectors = storage.embed(keys)
-    insert_vectors(db, storage.active, "entity", [(number, 0, 0, key) for key, number in made.items()], vectors)
-    return made
+    insert_vectors(db, storage.active, "entity", [(number, 0, 0, key) for key, number in ids.items()], vectors)
+    return ids
 
 
 def _move_mentions(
-    db: Database, corpus_id: int, owners: list[int], led: dict[str, str | None], ids: dict[str, int]
+    db: Database, corpus_id: int, owners: list[int], entity_keys: dict[str, str | None], ids: dict[str, int]
 ) -> list[int]:
-    """Give mentions to the entity that their key leads to; return those that moved."""
-    rows = [(name, None if key is None else ids.get(key)) for name, key in sorted(led.items())]
+    """Give mentions to the entity that their key resolves to; return those that moved."""
+    rows = [(name, None if key is None else ids.get(key)) for name, key in sorted(entity_keys.items())]
     return [
         row["id"]
         for part in slices(rows)
@@ -142,7 +148,7 @@ def _move_mentions(
     ]
 
 
-_STATED = """
+_STATED_PAIRS = """
 SELECT DISTINCT m.source_key, m.target_key FROM graphrag.relationship_mentions m WHERE m.relationship_id = ANY ($1)
  UNION
 SELECT m.source_key, m.target_key FROM graphrag.relationship_mentions m
@@ -156,21 +162,21 @@ SELECT m.source_key, m.target_key FROM graphrag.relationship_mentions m
 def _settle_relationships(
     db: Database,
     corpus_id: int,
-    touched: Touched,
-    moved: set[str],
+    changes: Changes,
+    moved_keys: set[str],
     owners: list[int],
     names: set[str],
     ids: dict[str, int],
 ) -> set[int]:
-    """Give the mentions of relationships to the pairs they belong to now; return all relationships concerned."""
-    ends = touched.ends(key for pair in touched.pairs for key in pair)
+    """Give the mentions of relationships to the pairs they belong to now; return all affected relationships."""
+    ends = changes.ends(key for pair in changes.changed_pairs for key in pair)
     pairs = {
-        tuple(sorted(led.get(key, (key,))[0] for key in pair))
-        for pair in touched.pairs
-        for led in (touched.before, touched.after)
+        tuple(sorted(aliases.get(key, (key,))[0] for key in pair))
+        for pair in changes.changed_pairs
+        for aliases in (changes.old_aliases, changes.new_aliases)
     }
     low_high = [tuple(sorted(ids[key] for key in pair)) for pair in pairs if all(key in ids for key in pair)]
-    before = {
+    old_ids = {
         row["id"]
         for row in db.query(
             "SELECT r.id FROM graphrag.relationships r WHERE r.low_id = ANY ($1) UNION"
@@ -181,25 +187,29 @@ def _settle_relationships(
             [owners, [pair[0] for pair in low_high], [pair[1] for pair in low_high]],
         )
     }
-    hidden = sorted(names | touched.names(ends)) if ends else sorted(names)
-    stated = [
+    affected_keys = sorted(names | changes.names(ends)) if ends else sorted(names)
+    stated_pairs = [
         (row["source_key"], row["target_key"])
-        for row in db.query(_STATED, ["int8[]", "int4", "text[]"], [sorted(before), corpus_id, hidden])
+        for row in db.query(_STATED_PAIRS, ["int8[]", "int4", "text[]"], [sorted(old_ids), corpus_id, affected_keys])
     ]
-    added = _added_pairs(db, corpus_id, moved, pairs)
-    known = effects(db, corpus_id, {key for pair in (*stated, *added) for key in pair})
-    led = {pair: known.pair(*pair) for pair in stated}
-    wanted = {pair for pair in (*led.values(), *(known.pair(*pair) for pair in added)) if pair is not None}
-    ids = ids | _ids(db, corpus_id, {key for pair in wanted for key in pair} - set(ids))
-    found = _relationships(
-        db, corpus_id, {pair: (min(ids[pair[0]], ids[pair[1]]), max(ids[pair[0]], ids[pair[1]])) for pair in wanted}
+    added = _added_pairs(db, corpus_id, moved_keys, pairs)
+    curation_effects = effects(db, corpus_id, {key for pair in (*stated_pairs, *added) for key in pair})
+    entity_pairs = {pair: curation_effects.pair(*pair) for pair in stated_pairs}
+    needed_pairs = {
+        pair for pair in (*entity_pairs.values(), *(curation_effects.pair(*pair) for pair in added)) if pair is not None
+    }
+    ids = ids | _ids(db, corpus_id, {key for pair in needed_pairs for key in pair} - set(ids))
+    relationship_ids = _relationships(
+        db,
+        corpus_id,
+        {pair: (min(ids[pair[0]], ids[pair[1]]), max(ids[pair[0]], ids[pair[1]])) for pair in needed_pairs},
     )
     rows = []
-    for (source, target), pair in sorted(led.items()):
-        relationship = None if pair is None else found[pair]
-        # The source leads to the smaller id or to the other one.
+    for (source, target), pair in sorted(entity_pairs.items()):
+        relationship = None if pair is None else relationship_ids[pair]
+        # The source resolves to the end with the smaller id, or to the other end.
         low = None if pair is None else min(pair, key=ids.__getitem__)
-        rows.append((source, target, relationship, pair is None or known.entity(source) == low))
+        rows.append((source, target, relationship, pair is None or curation_effects.entity(source) == low))
     for part in slices(rows):
         db.query(
             "UPDATE graphrag.relationship_mentions m SET relationship_id = u.id, forward = u.forward"
@@ -208,22 +218,22 @@ def _settle_relationships(
             "   AND (m.relationship_id = ANY ($5) OR m.relationship_id IS NULL AND m.corpus_id = $6)"
             "   AND (m.relationship_id, m.forward) IS DISTINCT FROM (u.id, u.forward)",
             ["text[]", "text[]", "int8[]", "bool[]", "int8[]", "int4"],
-            [*columns(part), sorted(before), corpus_id],
+            [*columns(part), sorted(old_ids), corpus_id],
         )
-    return before | set(found.values())
+    return old_ids | set(relationship_ids.values())
 
 
 def _added_pairs(
-    db: Database, corpus_id: int, moved: set[str], pairs: Iterable[tuple[str, ...]]
+    db: Database, corpus_id: int, moved_keys: set[str], pairs: Iterable[tuple[str, ...]]
 ) -> set[tuple[str, str]]:
-    """Return the pairs of entity keys that people related, of those concerned."""
+    """Return those of the affected pairs of entity keys that people related."""
     rows = db.query(
         "SELECT c.entity_key, c.other_entity_key FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'"
         ' AND c.other_entity_key IS NOT NULL AND c.entity_key = ANY ($2 COLLATE "C") UNION'
         " SELECT c.entity_key, c.other_entity_key FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'"
         ' AND c.other_entity_key = ANY ($2 COLLATE "C")',
         ["int4", "text[]"],
-        [corpus_id, sorted(moved)],
+        [corpus_id, sorted(moved_keys)],
     )
     for part in slices(sorted(pairs)):
         rows += db.query(
@@ -239,8 +249,8 @@ def _added_pairs(
 def _relationships(
     db: Database, corpus_id: int, pairs: dict[tuple[str, str], tuple[int, int]]
 ) -> dict[tuple[str, str], int]:
-    """Return the relationships of pairs of keys, {keys: (low id, high id)}; make those there are none of."""
-    found: dict[tuple[int, int], int] = {}
+    """Return the relationships of pairs of keys, {keys: (low id, high id)}; insert missing ones."""
+    ids: dict[tuple[int, int], int] = {}
     for part in slices(sorted(pairs.values())):
         db.query(
             "INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id)"
@@ -255,12 +265,12 @@ def _relationships(
             ["int8[]", "int8[]"],
             columns(part),
         ):
-            found[row["low_id"], row["high_id"]] = row["id"]
-    return {keys: found[pair] for keys, pair in pairs.items()}
+            ids[row["low_id"], row["high_id"]] = row["id"]
+    return {keys: ids[pair] for keys, pair in pairs.items()}
 
 
 def _remove_relationships(db: Database, ids: list[int]) -> set[int]:
-    """Remove those that nothing states any more; return the ends of all of them."""
+    """Remove relationships that nothing states any more; return the ends of all `ids`."""
     rows = db.query("SELECT r.low_id, r.high_id FROM graphrag.relationships r WHERE r.id = ANY ($1)", ["int8[]"], [ids])
     db.query(
         "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated",
@@ -271,8 +281,8 @@ def _remove_relationships(db: Database, ids: list[int]) -> set[int]:
 
 
 def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> set[int]:
-    """Remove those that nothing mentions any more, with their vectors; return them."""
-    gone = [
+    """Remove entities that nothing mentions any more, with their vectors; return them."""
+    removed_ids = [
         row["id"]
         for row in db.query(
             "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
@@ -282,8 +292,8 @@ def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> set[int]
     ]
     for space in storage.spaces:
         if space.state != "retired":
-            delete_vectors(db, space, [], gone)
-    return set(gone)
+            delete_vectors(db, space, [], removed_ids)
+    return set(removed_ids)
 
 
 def _project(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.corpus.corpora import Corpus, by_id
@@ -10,6 +9,7 @@ from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.indexing.write import ensure_storage
 from pg_graphrag.model_access.models import Models
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.server import Database, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
@@ -20,33 +20,33 @@ BATCH = 64
 class Storage:
     """A corpus, locked as the worker's write step locks it: spaces, then the corpus.
 
-    `embed` names that will probably be needed before `lock`: a model at an endpoint takes its time.
+    Call `embed` for names that will probably be needed before `lock`, as a model at an endpoint is slow.
     """
 
     def __init__(self, db: Database, corpus: Corpus) -> None:
         self._db = db
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
-        self._vectors: dict[str, Any] = {}
+        self._vectors: dict[str, Vectors] = {}
 
     def lock(self) -> None:
-        """Wait for writers and curations of the corpus that are under way, and keep others out until the transaction ends.
+        """Wait for running writers and curations of the corpus, and keep others out until the transaction ends.
 
-        Not shared: a writer deletes mentions before it waits for the corpus, and a curation moves mentions after.
+        The lock is not shared: a writer deletes mentions before it waits for the corpus, a curation moves mentions after.
         """
-        lock_spaces(self._db, self.corpus.id, shared=False)
+        lock_spaces(self._db, self.corpus.id, is_shared=False)
         self.active: Space = ensure_storage(self._db, self.corpus)
         self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
         self.spaces = spaces(self._db, self.corpus.id)
-        now = by_id(self._db, self.corpus.id) or self.corpus
-        if now.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
+        corpus = by_id(self._db, self.corpus.id) or self.corpus
+        if corpus.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
             self._vectors.clear()
-        self.corpus = now
+        self.corpus = corpus
 
-    def embed(self, texts: Iterable[str]) -> dict[str, Any]:
+    def embed(self, texts: Iterable[str]) -> dict[str, Vectors]:
         """Return {text: vector} of at least these texts."""
-        wanted = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        for part in slices(wanted, BATCH):
+        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        for part in slices(missing_texts, BATCH):
             if self.corpus.options.embedding.local:
                 vectors = local_embedder().embed(part)
                 self._db.literal_query("SELECT 1")

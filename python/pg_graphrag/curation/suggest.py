@@ -7,7 +7,7 @@ from pg_graphrag.corpus.corpora import find
 from pg_graphrag.curation.variants import numbers, variants
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import int64s, np
 from pg_graphrag.server import Database, Row, slices
 
 # A pair with less is not worth a person's time.
@@ -15,10 +15,10 @@ LEAST = 0.6
 # Vectors are compared, each with each, among so many entities, those mentioned most: a second of one processor.
 MOST_COMPARED = 4000
 COMPARED_AT_ONCE = 500
-# Names this near are a reason of their own; their cosine times the factor is the score.
+# Names with at least this cosine are a suggestion by themselves; the score is the cosine times the factor.
 NEAR = 0.85
 NEAR_FACTOR = 0.7
-# What neighbours in common, and near names, add at most; what different types take away.
+# Most that neighbours in common, and near names, add to a score; the factor for different types.
 NEIGHBOURS_ADD = 0.15
 NEAR_ADD = 0.05
 TYPES_FACTOR = 0.85
@@ -26,7 +26,7 @@ TYPES_FACTOR = 0.85
 
 def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
     """Yield (entity, target, score, reason) best first; the target is the one mentioned more."""
-    found = find(db, corpus)
+    target_corpus = find(db, corpus)
     if max_suggestions is None or max_suggestions < 1:
         raise GraphRAGError(f"max_suggestions cannot be {max_suggestions}", hint="Give 1 or more.")
     entities = {
@@ -34,35 +34,44 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         for row in db.stream(
             "SELECT e.id, e.key, e.name, e.type, e.mention_count FROM graphrag.entities e WHERE e.corpus_id = $1",
             ["int4"],
-            [found.id],
+            [target_corpus.id],
         )
     }
     pairs = variants({number: (row["key"], row["name"]) for number, row in entities.items()})
-    cosines = _near(db, found.space, entities)
+    cosines = _near_names(db, target_corpus.space, entities)
     for pair, cosine in cosines.items():
-        one, other = (entities[number]["key"] for number in pair)
+        target_row, entity_row = (entities[number]["key"] for number in pair)
         score = NEAR_FACTOR * cosine
-        if numbers(one) == numbers(other) and score > pairs.get(pair, (0.0,))[0]:
+        if numbers(target_row) == numbers(entity_row) and score > pairs.get(pair, (0.0,))[0]:
             pairs[pair] = (score, "embedding: the names mean the same")
-    for pair in _refused(db, found.id, entities):
+    for pair in _undone_merges(db, target_corpus.id, entities):
         pairs.pop(pair, None)
-    ranked = []
-    for pair, (shared, fewer) in _shared_neighbours(db, list(pairs)).items():
-        score, why = pairs[pair]
-        one, other = sorted((entities[number] for number in pair), key=_rank)
+    suggestions = []
+    for pair, (shared_count, smaller_count) in _shared_neighbours(db, list(pairs)).items():
+        score, reason = pairs[pair]
+        target_row, entity_row = sorted((entities[number] for number in pair), key=_rank)
         if cosine := cosines.get(pair, 0.0):
             score += NEAR_ADD * cosine
-            why += f"; cosine of the names {cosine:.2f}"
-        if shared:
-            score += NEIGHBOURS_ADD * shared / fewer
-            why += f"; {shared} of {fewer} neighbours in common"
-        if one["type"] != other["type"] and "UNKNOWN" not in (one["type"], other["type"]):
+            reason += f"; cosine of the names {cosine:.2f}"
+        if shared_count:
+            score += NEIGHBOURS_ADD * shared_count / smaller_count
+            reason += f"; {shared_count} of {smaller_count} neighbours in common"
+        if target_row["type"] != entity_row["type"] and "UNKNOWN" not in (target_row["type"], entity_row["type"]):
             score *= TYPES_FACTOR
-            why += f"; but types {other['type']} and {one['type']}"
+            reason += f"; but types {entity_row['type']} and {target_row['type']}"
         if score >= LEAST:
-            ranked.append((-round(min(score, 1.0), 4), other["key"].encode(), one["key"].encode(), other, one, why))
-    for score, _, _, entity, target, why in sorted(ranked, key=lambda row: row[:3])[:max_suggestions]:
-        yield entity["name"], target["name"], -score, why
+            suggestions.append(
+                (
+                    -round(min(score, 1.0), 4),
+                    entity_row["key"].encode(),
+                    target_row["key"].encode(),
+                    entity_row,
+                    target_row,
+                    reason,
+                )
+            )
+    for score, _, _, entity, target, reason in sorted(suggestions, key=lambda row: row[:3])[:max_suggestions]:
+        yield entity["name"], target["name"], -score, reason
 
 
 def _rank(row: Row) -> tuple[int, int, bytes]:
@@ -70,34 +79,34 @@ def _rank(row: Row) -> tuple[int, int, bytes]:
     return -row["mention_count"], -len(row["key"]), row["key"].encode()
 
 
-def _near(db: Database, space: int | None, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
-    """Return the cosines of names that are near."""
+def _near_names(db: Database, space: int | None, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
+    """Return the cosines of pairs of names, where at least NEAR."""
     if space is None:
         return {}
-    chosen = sorted(entities.values(), key=_rank)[:MOST_COMPARED]
+    candidates = sorted(entities.values(), key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"
         f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
         f"  FROM graphrag.entity_vectors_{space} v WHERE v.entity_id = ANY ($1)",
         ["int8[]"],
-        [[row["id"] for row in chosen]],
+        [[row["id"] for row in candidates]],
     )[0]
-    ids = np.frombuffer(row["ids"] or b"", ">i8").astype(np.int64)
+    ids = int64s(row["ids"])
     if not len(ids):
         return {}
     matrix = np.frombuffer(row["vectors"], ">f4").astype(np.float32).reshape(len(ids), -1)
-    found: dict[tuple[int, int], float] = {}
+    cosines_by_pair: dict[tuple[int, int], float] = {}
     for start in range(0, len(ids), COMPARED_AT_ONCE):
         cosines = matrix[start : start + COMPARED_AT_ONCE] @ matrix.T
         for row_, column in zip(*np.nonzero(cosines >= NEAR), strict=True):
-            one, other = int(ids[start + row_]), int(ids[column])
-            if one < other:
-                found[one, other] = min(float(cosines[row_, column]), 1.0)
-    return found
+            low, high = int(ids[start + row_]), int(ids[column])
+            if low < high:
+                cosines_by_pair[low, high] = min(float(cosines[row_, column]), 1.0)
+    return cosines_by_pair
 
 
-def _refused(db: Database, corpus_id: int, entities: dict[int, Row]) -> Iterator[tuple[int, int]]:
+def _undone_merges(db: Database, corpus_id: int, entities: dict[int, Row]) -> Iterator[tuple[int, int]]:
     """Yield pairs whose merge a person has undone."""
     ids = {row["key"]: number for number, row in entities.items()}
     for row in db.query(
@@ -106,27 +115,27 @@ def _refused(db: Database, corpus_id: int, entities: dict[int, Row]) -> Iterator
         ["int4"],
         [corpus_id],
     ):
-        given: dict[str, Any] = read_json(row["arguments"])
-        for key in given["entities"]:
-            if key in ids and given["target"] in ids:
-                one, other = sorted((ids[key], ids[given["target"]]))
-                yield one, other
+        arguments: dict[str, Any] = read_json(row["arguments"])
+        for key in arguments["entities"]:
+            if key in ids and arguments["target"] in ids:
+                low, high = sorted((ids[key], ids[arguments["target"]]))
+                yield low, high
 
 
 def _shared_neighbours(db: Database, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return for each pair (neighbours in common, neighbours of the one that has fewer), each other left out."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    """Return for each pair (neighbours in common, neighbours of the end with fewer), without the pair itself."""
+    counts: dict[tuple[int, int], tuple[int, int]] = {}
     for part in slices(pairs):
         ids = sorted({number for pair in part for number in pair})
-        near: dict[int, set[int]] = {number: set() for number in ids}
+        neighbours: dict[int, set[int]] = {number: set() for number in ids}
         for row in db.stream(
             "SELECT r.low_id AS one, r.high_id AS other FROM graphrag.relationships r WHERE r.low_id = ANY ($1) UNION ALL"
             " SELECT r.high_id, r.low_id FROM graphrag.relationships r WHERE r.high_id = ANY ($1)",
             ["int8[]"],
             [ids],
         ):
-            near[row["one"]].add(row["other"])
-        for one, other in part:
-            mine, theirs = near[one] - {other}, near[other] - {one}
-            found[one, other] = (len(mine & theirs), min(len(mine), len(theirs)))
-    return found
+            neighbours[row["one"]].add(row["other"])
+        for a, b in part:
+            mine, theirs = neighbours[a] - {b}, neighbours[b] - {a}
+            counts[a, b] = (len(mine & theirs), min(len(mine), len(theirs)))
+    return counts

@@ -1,4 +1,4 @@
-"""Ways in which two names can be one: spelling, sound across scripts, abbreviation, a part for the whole. By the names alone."""
+"""Names that may mean one thing, by the names alone: spelling, sound across scripts, abbreviation, part of a longer name."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from itertools import combinations
 MAX_ALIKE = 40
 # Letters; shorter names differ by a letter for good reasons (cat, car).
 MIN_TYPO_LETTERS = 6
-# What is longer is no name that somebody mistypes; comparing takes the square of it.
+# Longer names are not mistyped names, and comparing takes time quadratic in the length.
 MAX_COMPARED_LETTERS = 256
 MIN_SOUND_LETTERS = 3
 MIN_SOUND_RATIO = 0.75
@@ -29,7 +29,7 @@ _GREEK = dict(
 _GERMAN = {"ä": "ae", "ö": "oe", "ü": "ue"}
 _LATIN = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ı": "i"}
 _SMALL_KANA = re.compile(r"i<(y[auo])")
-# What is heard alike, longest first; c, q and x by what they sound like.
+# Letters that sound alike, longest first; c, q and x by their sounds.
 _SOUNDS = [
     (re.compile(pattern), heard)
     for pattern, heard in (
@@ -59,16 +59,16 @@ def words(key: str) -> list[str]:
 
 def latin(key: str) -> str:
     """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
-    found = []
+    parts = []
     for letter in unicodedata.normalize("NFC", key):
         if letter in _LATIN or letter in _CYRILLIC or letter in _GREEK:
-            found.append(_LATIN.get(letter) or _CYRILLIC.get(letter) or _GREEK.get(letter, ""))
+            parts.append(_LATIN.get(letter) or _CYRILLIC.get(letter) or _GREEK.get(letter, ""))
         elif "ぁ" <= letter <= "ヿ":
-            found.append(_kana(letter))
+            parts.append(_kana(letter))
         else:
-            plain = [part for part in unicodedata.normalize("NFD", letter) if not unicodedata.combining(part)]
-            found += [_GREEK.get(part, part) for part in plain]
-    return _SMALL_KANA.sub(r"\1", "".join(found)).replace("<", "")
+            base_letters = [part for part in unicodedata.normalize("NFD", letter) if not unicodedata.combining(part)]
+            parts += [_GREEK.get(part, part) for part in base_letters]
+    return _SMALL_KANA.sub(r"\1", "".join(parts)).replace("<", "")
 
 
 def _kana(letter: str) -> str:
@@ -81,22 +81,22 @@ def _kana(letter: str) -> str:
 
 
 def sound(word: str) -> str:
-    """Return what is left of a word in Latin letters when vowels go and letters heard alike become one."""
-    for pattern, heard in _SOUNDS:
-        word = pattern.sub(heard, word)
+    """Return a word in Latin letters without vowels, with one letter for those that sound alike."""
+    for pattern, replacement in _SOUNDS:
+        word = pattern.sub(replacement, word)
     return word
 
 
-def spelled(key: str) -> set[str]:
+def spellings_of(key: str) -> set[str]:
     """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or plural s."""
     forms = {latin(key), latin("".join(_GERMAN.get(letter, letter) for letter in key))}
-    found = set()
+    spellings = set()
     for form in forms:
         parts = [word for word in words(form) if word not in _LITTLE] or words(form)
         if parts and len(parts[-1]) > 3 and parts[-1].endswith("s") and not parts[-1].endswith("ss"):
             parts[-1] = parts[-1][:-1]
-        found.add("".join(parts))
-    return found - {""}
+        spellings.add("".join(parts))
+    return spellings - {""}
 
 
 def initials(key: str) -> set[str]:
@@ -104,8 +104,8 @@ def initials(key: str) -> set[str]:
     parts = words(latin(key))
     if len(parts) < 2:
         return set()
-    short = {"".join(word[0] for word in parts), "".join(word[0] for word in parts if word not in _LITTLE)}
-    return {form for form in short if 2 <= len(form) <= 8}
+    abbreviations = {"".join(word[0] for word in parts), "".join(word[0] for word in parts if word not in _LITTLE)}
+    return {form for form in abbreviations if 2 <= len(form) <= 8}
 
 
 def numbers(key: str) -> list[str]:
@@ -113,19 +113,22 @@ def numbers(key: str) -> list[str]:
     return _NUMBER.findall(key)
 
 
-def part_of(short: str, long: str) -> bool:
+def part_of(shorter: str, longer: str) -> bool:
     """Whether a name is the last word or words of a longer one, or has initials and titles where that has names."""
-    few, many = words(latin(short)), words(latin(long))
-    while few and few[0] in _TITLES:
-        few = few[1:]
-    if not few or not many or len(few) > len(many) or few == many:
+    short_words, long_words = words(latin(shorter)), words(latin(longer))
+    while short_words and short_words[0] in _TITLES:
+        short_words = short_words[1:]
+    if not short_words or not long_words or len(short_words) > len(long_words) or short_words == long_words:
         return False
-    if len(few) < len(many) and few == many[-len(few) :]:
-        return len("".join(few)) > 2
+    if len(short_words) < len(long_words) and short_words == long_words[-len(short_words) :]:
+        return len("".join(short_words)) > 2
     return (
-        len(few) == len(many) > 1
-        and few[-1] == many[-1]
-        and all(one == other or (len(one) == 1 and other.startswith(one)) for one, other in zip(few, many, strict=True))
+        len(short_words) == len(long_words) > 1
+        and short_words[-1] == long_words[-1]
+        and all(
+            short_word == long_word or (len(short_word) == 1 and long_word.startswith(short_word))
+            for short_word, long_word in zip(short_words, long_words, strict=True)
+        )
     )
 
 
@@ -140,19 +143,19 @@ def variants(names: Mapping[int, tuple[str, str]]) -> dict[tuple[int, int], tupl
     -------
     {(smaller id, larger id): (likelihood by the names alone in 0 … 1, why)}
     """
-    found: dict[tuple[int, int], tuple[float, str]] = {}
-    for pair, score, why in _pairs({number: key for number, (key, _) in names.items()}, names):
-        one, other = (names[number][0] for number in pair)
-        if score > found.get(pair, (0.0, ""))[0] and numbers(one) == numbers(other):
-            found[pair] = (score, why)
-    return found
+    candidates: dict[tuple[int, int], tuple[float, str]] = {}
+    for pair, score, reason in _pairs({number: key for number, (key, _) in names.items()}, names):
+        a, b = (names[number][0] for number in pair)
+        if score > candidates.get(pair, (0.0, ""))[0] and numbers(a) == numbers(b):
+            candidates[pair] = (score, reason)
+    return candidates
 
 
 def _pairs(
     keys: Mapping[int, str], names: Mapping[int, tuple[str, str]]
 ) -> Iterator[tuple[tuple[int, int], float, str]]:
-    forms = {number: spelled(key) for number, key in keys.items()}
-    for pair in _alike((number, form) for number, some in forms.items() for form in some):
+    forms = {number: spellings_of(key) for number, key in keys.items()}
+    for pair in _pairs_in_common((number, form) for number, number_forms in forms.items() for form in number_forms):
         foreign = latin(keys[pair[0]]).isascii() and not (keys[pair[0]].isascii() and keys[pair[1]].isascii())
         yield (
             pair,
@@ -161,74 +164,80 @@ def _pairs(
         )
     yield from _typos(forms)
     yield from _sounds(keys)
-    short: dict[str, list[int]] = defaultdict(list)
+    abbreviations: dict[str, list[int]] = defaultdict(list)
     for number, (key, name) in names.items():
         letters = "".join(words(key))
         if 2 <= len(letters) <= 8 and len(words(key)) == 1 and (name.isupper() or "." in key):
-            short[letters].append(number)
+            abbreviations[letters].append(number)
     for number, key in keys.items():
         for form in initials(key):
-            for other in short.get(form, ()):
-                if other != number:
-                    yield _ordered(number, other), 0.7, f"abbreviation: initials {form.upper()}"
+            for second_number in abbreviations.get(form, ()):
+                if second_number != number:
+                    yield _ascending(number, second_number), 0.7, f"abbreviation: initials {form.upper()}"
     last: dict[str, list[int]] = defaultdict(list)
     for number, key in keys.items():
         if parts := words(latin(key)):
             last[parts[-1]].append(number)
-    for some in last.values():
-        if len(some) <= MAX_ALIKE:
-            for one, other in combinations(some, 2):
-                for a, b in ((one, other), (other, one)):
+    for sharing_numbers in last.values():
+        if len(sharing_numbers) <= MAX_ALIKE:
+            for first_number, second_number in combinations(sharing_numbers, 2):
+                for a, b in ((first_number, second_number), (second_number, first_number)):
                     if part_of(keys[a], keys[b]):
-                        yield _ordered(a, b), 0.55, "abbreviation: part of the longer name"
+                        yield _ascending(a, b), 0.55, "abbreviation: part of the longer name"
 
 
 def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], float, str]]:
-    """Names that are the same once a letter of each is left out: one or two edits apart."""
-    long = {number: min(some, key=lambda form: (len(form), form)) for number, some in forms.items() if some}
-    long = {number: form for number, form in long.items() if MIN_TYPO_LETTERS <= len(form) <= MAX_COMPARED_LETTERS}
-    left = (
-        (number, form[:at] + form[at + 1 :] if at >= 0 else form)
-        for number, form in long.items()
-        for at in range(-1, len(form))
+    """Yield names that are equal once a letter of each is left out: one or two edits apart."""
+    shortest_forms = {
+        number: min(number_forms, key=lambda form: (len(form), form))
+        for number, number_forms in forms.items()
+        if number_forms
+    }
+    shortest_forms = {
+        number: form for number, form in shortest_forms.items() if MIN_TYPO_LETTERS <= len(form) <= MAX_COMPARED_LETTERS
+    }
+    shortened = (
+        (number, form[:place] + form[place + 1 :] if place >= 0 else form)
+        for number, form in shortest_forms.items()
+        for place in range(-1, len(form))
     )
-    for pair in _alike(left):
-        ratio = SequenceMatcher(None, long[pair[0]], long[pair[1]], autojunk=False).ratio()
-        if ratio >= 0.8 and long[pair[0]] != long[pair[1]]:
+    for pair in _pairs_in_common(shortened):
+        ratio = SequenceMatcher(None, shortest_forms[pair[0]], shortest_forms[pair[1]], autojunk=False).ratio()
+        if ratio >= 0.8 and shortest_forms[pair[0]] != shortest_forms[pair[1]]:
             yield pair, 0.9 * ratio - 0.1, "spelling: a letter apart"
 
 
 def _sounds(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], float, str]]:
-    written = {number: latin(key) for number, key in keys.items()}
-    heard = {number: " ".join(sound(word) for word in words(form)) for number, form in written.items()}
-    for pair in _alike(
+    latin_forms = {number: latin(key) for number, key in keys.items()}
+    sounds = {number: " ".join(sound(word) for word in words(form)) for number, form in latin_forms.items()}
+    for pair in _pairs_in_common(
         (number, form)
-        for number, form in heard.items()
-        if len(form) >= MIN_SOUND_LETTERS and len(written[number]) <= MAX_COMPARED_LETTERS
+        for number, form in sounds.items()
+        if len(form) >= MIN_SOUND_LETTERS and len(latin_forms[number]) <= MAX_COMPARED_LETTERS
     ):
         scripts = [keys[number].isascii() for number in pair]
-        ratio = SequenceMatcher(None, written[pair[0]], written[pair[1]], autojunk=False).ratio()
+        ratio = SequenceMatcher(None, latin_forms[pair[0]], latin_forms[pair[1]], autojunk=False).ratio()
         if scripts[0] != scripts[1] and ratio >= 0.5:
             yield pair, 0.6 + 0.3 * ratio, "transliteration: the same sound"
-        elif ratio >= MIN_SOUND_RATIO and len(heard[pair[0]]) > MIN_SOUND_LETTERS:
+        elif ratio >= MIN_SOUND_RATIO and len(sounds[pair[0]]) > MIN_SOUND_LETTERS:
             yield pair, 0.4 + 0.3 * ratio, "spelling: the same sound"
 
 
-def _alike(formed: Iterable[tuple[int, str]]) -> Iterator[tuple[int, int]]:
+def _pairs_in_common(number_forms: Iterable[tuple[int, str]]) -> Iterator[tuple[int, int]]:
     """Yield each pair of numbers with a form in common once."""
     by_form: dict[str, list[int]] = defaultdict(list)
-    for number, form in formed:
+    for number, form in number_forms:
         # The forms of one number come together.
         if by_form[form][-1:] != [number]:
             by_form[form].append(number)
-    seen: set[tuple[int, int]] = set()
-    for some in by_form.values():
-        if 1 < len(some) <= MAX_ALIKE:
-            for pair in combinations(sorted(some), 2):
-                if pair not in seen:
-                    seen.add(pair)
+    yielded: set[tuple[int, int]] = set()
+    for sharing_numbers in by_form.values():
+        if 1 < len(sharing_numbers) <= MAX_ALIKE:
+            for pair in combinations(sorted(sharing_numbers), 2):
+                if pair not in yielded:
+                    yielded.add(pair)
                     yield pair
 
 
-def _ordered(one: int, other: int) -> tuple[int, int]:
-    return (one, other) if one < other else (other, one)
+def _ascending(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)

@@ -1,1 +1,1 @@
-"""Where documents come from: tables of the application that feed a corpus."""
+"""Where documents come from: attached tables, and imports with chunks and mentions."""

@@ -1,7 +1,7 @@
 """Existing rows of an attached table become documents, a batch at a time.
 
-The SQL is graphrag_attached._step() (sql/04_documents): it runs with settings of its own, whatever those of the session are,
-and reads a table only for who may: its owner in his own session, a worker where the table is the extension owner's.
+The SQL is graphrag_attached._step() (sql/04_documents). It runs with its own settings, whatever those of the session, and
+reads a table only for its owner in his own session, or for a worker where the table is the extension owner's.
 """
 
 import json
@@ -11,13 +11,13 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database, Row, check_may_commit
 
-# Rows that a step left over belong to an open transaction of the application: look again when it may have ended.
+# Rows that a step skipped belong to an open transaction of the application: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
 
 
 @dataclass
-class Pass:
-    """How far a pass through an attached table is: its rows first, then its documents, for those whose row is gone."""
+class BackfillPass:
+    """Progress of a pass through an attached table: first its rows, then its documents, to find those without a row."""
 
     attached: int
     after: str | None = None
@@ -25,7 +25,7 @@ class Pass:
     left_over: bool = False
 
     def step(self, db: Database, function: str) -> str:
-        """Do one step with an SQL function of the signature of _step(); return done at the end, more, or why it cannot be done.
+        """Do one step with an SQL function that has the signature of _step(); return done, more, or why it cannot go on.
 
         Raises
         ------
@@ -54,17 +54,17 @@ class Pass:
 
 
 def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Do one step of a job of kind ``attach``, whose payload says how far its `Pass` is.
+    """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is.
 
     Returns
     -------
     bool
-        True when the job is done, False when it wants to be called again. The caller commits. A table that is not for
-        workers to read has a job that no worker takes; what somebody held has one for later.
+        True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
+        that workers may not read; a locked table gets a job for later.
     """
     payload = json.loads(job["payload"])
     if payload.keys() == {"attached"}:
-        # A pass that begins now does what jobs queued earlier for the same table were to do.
+        # A pass that begins now also does the work of earlier jobs for the same table.
         db.query(
             "DELETE FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND payload = $1 AND id <> $2",
             ["jsonb", "int8"],
@@ -79,7 +79,9 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     if waits and waits[0]["waits"]:
         _queue(db, attached)
         return True
-    progress = Pass(attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False))
+    progress = BackfillPass(
+        attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False)
+    )
     state = progress.step(db, "graphrag._backfill_attached")
     if state == "more":
         db.query(
@@ -88,7 +90,7 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
             [job["id"], json.dumps(asdict(progress))],
         )
         return False
-    # A worker has other things to do than to wait for a table that somebody holds.
+    # A worker does not wait for a locked table.
     if state == "locked" or progress.left_over:
         _queue(db, attached)
     return True
@@ -105,8 +107,8 @@ def _queue(db: Database, attached: int) -> None:
 def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     """Serve graphrag.backfill_table(): a whole pass in the session of the table's owner, each step committed.
 
-    Must be the body of a top-level CALL. It names nothing but what any role may use: the owner of a table need have no
-    rights on ours.
+    It must be the body of a top-level CALL. It names only objects that any role may use: the owner of a table may have no
+    rights on the extension's tables.
     """
     if source is None:
         raise GraphRAGError(
@@ -124,7 +126,7 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     for attached in ids:
         db.commit()
         _hand_over(db, "begin", attached, source)
-        progress = Pass(attached)
+        progress = BackfillPass(attached)
         while (state := progress.step(db, "graphrag_attached._step")) == "more":
             db.commit()
         if state == "locked" or progress.left_over:

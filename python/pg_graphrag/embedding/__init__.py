@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pg_graphrag.numeric import NDArray, np
+    from pg_graphrag.numeric import NDArray, Vectors, np
 
 
 class Embedder(Protocol):
@@ -20,10 +20,10 @@ class Embedder(Protocol):
     languages: frozenset[str]
     """ISO 639-1 codes of the languages the model was made for."""
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the (n, dimensions) vectors of `texts`, in their order."""
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors]]:
         """Yield (indices into `texts`, their vectors) in steps of about 0.2 s, so that a caller can poll for cancel."""
 
 

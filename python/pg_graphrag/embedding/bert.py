@@ -78,7 +78,7 @@ class BertEncoder:
         self._inner = np.empty((max_tokens, config["intermediate_size"]), np.float32)
         self._scratch = np.empty((2, _GELU_ROWS, config["intermediate_size"]), np.float32)
         self._limit = np.full_like(self._scratch[0], _GELU_LIMIT)  # minimum() with a scalar is three times slower
-        self._ones = np.ones((longest, 1), np.float32)
+        self._summing_column = np.ones((longest, 1), np.float32)
         self._scores = np.empty(self._heads * max_tokens * longest, np.float32)
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
@@ -106,9 +106,9 @@ class BertEncoder:
     def _attend(self, states: Floats, groups: list[tuple[int, int, int]], layer: dict[str, Floats]) -> None:
         rows = len(states)
         query, key, value, context = (b[:rows] for b in (self._query, self._key, self._value, self._context))
-        for name, out in (("query", query), ("key", key), ("value", value)):
-            np.matmul(states, layer[f"attention.self.{name}.weight"].T, out=out)
-            out += layer[f"attention.self.{name}.bias"]
+        for name, target in (("query", query), ("key", key), ("value", value)):
+            np.matmul(states, layer[f"attention.self.{name}.weight"].T, out=target)
+            target += layer[f"attention.self.{name}.bias"]
         query *= np.float32(1 / math.sqrt(self._head_width))
         for start, count, length in groups:
             shape = (count, length, self._heads, self._head_width)
@@ -121,7 +121,7 @@ class BertEncoder:
             scores -= scores.max(axis=3, keepdims=True)
             np.exp(scores, out=scores)
             np.matmul(scores, v, out=c)
-            c /= scores @ self._ones[:length]  # row sums; BLAS is four times faster than sum()
+            c /= scores @ self._summing_column[:length]  # row sums; BLAS is four times faster than sum()
         self._add_projection(states, context, layer, "attention.output")
 
     def _feed_forward(self, states: Floats, layer: dict[str, Floats]) -> None:
@@ -134,9 +134,9 @@ class BertEncoder:
 
     def _add_projection(self, states: Floats, inputs: Floats, layer: dict[str, Floats], name: str) -> None:
         """``states = LayerNorm(states + inputs @ weight.T + bias)``, in place."""
-        out = self._query[: len(states)]
-        np.matmul(inputs, layer[f"{name}.dense.weight"].T, out=out)
-        states += out
+        projection = self._query[: len(states)]
+        np.matmul(inputs, layer[f"{name}.dense.weight"].T, out=projection)
+        states += projection
         states += layer[f"{name}.dense.bias"]
         self._normalize(states, layer[f"{name}.LayerNorm.weight"], layer[f"{name}.LayerNorm.bias"])
 

@@ -25,7 +25,7 @@ class TextHead:
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         self._normalize = tokenizer.normalizer.normalize_str
-        self._split = tokenizer.pre_tokenizer.pre_tokenize_str
+        self._split_words = tokenizer.pre_tokenizer.pre_tokenize_str
         self._word_limit: int = tokenizer.model.max_input_chars_per_word
         self._max_words = max_tokens
         special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
@@ -54,9 +54,9 @@ class TextHead:
                     open_word = ""
                     continue
                 normalized = open_word + self._normalize(piece)
-                found = [word[: self._word_limit + 1] for word, _ in self._split(normalized)]
-                open_word = found.pop() if found and not normalized[-1].isspace() else ""
-                words += found
+                new_words = [word[: self._word_limit + 1] for word, _ in self._split_words(normalized)]
+                open_word = new_words.pop() if new_words and not normalized[-1].isspace() else ""
+                words += new_words
             position = end
         return " ".join([*words, open_word])
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from pg_graphrag.embedding.bert import BertEncoder, read_header
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import NDArray, np
+from pg_graphrag.numeric import NDArray, Vectors, np
 
 _WEIGHTS, _WEIGHTS_BYTES = "model.safetensors", 90_868_376
 _WEIGHTS_HEADER_SHA256 = "a1621c79b67c1aa27f5784108b97e010fa884e26b187ba5c351328d9125e10a7"
@@ -47,14 +47,14 @@ class MiniLM:
         config = json.loads((directory / "config.json").read_bytes())
         self._encoder = BertEncoder(directory / _WEIGHTS, config, _STEP_TOKENS)
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the (n, 384) vectors of `texts`, in their order."""
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         for indices, step in self.embed_batches(texts):
             vectors[indices] = step
         return vectors
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors]]:
         """Yield (indices into `texts`, their vectors), at most 512 tokens or the tokenising of 256 texts in a step."""
         for start in range(0, len(texts), _STEP_TEXTS):
             ids = {
@@ -76,8 +76,8 @@ def _check_files(directory: Path) -> None:
         58P01 (missing or unreadable) or XX001 (other content).
     """
     try:
-        found = {name: (directory / name).read_bytes() for name in ("config.json", "tokenizer.json")}
-        damaged = [name for name, content in found.items() if hashlib.sha256(content).hexdigest() != _SHA256[name]]
+        contents = {name: (directory / name).read_bytes() for name in ("config.json", "tokenizer.json")}
+        damaged = [name for name, content in contents.items() if hashlib.sha256(content).hexdigest() != _SHA256[name]]
         weights = directory / _WEIGHTS
         if weights.stat().st_size != _WEIGHTS_BYTES or (
             hashlib.sha256(read_header(weights)[0]).hexdigest() != _WEIGHTS_HEADER_SHA256

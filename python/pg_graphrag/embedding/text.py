@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, Vectors, np
 
-# Vectors at once: what is made on the way stays in the processor's caches.
+# Vectors formatted at once, so that intermediate arrays stay in the processor's caches.
 _SLICE = 64
 _PADDING = b"\0"
-# What vectors of few words are full of, in one digit.
+# Zero, of which vectors of few words have many, in one digit.
 _ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
 
 
@@ -18,14 +17,14 @@ def _form(dimensions: int) -> str:
     return "[" + ",".join(["%.9g"] * dimensions) + "]"
 
 
-def vector_text(vector: Any) -> str:
+def vector_text(vector: Vectors) -> str:
     """Return a (dimensions,) array in pgvector's text form, with the nine digits that a float32 needs at most."""
     # One formatting of all values takes half the time of one for each.
     return _form(len(vector)) % tuple(vector.tolist())
 
 
 @cache
-def _digits() -> tuple[Any, Any, Any]:
+def _digits() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]:
     """Return the parts of ``-0xHHHHHHp-12,``: sign and first digit; four digits; the last one, exponent and comma."""
     digits = "0123456789ABCDEF"
     heads = [f"{sign}0x{digit}" for sign in ("", "-") for digit in digits]
@@ -35,26 +34,26 @@ def _digits() -> tuple[Any, Any, Any]:
     return np.array(heads, "S4").view("u4"), np.array(middles, "S4").view("u4"), np.array(tails, "S8").view("u8")
 
 
-def vector_texts(vectors: Sequence[Any]) -> list[str]:
+def vector_texts(vectors: Sequence[Vectors]) -> list[str]:
     """Return (dimensions,) arrays as `vector_text` does, but with the very bits of each float32, in hexadecimal.
 
-    Parameters of statements, which nobody reads, take a fifth of the time in this form: the digits are looked up.
+    This form is for parameters of statements, which nobody reads. It takes a fifth of the time: the digits are looked up.
     """
-    made = []
+    texts = []
     for place in range(0, len(vectors), _SLICE):
-        made += _hexadecimal([np.asarray(vector, np.float32) for vector in vectors[place : place + _SLICE]])
-    return made
+        texts += _hexadecimal([np.asarray(vector, np.float32) for vector in vectors[place : place + _SLICE]])
+    return texts
 
 
-def _hexadecimal(vectors: list[Any]) -> list[str]:
+def _hexadecimal(vectors: list[Vectors]) -> list[str]:
     bits = np.stack(vectors).view(np.uint32)
     heads, middles, tails = _digits()
-    some = bits != 0
+    is_nonzero = bits != 0
     exponents = bits >> 23 & 0xFF
-    made = np.empty((*bits.shape, 2), np.uint64)
-    halves = made.view(np.uint32)
+    words = np.empty((*bits.shape, 2), np.uint64)
+    halves = words.view(np.uint32)
     halves[:, :, 0] = heads[bits >> 31 << 4 | (exponents > 0).astype(np.uint32) << 3 | bits >> 20 & 7]
     halves[:, :, 1] = middles[bits >> 4 & 0xFFFF]
-    made[:, :, 0] *= some
-    made[:, :, 1] = np.where(some, tails[exponents << 4 | bits & 0xF], _ZERO)
-    return [f"[{row.tobytes().translate(None, _PADDING)[:-1].decode('ascii')}]" for row in made]
+    words[:, :, 0] *= is_nonzero
+    words[:, :, 1] = np.where(is_nonzero, tails[exponents << 4 | bits & 0xF], _ZERO)
+    return [f"[{row.tobytes().translate(None, _PADDING)[:-1].decode('ascii')}]" for row in words]

@@ -1,1 +1,1 @@
-"""Evaluation: retrieval against known evidence, answers side by side by a judge, and questions to do either with."""
+"""Evaluation of retrieval against known evidence."""

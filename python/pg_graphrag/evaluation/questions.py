@@ -17,16 +17,16 @@ _HINT = (
     'Each is an object {"id", "question", "evidence": [source_key, …], "low_level_keywords", "high_level_keywords",'
     ' "query_entities", "answer_types"}, of which the question must be there.'
 )
-# Search options that a question may bring, and a mode that has them.
+# Search options that a question may have, and a mode that knows them.
 _OPTIONS = ("query_entities", "answer_types")
 _MODE = "path"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and the source keys of the documents that hold its evidence (none: it is not judged).
+    """A question and the source keys of the documents with its evidence (none: it is not judged).
 
-    `low`, `high`: its keywords; `options`: search options of its own, for modes that have them.
+    `low`, `high`: its keywords; `options`: its search options, for modes that know them.
     """
 
     id: str
@@ -38,21 +38,21 @@ class JudgedQuestion:
 
 
 def parse(questions: str | None) -> list[JudgedQuestion]:
-    """Return the questions of a JSON array, in the order of their ids, so that the order given decides nothing.
+    """Return the questions of a JSON array by id, so that their order in the array decides nothing.
 
     Raises
     ------
     GraphRAGError
         22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
     """
-    given = read_json(questions) if questions else None
-    if not isinstance(given, list) or not given:
+    items = read_json(questions) if questions else None
+    if not isinstance(items, list) or not items:
         raise GraphRAGError("there are no questions", hint=f"Give a JSON array, or a table with rows. {_HINT}")
-    found = [_question(item, place) for place, item in enumerate(given, 1)]
-    twice = next(_repeated(question.id for question in found), None)
+    parsed = [_question(item, place) for place, item in enumerate(items, 1)]
+    twice = next(_repeated(question.id for question in parsed), None)
     if twice is not None:
         raise GraphRAGError(f'two questions have the id "{twice}"', hint="Give each its own, or leave ids out.")
-    return sorted(found, key=lambda question: question.id)
+    return sorted(parsed, key=lambda question: question.id)
 
 
 def _question(item: Any, place: int) -> JudgedQuestion:
@@ -63,20 +63,20 @@ def _question(item: Any, place: int) -> JudgedQuestion:
     if not isinstance(text, str) or not text.strip():
         raise GraphRAGError(f'question "{name}" has no text: its "question" is {json.dumps(text)[:100]}', hint=_HINT)
     low, high = (_strings(item, name, field) for field in ("low_level_keywords", "high_level_keywords"))
-    own = {field: item[field] for field in _OPTIONS if item.get(field) is not None}
+    options = {field: item[field] for field in _OPTIONS if item.get(field) is not None}
     try:
         bounds.question(text)
         bounds.keywords(low, "low_level_keywords")
         bounds.keywords(high, "high_level_keywords")
-        parse_options(json.dumps(own), modes.find(_MODE))
+        parse_options(json.dumps(options), modes.find(_MODE))
     except GraphRAGError as error:
         raise GraphRAGError(f'question "{name}": {error.message}', hint=error.hint) from None
-    return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high, own)
+    return JudgedQuestion(name, text, frozenset(_strings(item, name, "evidence") or ()), low, high, options)
 
 
 def _strings(item: Mapping[str, Any], name: str, field: str) -> list[str] | None:
     value = item.get(field)
-    if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+    if value is not None and not (isinstance(value, list) and all(isinstance(element, str) for element in value)):
         raise GraphRAGError(
             f'question "{name}": "{field}" is {json.dumps(value)[:100]}, not an array of strings', hint=_HINT
         )
@@ -84,15 +84,15 @@ def _strings(item: Mapping[str, Any], name: str, field: str) -> list[str] | None
 
 
 def _repeated(names: Iterable[str]) -> Iterator[str]:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             yield name
-        seen.add(name)
+        earlier.add(name)
 
 
 def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
-    """Check that all evidence can be found; a WARNING counts what is not indexed yet.
+    """Check that all evidence can be found; a WARNING counts documents that are not indexed yet.
 
     Raises
     ------
@@ -100,19 +100,19 @@ def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iter
         22023 naming the first question with a source key that no document of the corpus has (or the caller may see).
     """
     questions = list(questions)
-    wanted = sorted({key for question in questions for key in question.evidence})
+    evidence_keys = sorted({key for question in questions for key in question.evidence})
     rows = db.query(
         "SELECT d.source_key, d.indexed_at IS NULL AS pending FROM graphrag.documents d"
         " WHERE d.corpus_id = $1 AND d.source_key = ANY ($2) AND ($3 IS NULL OR d.id = ANY ($3))",
         ["int4", "text[]", "int8[]"],
-        [corpus.id, wanted, None if caller.documents is None else caller.documents.tolist()],
+        [corpus.id, evidence_keys, None if caller.documents is None else caller.documents.tolist()],
     )
-    missing = set(wanted).difference(row["source_key"] for row in rows)
+    missing_keys = set(evidence_keys).difference(row["source_key"] for row in rows)
     for question in questions:
-        if lost := sorted(missing.intersection(question.evidence)):
+        if question_keys := sorted(missing_keys.intersection(question.evidence)):
             raise GraphRAGError(
-                f'question "{question.id}": no document of corpus "{corpus.name}" has the source_key "{lost[0]}"',
-                detail=f"{len(missing)} of {len(wanted)} documents of the evidence are missing.",
+                f'question "{question.id}": no document of corpus "{corpus.name}" has the source_key "{question_keys[0]}"',
+                detail=f"{len(missing_keys)} of {len(evidence_keys)} documents of the evidence are missing.",
                 hint="Evidence names documents by their source_key; insert them first, or leave the question out.",
             )
     if pending := sum(row["pending"] for row in rows):

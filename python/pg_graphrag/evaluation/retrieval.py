@@ -1,8 +1,8 @@
 """graphrag.evaluate: modes of search against questions with known evidence.
 
 Protocol: documents are judged, a ranking of chunks collapses to documents (best chunk wins); macro means over questions;
-questions without evidence are left out and counted. Beside it, the first k chunks as they are: whether any, or all, of
-a question's evidence is among their documents (Takami et al., Table 1).
+questions without evidence are left out and counted. any_hit and all_hit look at the first k chunks: whether their documents
+include any, or all, of a question's evidence (Takami et al., Table 1).
 """
 
 import json
@@ -21,7 +21,7 @@ from pg_graphrag.evaluation.questions import JudgedQuestion, check_evidence, par
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.modes import find as find_mode
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import forget_vectors
 from pg_graphrag.retrieval.rows import MAX_TOP_K, best_rows
@@ -36,21 +36,21 @@ MAX_K = 1000
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What is compared: a mode with its options, under the name it is asked for by."""
+    """A mode with its options, and its name in the call."""
 
     name: str
     mode: Mode
     options: Mapping[str, Any]
 
     def options_for(self, question: JudgedQuestion) -> str:
-        """Return its options, with those of the question's that its mode has and that are not set for all questions."""
-        own = {name: value for name, value in question.options.items() if self.mode.has(name)}
-        return json.dumps({**own, **self.options})
+        """Return its options, and those of the question that its mode knows and that are not set for all questions."""
+        question_options = {name: value for name, value in question.options.items() if self.mode.has(name)}
+        return json.dumps({**question_options, **self.options})
 
 
 @dataclass(slots=True)
-class Found:
-    """What a system found for one question: documents of its chunks, best first, and the milliseconds it took."""
+class Result:
+    """A system's ranking for one question: the documents of its chunks, best first, and the milliseconds it took."""
 
     chunks: list[str]
     milliseconds: float
@@ -70,69 +70,69 @@ def evaluate(
     options: str | None,
 ) -> list[tuple[Any, ...]]:
     """Return the rows of graphrag.evaluate, for each mode and k; columns as in the SQL."""
-    given = _options(options)
-    systems = _systems(modes, given["variants"])
+    settings = _options(options)
+    systems = _systems(modes, settings["variants"])
     depths = _depths(k)
     base = _baseline(baseline, systems)
-    asked = parse(questions)
+    all_questions = parse(questions)
     caller = caller_of(db, corpus)
 
     def run_all() -> list[tuple[Any, ...]]:
-        return list(_evaluated(db, caller, asked, given, systems, depths, base))
+        return list(_evaluate_systems(db, caller, all_questions, settings, systems, depths, base))
 
     return as_owner(db, run_all)
 
 
-def _evaluated(
+def _evaluate_systems(
     db: Database,
     caller: Caller,
-    asked: Sequence[JudgedQuestion],
-    given: dict[str, Any],
+    all_questions: Sequence[JudgedQuestion],
+    settings: dict[str, Any],
     systems: Sequence[System],
     depths: Sequence[int],
     base: str,
 ) -> Iterator[tuple[Any, ...]]:
     found_corpus = find(db, caller.corpus)
-    judged = [question for question in asked if question.evidence]
+    judged = [question for question in all_questions if question.evidence]
     if not judged:
         raise GraphRAGError(
-            f"none of the {len(asked)} questions has evidence",
+            f"none of the {len(all_questions)} questions has evidence",
             hint='Give the source keys of the documents that answer them: {"question": …, "evidence": ["a", "b"]}.',
         )
     check_evidence(db, caller, found_corpus, judged)
-    found = _ask_all(db, caller, found_corpus, judged, systems, max(depths))
+    results = _ask_all(db, caller, found_corpus, judged, systems, max(depths))
     scores = {
         system.name: [
-            [value for depth in depths for value in _scores(one, question, depth)]
-            for one, question in zip(found[system.name], judged, strict=True)
+            [value for depth in depths for value in _scores(item, question, depth)]
+            for item, question in zip(results[system.name], judged, strict=True)
         ]
         for system in systems
     }
-    resampled = {name: np.asarray(bootstrap.means(values, given["seed"])) for name, values in scores.items()}
+    resampled = {name: np.asarray(bootstrap.means(values, settings["seed"])) for name, values in scores.items()}
     for system in systems:
-        times = [one.milliseconds for one in found[system.name]]
+        times = [item.milliseconds for item in results[system.name]]
         p50, p95 = (float(value) for value in np.quantile(times, [0.5, 0.95]))
         for place, depth in enumerate(depths):
             part = slice(place * len(METRICS), (place + 1) * len(METRICS))
             means = np.mean(scores[system.name], axis=0)[part].tolist()
-            drawn = resampled[system.name][:, part]
-            intervals = dict(zip(METRICS, map(bootstrap.interval, drawn.T), strict=True))
+            resamples = resampled[system.name][:, part]
+            intervals = dict(zip(METRICS, map(bootstrap.interval, resamples.T), strict=True))
             differences = None
             if system.name != base:
-                before = np.mean(scores[base], axis=0)[part].tolist()
-                differences = _differences(means, before, drawn - resampled[base][:, part])
+                base_means = np.mean(scores[base], axis=0)[part].tolist()
+                differences = _differences(means, base_means, resamples - resampled[base][:, part])
             details = None
-            if given["per_question"]:
+            if settings["per_question"]:
                 details = [
-                    {"id": question.id, **dict(zip(METRICS, row[part], strict=True)), "milliseconds": one.milliseconds}
-                    | {"found": one.documents[:depth], "evidence": sorted(question.evidence)}
-                    for question, one, row in zip(judged, found[system.name], scores[system.name], strict=True)
+                    {"id": question.id, **dict(zip(METRICS, row[part], strict=True)), "milliseconds": item.milliseconds}
+                    | {"found": item.documents[:depth], "evidence": sorted(question.evidence)}
+                    for question, item, row in zip(judged, results[system.name], scores[system.name], strict=True)
                 ]
             yield (
-                *(system.name, depth, len(judged), len(asked) - len(judged), *means, p50, p95, base),
+                *(system.name, depth, len(judged), len(all_questions) - len(judged), *means, p50, p95, base),
                 *(
-                    None if one is None else json.dumps(one, ensure_ascii=False)
-                    for one in (intervals, differences, details)
+                    None if item is None else json.dumps(item, ensure_ascii=False)
+                    for item in (intervals, differences, details)
                 ),
             )
 
@@ -144,84 +144,89 @@ def _ask_all(
     questions: Sequence[JudgedQuestion],
     systems: Sequence[System],
     depth: int,
-) -> dict[str, list[Found]]:
-    """Ask every system every question, in turns, so that what the session remembers favours none."""
+) -> dict[str, list[Result]]:
+    """Ask every system every question, in turns, so that caches of the session favour none."""
     for system in systems:
         _search(db, caller, questions[0], system, depth)  # loads models and postings
-    understood = any(system.mode.reads_keywords for system in systems)
-    found: dict[str, list[Found]] = {system.name: [] for system in systems}
+    uses_keywords = any(system.mode.reads_keywords for system in systems)
+    results: dict[str, list[Result]] = {system.name: [] for system in systems}
     for place, question in enumerate(questions):
-        if understood:
-            # A model that understands questions would be timed with the first system: asked before, it is remembered.
-            given = question.low is not None or question.high is not None
-            understand(Models(db, corpus, caller), question.question.strip(), given=given)
+        if uses_keywords:
+            # The first system's time would include the model that extracts keywords: ask it before, so that it is cached.
+            has_keywords = question.low is not None or question.high is not None
+            understand(Models(db, corpus, caller), question.question.strip(), given=has_keywords)
         for turn in range(len(systems)):
             system = systems[(place + turn) % len(systems)]
-            found[system.name].append(_find(db, caller, question, system, depth))
-    return found
+            results[system.name].append(_find(db, caller, question, system, depth))
+    return results
 
 
-def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System, depth: int) -> Found:
+def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System, depth: int) -> Result:
     forget_vectors()
     start = time.perf_counter()
     chunks = _search(db, caller, question, system, depth)
-    found = Found(chunks, (time.perf_counter() - start) * 1e3)
-    # Several chunks of a document count as one: look deeper until there are enough documents, or no more chunks.
-    wanted = depth
-    while len(found.documents) < depth and len(chunks) == wanted < MAX_TOP_K:
-        wanted = min(2 * wanted, MAX_TOP_K)
-        chunks = _search(db, caller, question, system, wanted)
-        found = Found(chunks, found.milliseconds)
-    return found
+    result = Result(chunks, (time.perf_counter() - start) * 1e3)
+    # Several chunks may be of one document: look deeper until there are enough documents, or no more chunks.
+    top_k = depth
+    while len(result.documents) < depth and len(chunks) == top_k < MAX_TOP_K:
+        top_k = min(2 * top_k, MAX_TOP_K)
+        chunks = _search(db, caller, question, system, top_k)
+        result = Result(chunks, result.milliseconds)
+    return result
 
 
 def _search(db: Database, caller: Caller, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
-    asked = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
-    _, rows = best_rows(asked, system.mode, top_k)
+    query = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
+    _, rows = best_rows(query, system.mode, top_k)
     return [row["source_key"] for row in rows]
 
 
-def _scores(found: Found, question: JudgedQuestion, depth: int) -> list[float]:
+def _scores(result: Result, question: JudgedQuestion, depth: int) -> list[float]:
     """Return the values of METRICS."""
-    evidence, hit = question.evidence, set(found.chunks[:depth])
+    evidence, hit = question.evidence, set(result.chunks[:depth])
     return [
-        recall(found.documents, evidence, depth),
-        ndcg(found.documents, evidence, depth),
-        reciprocal_rank(found.documents, evidence, depth),
+        recall(result.documents, evidence, depth),
+        ndcg(result.documents, evidence, depth),
+        reciprocal_rank(result.documents, evidence, depth),
         float(not hit.isdisjoint(evidence)),
         float(hit.issuperset(evidence)),
     ]
 
 
-def _differences(means: list[float], before: list[float], drawn: Any) -> dict[str, dict[str, float]]:
-    made = {}
+def _differences(
+    means: list[float], base_means: list[float], resamples: NDArray[np.float64]
+) -> dict[str, dict[str, float]]:
+    differences = {}
     for place, metric in enumerate(METRICS):
-        low, high = bootstrap.interval(drawn[:, place])
-        p = bootstrap.p_value(drawn[:, place])
-        made[metric] = {"difference": means[place] - before[place], "low": low, "high": high, "p": p}
-    return made
+        low, high = bootstrap.interval(resamples[:, place])
+        p = bootstrap.p_value(resamples[:, place])
+        differences[metric] = {"difference": means[place] - base_means[place], "low": low, "high": high, "p": p}
+    return differences
 
 
 def _options(options: str | None) -> dict[str, Any]:
-    given = read_json(options) if options else {}
-    if not isinstance(given, dict):
+    settings = read_json(options) if options else {}
+    if not isinstance(settings, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"seed": 1}.')
-    for name, value in given.items():
+    for name, value in settings.items():
         match name:
             case "seed":
-                good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number"
+                is_valid, expected = (
+                    isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+                    "a whole number",
+                )
             case "per_question":
-                good, wanted = isinstance(value, bool), "true or false"
+                is_valid, expected = isinstance(value, bool), "true or false"
             case "variants":
-                good = isinstance(value, dict) and all(isinstance(one, dict) for one in value.values())
-                wanted = 'an object such as {"paper": {"mode": "hybrid", "profile": "paper"}}'
+                is_valid = isinstance(value, dict) and all(isinstance(variant, dict) for variant in value.values())
+                expected = 'an object such as {"paper": {"mode": "hybrid", "profile": "paper"}}'
             case _:
                 raise GraphRAGError(f'unknown option "{name}" of evaluate', hint="Known: per_question, seed, variants.")
-        if not good:
-            raise GraphRAGError(f'option "{name}" cannot be {json.dumps(value)}', hint=f"Give {wanted}.")
-    return {"seed": 0, "per_question": False, "variants": {}} | given
+        if not is_valid:
+            raise GraphRAGError(f'option "{name}" cannot be {json.dumps(value)}', hint=f"Give {expected}.")
+    return {"seed": 0, "per_question": False, "variants": {}} | settings
 
 
 def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
@@ -242,11 +247,11 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
 
 
 def _depths(k: Sequence[int | None] | None) -> list[int]:
-    if not k or any(one is None or not 1 <= one <= MAX_K for one in k):
+    if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(
             f"k cannot be {json.dumps(k)}", hint=f"Give depths from 1 to {MAX_K}, such as ARRAY[5, 10]."
         )
-    return sorted({one for one in k if one is not None})
+    return sorted({depth for depth in k if depth is not None})
 
 
 def _baseline(baseline: str | None, systems: Sequence[System]) -> str:

@@ -1,4 +1,4 @@
-"""The extraction of one chunk as a task of the gateway: ask, glean, split what is too long, retry warmer."""
+"""The extraction of a chunk as a task of the gateway: ask, glean, split a text that is too long, retry warmer."""
 
 from collections.abc import Generator
 from functools import partial
@@ -12,7 +12,7 @@ from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
 from pg_graphrag.prompts import render
 from pg_graphrag.text.sentences import ends
 
-# By the errors an item already has: the same question gets another answer only at another temperature.
+# By the errors of an item so far: the same question gets another answer only at another temperature.
 TEMPERATURES = (0.0, 0.3, 0.6)
 # A chunk that is too long for the model is cut in two, down to parts of this many characters.
 MIN_PART = 200
@@ -22,14 +22,14 @@ Extracting = Generator[ChatRequest, Reply, Extraction]
 
 
 def extraction(options: Options, title: str | None, text: str, errors: int, last: bool) -> Extracting:
-    """Ask for the entities, relationships and claims of `text`; in each round, ask for what was missed.
+    """Ask for the entities, relationships and claims of `text`; each gleaning round asks for missed ones.
 
     Parameters
     ----------
     errors : int
         How often the item has failed: decides the temperature.
     last : bool
-        Nothing comes after this attempt: the readable part of a broken answer is used, marked as repaired.
+        This is the last attempt: the readable part of a broken answer is used, and marked as repaired.
 
     Raises
     ------
@@ -39,30 +39,30 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
     messages = _messages(options, title, text)
     ask = partial(_ask, options, temperature=TEMPERATURES[min(errors, len(TEMPERATURES) - 1)], last=last)
     try:
-        found, said = yield from ask(messages)
+        result, answer = yield from ask(messages)
     except ContextTooLong:
         if len(text) < 2 * MIN_PART:
             raise
-        cut = middle(text, options.language)
+        cut = split_position(text, options.language)
         halves = yield from in_turn(extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:]))
-        found = halves[0]
-        found.add(halves[1])
-        return found
+        result = halves[0]
+        result.add(halves[1])
+        return result
     for _ in range(options.max_gleaning):
-        if found.repaired:
+        if result.repaired:
             break
         messages += (
-            {"role": "assistant", "content": said},
+            {"role": "assistant", "content": answer},
             {"role": "user", "content": render(options.prompts, "glean")},
         )
         try:
-            more, said = yield from ask(messages, gleaning=True)
+            gleaned, answer = yield from ask(messages, gleaning=True)
         except ContextTooLong:
             break
-        if not len(more):
+        if not len(gleaned):
             break
-        found.add(more)
-    return found
+        result.add(gleaned)
+    return result
 
 
 def _ask(
@@ -83,15 +83,15 @@ def _ask(
             part = Extraction(repaired=True)
         if part is None:
             raise
-        return _asked_for(options, part), fault.raw
-    return _asked_for(options, reply.value), reply.text
+        return _requested_only(options, part), fault.raw
+    return _requested_only(options, reply.value), reply.text
 
 
-def _asked_for(options: Options, found: Extraction) -> Extraction:
-    """Leave out claims where none were asked for."""
+def _requested_only(options: Options, result: Extraction) -> Extraction:
+    """Remove claims where the corpus does not ask for them."""
     if not options.claims:
-        found.claims.clear()
-    return found
+        result.claims.clear()
+    return result
 
 
 def _messages(options: Options, title: str | None, text: str) -> Messages:
@@ -106,13 +106,17 @@ def _messages(options: Options, title: str | None, text: str) -> Messages:
     )
 
 
-def middle(text: str, language: str) -> int:
+def split_position(text: str, language: str) -> int:
     """Return where to cut a text in two: at the strongest break of its middle half, the nearest to the middle."""
     half, quarter = len(text) // 2, len(text) // 4
     cuts = ends(text, 0, len(text), "en" if language == "auto" else language)
-    near = [(-strength, abs(at - half), at) for at, strength in cuts if quarter <= at <= len(text) - quarter]
-    if near:
-        return min(near)[2]
+    candidates = [
+        (-strength, abs(position - half), position)
+        for position, strength in cuts
+        if quarter <= position <= len(text) - quarter
+    ]
+    if candidates:
+        return min(candidates)[2]
     space = text.rfind(" ", quarter, half)
     return space + 1 if space > 0 else half
 
@@ -148,7 +152,7 @@ _CLAIM = _object(
 
 
 def schema(claims: bool) -> dict[str, Any]:
-    """Return the JSON schema of an extraction, for endpoints that hold a model to one."""
+    """Return the JSON schema of an extraction, for endpoints that enforce one."""
     lists = {"entities": _ENTITY, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if claims else {})
     arrays = {name: {"type": "array", "items": item} for name, item in lists.items()}
     return {"name": "extraction", "schema": _object(**arrays)}

@@ -1,4 +1,4 @@
-"""From what a model found to mentions: where the chunk's text says it, and the texts that retrieval scores."""
+"""An extraction becomes mentions: their places in the chunk, and the texts that retrieval scores."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -7,12 +7,12 @@ from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.graph.drafts import ChunkDraft, EntityDraft, RelationshipDraft, Statement
 from pg_graphrag.text.lexical import lexical
 
-# A merged description holds this many tokens; no single one may be longer.
+# Tokens of a merged description; no single description may be longer.
 MAX_TOKENS = 1200
 
 
-def add_mentions(made: ChunkDraft, content: str, found: Extraction, count: Callable[[str], int]) -> None:
-    """Make a chunk's mentions of what was found in it.
+def add_mentions(chunk_draft: ChunkDraft, content: str, extraction: Extraction, count: Callable[[str], int]) -> None:
+    """Add the mentions and claims of an extraction to its chunk.
 
     Parameters
     ----------
@@ -21,72 +21,72 @@ def add_mentions(made: ChunkDraft, content: str, found: Extraction, count: Calla
     count : callable
         Tokens of a text, by the corpus' tokenizer.
     """
-    whole = fold(made.content)
-    parts = [fold(content[start:end]) for start, end in made.windows]
-    for entity_key, entity in sorted(found.entities.items()):
-        made.entities[entity_key] = EntityDraft(
+    folded_content = fold(chunk_draft.content)
+    parts = [fold(content[start:end]) for start, end in chunk_draft.windows]
+    for entity_key, entity in sorted(extraction.entities.items()):
+        chunk_draft.entities[entity_key] = EntityDraft(
             entity.type,
             None,
             {entity.name: 1},
-            max(1, occurrences(whole, entity_key)),
+            max(1, occurrences(folded_content, entity_key)),
             sum(1 << place for place, part in enumerate(parts) if occurrences(part, entity_key)),
-            _statement(made, f"{entity.name}\n", entity.description, count),
+            _statement(chunk_draft, f"{entity.name}\n", entity.description, count),
         )
-    for pair, relationship in sorted(found.relationships.items()):
-        ends = [made.entities[end] for end in pair]
-        source, target = (found.entities[end].name for end in (relationship.source, relationship.target))
+    for pair, relationship in sorted(extraction.relationships.items()):
+        ends = [chunk_draft.entities[end] for end in pair]
+        source, target = (extraction.entities[end].name for end in (relationship.source, relationship.target))
         keywords = tuple(sorted(relationship.keywords))
-        made.relationships[pair] = RelationshipDraft(
+        chunk_draft.relationships[pair] = RelationshipDraft(
             None,
             1 if relationship.source == pair[0] else -1,
             relationship.strength,
-            # Where no window has both names, each of them is where it may be said.
+            # Where no window has both names, all windows with either count.
             (ends[0].windows & ends[1].windows) or (ends[0].windows | ends[1].windows),
             _statement(
-                made,
+                chunk_draft,
                 f"{', '.join(keywords)}\t{source}\t{target}\t",
                 relationship.description,
                 count,
                 keywords,
             ),
         )
-    made.claims = list(found.claims)
-    made.extraction = "repaired" if found.repaired else "complete"
+    chunk_draft.claims = list(extraction.claims)
+    chunk_draft.extraction = "repaired" if extraction.repaired else "complete"
 
 
 def _statement(
-    made: ChunkDraft, head: str, description: str, count: Callable[[str], int], keywords: Sequence[str] = ()
+    chunk_draft: ChunkDraft, head: str, description: str, count: Callable[[str], int], keywords: Sequence[str] = ()
 ) -> Statement:
     tokens = count(description)
     while tokens > MAX_TOKENS:
         description = description[: len(description) * MAX_TOKENS // (tokens + 1)].rstrip()
         tokens = count(description)
     text = (head + description).rstrip()
-    return Statement(description, tokens, text, lexical(text, made.language), tuple(keywords))
+    return Statement(description, tokens, text, lexical(text, chunk_draft.language), tuple(keywords))
 
 
 def fold(text: str) -> str:
     """Fold a text as names are folded for their keys."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(folded.split())
+    normalized = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(normalized.split())
 
 
 def occurrences(folded: str, name: str) -> int:
     """Count a key in a folded text; in scripts with spaces as whole words."""
-    found, at = 0, folded.find(name)
-    while at >= 0:
-        after = at + len(name)
-        if not (_runs_on(folded, at - 1, at) or _runs_on(folded, after - 1, after)):
-            found += 1
-        at = folded.find(name, after)
-    return found
+    count, position = 0, folded.find(name)
+    while position >= 0:
+        end = position + len(name)
+        if not (_runs_on(folded, position - 1, position) or _runs_on(folded, end - 1, end)):
+            count += 1
+        position = folded.find(name, end)
+    return count
 
 
-def _runs_on(text: str, left: int, right: int) -> bool:
+def _runs_on(text: str, first_place: int, second_place: int) -> bool:
     """Whether two neighbouring characters belong to one word: letters and digits of alphabets, not Han, kana or Thai."""
-    if left < 0 or right >= len(text):
+    if first_place < 0 or second_place >= len(text):
         return False
-    first, second = text[left], text[right]
+    first, second = text[first_place], text[second_place]
     return (
         first.isalnum()
         and second.isalnum()

@@ -1,4 +1,4 @@
-"""What a model found in a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+"""Entities, relationships and claims of a chunk, cleaned: nothing here can break a row, an index or a prompt."""
 
 import math
 import re
@@ -20,7 +20,7 @@ MAX_KEYWORD = 100
 MAX_DESCRIPTION = 4000
 # Keywords of one relationship.
 MAX_KEYWORDS = 20
-# Reasons kept for what was dropped.
+# Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
 STATUSES = ("TRUE", "FALSE", "SUSPECTED")
 
@@ -46,28 +46,28 @@ def clean_name(value: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _named(name: str) -> tuple[str, str]:
-    """Return a name as it is shown, and its key; an answer says most names several times."""
-    shown = clean_name(name)
-    return shown, key(shown)
+def _name_and_key(name: str) -> tuple[str, str]:
+    """Return a name as it is displayed, and its key; cached, as an answer repeats most names."""
+    display_name = clean_name(name)
+    return display_name, key(display_name)
 
 
 def strength(value: Any) -> Decimal:
     """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
 
-    A Decimal is not a model's word, and returned as it is.
+    A Decimal comes from an import, not from a model, and is returned as it is.
     """
     if isinstance(value, Decimal):
         return value
     if type(value) is int and 0 < value <= 10:
         return Decimal(value)
     if isinstance(value, str):
-        found = _NUMBER.search(value)
-        value = float(found.group()) if found else 1
+        match = _NUMBER.search(value)
+        value = float(match.group()) if match else 1
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value >= 1e300 or not math.isfinite(value):
         return Decimal(1)
-    rounded = Decimal(str(round(min(float(value), 10.0), 2)))
-    return rounded.normalize() + 0 if rounded > 0 else Decimal(1)
+    amount = Decimal(str(round(min(float(value), 10.0), 2)))
+    return amount.normalize() + 0 if amount > 0 else Decimal(1)
 
 
 def _shortened(text: str) -> str:
@@ -79,37 +79,37 @@ def _shortened(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity of a chunk. `listed` is False for one that only a relationship names."""
+    """An entity of a chunk. `is_listed` is False for one that only a relationship names."""
 
     name: str
     type: str
     description: str
-    listed: bool = True
+    is_listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A relationship of a chunk, in the direction it was given. `stated` counts the triples it was made of (OpenIE)."""
+    """A relationship of a chunk, in the direction it was given. `triple_count` counts the triples it was made of (OpenIE)."""
 
     source: str
     target: str
     keywords: tuple[str, ...]
     description: str
     strength: Decimal
-    stated: int = 0
+    triple_count: int = 0
 
 
 @dataclass(slots=True)
 class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
-    `dropped` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable.
+    `drop_reasons` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
     relationships: dict[tuple[str, str], Relationship] = field(default_factory=dict)
     claims: dict[Claim, None] = field(default_factory=dict)
-    dropped: list[str] = field(default_factory=list)
+    drop_reasons: list[str] = field(default_factory=list)
     repaired: bool = False
 
     def __len__(self) -> int:
@@ -120,47 +120,49 @@ class Extraction:
         kind = " ".join(clean(type_).split()).strip("\"'").lower()[:MAX_TYPE]
         self._enter(name, UNKNOWN if kind in _NOTHING else kind, _shortened(clean(description)), True)
 
-    def _enter(self, name: str, type_: str, description: str, listed: bool) -> str | None:
+    def _enter(self, name: str, type_: str, description: str, is_listed: bool) -> str | None:
         """Add an entity; return its key, or None when the name cannot be used."""
-        # What is longer is no name, and not kept.
-        shown, entity_key = (_named if len(name) <= MAX_NAME else _named.__wrapped__)(name)
+        # A longer text is no name, and is not cached.
+        display_name, entity_key = (_name_and_key if len(name) <= MAX_NAME else _name_and_key.__wrapped__)(name)
         if not any(map(str.isalnum, entity_key)):
-            self._drop(f"a name without letters: {shown[:40]!r}")
+            self._drop(f"a name without letters: {display_name[:40]!r}")
             return None
-        if len(shown) > MAX_NAME or len(entity_key) > MAX_NAME:
-            self._drop(f"a name of {len(shown)} characters: {shown[:40]!r}…")
+        if len(display_name) > MAX_NAME or len(entity_key) > MAX_NAME:
+            self._drop(f"a name of {len(display_name)} characters: {display_name[:40]!r}…")
             return None
-        self._keep(entity_key, Entity(shown, type_, description, listed))
+        self._keep(entity_key, Entity(display_name, type_, description, is_listed))
         return entity_key
 
     def _keep(self, entity_key: str, new: Entity) -> None:
         old = self.entities.get(entity_key)
         if old is not None:
-            new, other = (
-                (new, old) if (new.listed, len(new.description)) > (old.listed, len(old.description)) else (old, new)
+            new, loser = (
+                (new, old)
+                if (new.is_listed, len(new.description)) > (old.is_listed, len(old.description))
+                else (old, new)
             )
             if new.type == UNKNOWN:
-                new = replace(new, type=other.type)
+                new = replace(new, type=loser.type)
         self.entities[entity_key] = new
 
     def add_relationship(
         self, source: str, target: str, keywords: Iterable[str] = (), description: str = "", strength_: Any = None
     ) -> None:
         """Add a relationship; of two with one pair, the longer description wins, keywords add up."""
-        kept: dict[str, str] = {}
+        words_by_key: dict[str, str] = {}
         for keyword in keywords:
             word = clean_name(keyword)[:MAX_KEYWORD].strip()
             if word:
-                kept.setdefault(word.casefold(), word)
-        words = tuple(list(kept.values())[:MAX_KEYWORDS])
+                words_by_key.setdefault(word.casefold(), word)
+        words = tuple(list(words_by_key.values())[:MAX_KEYWORDS])
         self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
 
     def add_triple(self, subject: str, relation: str, object_: str) -> None:
-        """Add a triple (OpenIE): what several say of one pair is kept together, and weighs as many."""
-        said = clean_name(relation)
-        description = _shortened(f"{clean_name(subject)} {said} {clean_name(object_)}")
-        words = (said[:MAX_KEYWORD].strip(),) if said else ()
-        self._relate(Relationship(subject, object_, words, description, Decimal(1), stated=1))
+        """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
+        relation_name = clean_name(relation)
+        description = _shortened(f"{clean_name(subject)} {relation_name} {clean_name(object_)}")
+        words = (relation_name[:MAX_KEYWORD].strip(),) if relation_name else ()
+        self._relate(Relationship(subject, object_, words, description, Decimal(1), triple_count=1))
 
     def _relate(self, new: Relationship) -> None:
         ends = [self._enter(name, UNKNOWN, "", False) for name in (new.source, new.target)]
@@ -173,7 +175,7 @@ class Extraction:
         pair = (source, target) if source < target else (target, source)
         new = replace(new, source=source, target=target)
         old = self.relationships.get(pair)
-        self.relationships[pair] = new if old is None else _merged(old, new)
+        self.relationships[pair] = new if old is None else _merge(old, new)
 
     def add_claim(self, claim: Claim) -> None:
         """Add a claim; one that has no subject or says nothing is dropped."""
@@ -196,34 +198,36 @@ class Extraction:
         ] = None
 
     def add(self, other: "Extraction") -> None:
-        """Add what another round, or another part of the chunk, found."""
+        """Add the extraction of another round, or of another part of the chunk."""
         for entity_key, entity in other.entities.items():
             self._keep(entity_key, entity)
         for pair, relationship in other.relationships.items():
             old = self.relationships.get(pair)
-            self.relationships[pair] = relationship if old is None else _merged(old, relationship)
+            self.relationships[pair] = relationship if old is None else _merge(old, relationship)
         self.claims |= other.claims
-        self.dropped += other.dropped
+        self.drop_reasons += other.drop_reasons
         self.repaired |= other.repaired
 
     def _drop(self, reason: str) -> None:
-        if len(self.dropped) < _MAX_REASONS:
-            self.dropped.append(reason)
+        if len(self.drop_reasons) < _MAX_REASONS:
+            self.drop_reasons.append(reason)
 
 
-def _merged(old: Relationship, new: Relationship) -> Relationship:
-    """Two statements of one pair: the longer description decides the direction; of triples, all count."""
-    triples = bool(old.stated and new.stated)
+def _merge(old: Relationship, new: Relationship) -> Relationship:
+    """Merge two statements of one pair: the longer description decides the direction; triples are all kept."""
+    triples = bool(old.triple_count and new.triple_count)
     longer = len(new.description) > len(old.description) and not triples
-    better, other = (new, old) if longer else (old, new)
-    words = {word.casefold(): word for word in (*reversed(other.keywords), *reversed(better.keywords))}
-    kept = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
+    longest, shortest = (new, old) if longer else (old, new)
+    words = {word.casefold(): word for word in (*reversed(shortest.keywords), *reversed(longest.keywords))}
+    keywords = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
     if not triples:
-        return replace(better, keywords=kept, strength=max(old.strength, new.strength))
+        return replace(longest, keywords=keywords, strength=max(old.strength, new.strength))
     facts = dict.fromkeys([*old.description.split("\n"), *new.description.split("\n")])
-    stated = old.stated + new.stated
+    triple_count = old.triple_count + new.triple_count
     description = _shortened("\n".join(facts))
-    return replace(old, keywords=kept, description=description, strength=Decimal(stated), stated=stated)
+    return replace(
+        old, keywords=keywords, description=description, strength=Decimal(triple_count), triple_count=triple_count
+    )
 
 
 def _time(value: str | None) -> str | None:

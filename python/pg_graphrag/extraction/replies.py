@@ -1,4 +1,4 @@
-"""A model's answer read as an extraction: complete, or a fault of the item, whose whole parts can still be had."""
+"""A model's answer read as an extraction: complete, or a fault of the item, whose readable parts can be salvaged."""
 
 import json
 import re
@@ -29,12 +29,12 @@ _STRENGTH = ("strength", "weight", "relationship_strength")
 
 # Braces in prose that are tried as the beginning of JSON.
 _MAX_STARTS = 200
-# An answer that packs this well says the same thing over and over.
+# An answer that compresses this well repeats itself.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
 
 def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
-    """Return what an answer says.
+    """Return the extraction of an answer.
 
     Parameters
     ----------
@@ -48,49 +48,49 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     Raises
     ------
     ItemFault
-        When a part of it is missing, unreadable or of a wrong type.
+        When a part is missing, unreadable or of a wrong type.
     """
-    found, wrong = _read(text)
+    extraction, wrong = _read_extraction(text)
     if cut_off:
         wrong = "it is cut off"
     elif wrong == _NO_LISTS and may_be_nothing and not re.search(r"[\[{<]", text):
-        return found
+        return extraction
     if wrong is not None:
         raise ItemFault(f"the model's answer cannot be used: {wrong}", raw=text)
-    return found
+    return extraction
 
 
 def salvage(text: str) -> Extraction | None:
-    """Return what is whole of an answer that `parse` refuses, marked as repaired; None when nothing is."""
-    found, _ = _read(text)
-    found.repaired = True
-    return found if len(found) else None
+    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
+    extraction, _ = _read_extraction(text)
+    extraction.repaired = True
+    return extraction if len(extraction) else None
 
 
 _NO_LISTS = "it holds no list of entities or relationships"
 
 
-def _read(text: str) -> tuple[Extraction, str | None]:
-    """Return (what can be used, what is wrong; None when the answer is complete)."""
+def _read_extraction(text: str) -> tuple[Extraction, str | None]:
+    """Return (the usable extraction, what is wrong; None when the answer is complete)."""
     body = without_reasoning(text)
     values, torn = _values(body)
     if not values and not torn and has_rows(body):
         return read_rows(body)
-    found = Extraction()
+    extraction = Extraction()
     wrong = "its JSON is torn" if torn else None
-    seen = False
+    has_lists = False
     for value in values:
         for kind, items in _lists(value):
-            seen = True
+            has_lists = True
             if not isinstance(items, list):
                 wrong = f'"{kind}" is not a list'
                 continue
             for place, item in enumerate(items):
-                if problem := _ADD[kind](found, item):
+                if problem := _ADD[kind](extraction, item):
                     wrong = f"{kind}[{place}] {problem}"
-    if not seen and wrong is None:
+    if not has_lists and wrong is None:
         wrong = _NO_LISTS
-    return found, wrong or _loop(body)
+    return extraction, wrong or _loop(body)
 
 
 def _loop(text: str) -> str | None:
@@ -101,26 +101,26 @@ def _loop(text: str) -> str | None:
 
 
 def _values(text: str) -> tuple[list[Any], bool]:
-    """Return the JSON values of a text that hold lists we know, and whether one of them, or JSON at the end, is torn."""
+    """Return the JSON values of a text that hold known lists, and whether one of them, or JSON at the end, is torn."""
     try:
-        whole = json.loads(text.strip(), strict=False, object_pairs_hook=joined)
-        return ([whole], False) if isinstance(whole, (dict, list)) else ([], False)
+        value = json.loads(text.strip(), strict=False, object_pairs_hook=joined)
+        return ([value], False) if isinstance(value, (dict, list)) else ([], False)
     except (ValueError, RecursionError):
         pass
     values: list[Any] = []
     torn = False
-    at = 0
+    position = 0
     for _ in range(_MAX_STARTS):
-        match = re.compile(r"[\[{]").search(text, at)
+        match = re.compile(r"[\[{]").search(text, position)
         if match is None:
             break
         reader = Reader(text, match.start())
-        known = any(True for _ in _lists(reader.value))
-        if known:
+        is_extraction = any(True for _ in _lists(reader.value))
+        if is_extraction:
             values.append(reader.value)
-        torn |= reader.torn and (known or reader.at_end)
-        at = match.start() + 1 if reader.torn and not known else reader.end
-        if reader.torn and known:
+        torn |= reader.torn and (is_extraction or reader.at_end)
+        position = match.start() + 1 if reader.torn and not is_extraction else reader.end
+        if reader.torn and is_extraction:
             break
     return values, torn
 
@@ -128,14 +128,16 @@ def _values(text: str) -> tuple[list[Any], bool]:
 def _lists(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield (entities | relationships | claims, the list) of a value, a wrapper around it or a bare list of items."""
     if isinstance(value, dict):
-        folded = {str(name).lower(): part for name, part in value.items()}
-        if not _LISTS & folded.keys() and len(folded) == 1:
-            yield from _lists(next(iter(folded.values()))) if isinstance(next(iter(folded.values())), dict) else ()
+        fields_by_name = {str(name).lower(): part for name, part in value.items()}
+        if not _LISTS & fields_by_name.keys() and len(fields_by_name) == 1:
+            (wrapped,) = fields_by_name.values()
+            if isinstance(wrapped, dict):
+                yield from _lists(wrapped)
             return
         for kind, names in (("entities", _ENTITIES), ("relationships", _RELATIONSHIPS), ("claims", _CLAIMS)):
             for name in names:
-                if name in folded:
-                    yield kind, folded[name]
+                if name in fields_by_name:
+                    yield kind, fields_by_name[name]
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
@@ -155,7 +157,7 @@ class _WrongType(Exception):
 
 
 def _text(item: dict[str, Any], names: tuple[str, ...]) -> str:
-    """Return the first of the fields that is there, as text: a number may stand for one, null for none."""
+    """Return the first of the fields that is present, as text: a number counts as text, null as none."""
     for name in names:
         value = item.get(name)
         if isinstance(value, str):
@@ -167,34 +169,34 @@ def _text(item: dict[str, Any], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _folded(item: Any) -> dict[str, Any]:
+def _lower_keys(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise _WrongType(f"is not an object: {str(item)[:40]!r}")
     return {str(name).lower(): value for name, value in item.items()}
 
 
-def _entity(found: Extraction, item: Any) -> None:
+def _entity(extraction: Extraction, item: Any) -> None:
     if isinstance(item, str):
-        found.add_entity(item)
+        extraction.add_entity(item)
         return
-    fields = _folded(item)
+    fields = _lower_keys(item)
     if not any(name in fields for name in _NAME):
         raise _WrongType("has no name")
-    found.add_entity(_text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION))
+    extraction.add_entity(_text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION))
 
 
-def _relationship(found: Extraction, item: Any) -> None:
+def _relationship(extraction: Extraction, item: Any) -> None:
     if isinstance(item, list):
         if len(item) != 3 or not all(isinstance(part, str) for part in item):
             raise _WrongType(f"is not a triple of texts: {str(item)[:40]!r}")
-        found.add_triple(*item)
+        extraction.add_triple(*item)
         return
-    fields = _folded(item)
+    fields = _lower_keys(item)
     if not any(name in fields for name in _SOURCE) or not any(name in fields for name in _TARGET):
         raise _WrongType("has no source or no target")
     source, target = _text(fields, _SOURCE), _text(fields, _TARGET)
-    given = next((fields[name] for name in _STRENGTH if fields.get(name) is not None), None)
-    found.add_relationship(source, target, _keywords(fields), _text(fields, _DESCRIPTION), given)
+    strength = next((fields[name] for name in _STRENGTH if fields.get(name) is not None), None)
+    extraction.add_relationship(source, target, _keywords(fields), _text(fields, _DESCRIPTION), strength)
 
 
 def _keywords(fields: dict[str, Any]) -> list[str]:
@@ -206,9 +208,9 @@ def _keywords(fields: dict[str, Any]) -> list[str]:
     return [str(word) for word in value]
 
 
-def _claim(found: Extraction, item: Any) -> None:
-    fields = _folded(item)
-    one = [
+def _claim(extraction: Extraction, item: Any) -> None:
+    fields = _lower_keys(item)
+    texts = [
         _text(fields, names)
         for names in (
             ("subject", "subject_id"),
@@ -221,13 +223,13 @@ def _claim(found: Extraction, item: Any) -> None:
             ("source_text", "claim_source_text", "source"),
         )
     ]
-    found.add_claim(Claim(*one))
+    extraction.add_claim(Claim(*texts))
 
 
 def _guarded(add: Callable[[Extraction, Any], None]) -> Callable[[Extraction, Any], str | None]:
-    def guarded(found: Extraction, item: Any) -> str | None:
+    def guarded(extraction: Extraction, item: Any) -> str | None:
         try:
-            add(found, item)
+            add(extraction, item)
         except _WrongType as wrong:
             return str(wrong)
         return None

@@ -18,14 +18,14 @@ def has_rows(text: str) -> bool:
 
 
 def read_rows(text: str) -> tuple[Extraction, str | None]:
-    """Return what the rows say, and what is wrong with them, None if nothing is.
+    """Return the extraction of the rows, and what is wrong with them, None if nothing is.
 
     Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords,
     description`` (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength``
     (GraphRAG). Claims, without a first word: ``subject, object, type, status, start, end, description, source``.
-    Only the end marker tells that all of them came.
+    Only the end marker shows that the answer is complete.
     """
-    found = Extraction()
+    extraction = Extraction()
     marker = _COMPLETE.search(text)
     wrong = None if marker else "the rows have no end marker"
     body = text[: marker.start()] if marker else text
@@ -35,9 +35,9 @@ def read_rows(text: str) -> tuple[Extraction, str | None]:
         if not _DELIMITER.search(row):
             continue
         cells = [_cell(cell) for cell in _DELIMITER.split(row)]
-        if not _add(found, cells):
+        if not _add(extraction, cells):
             wrong = f"a row has {len(cells)} cells, or none that says what it is: {row[:80]!r}"
-    return found, wrong
+    return extraction, wrong
 
 
 def _rows(text: str) -> list[str]:
@@ -51,11 +51,11 @@ def _bracketed(text: str) -> bool:
     """Whether a row begins with a bracket: "(", a word, and a delimiter on the line of the word."""
     delimiter = line_end = -1
     for opening in _OPENING.finditer(text):
-        at = opening.end()
-        # Looked for only from where the last one lies behind: the text is read once.
-        if delimiter < at and (delimiter := text.find("<|", at)) < 0:
+        position = opening.end()
+        # Search again only when the last match lies behind: the text is read once.
+        if delimiter < position and (delimiter := text.find("<|", position)) < 0:
             return False
-        if line_end < at and (line_end := text.find("\n", at)) < 0:
+        if line_end < position and (line_end := text.find("\n", position)) < 0:
             line_end = len(text)
         if delimiter < line_end:
             return True
@@ -66,19 +66,19 @@ def _cell(cell: str) -> str:
     return cell.strip().strip("\"'").strip()
 
 
-def _add(found: Extraction, cells: list[str]) -> bool:
+def _add(extraction: Extraction, cells: list[str]) -> bool:
     kind = cells[0].lower().lstrip("(-* ").strip("\"'")
     if kind == "entity" and len(cells) == 4:
-        found.add_entity(*cells[1:])
+        extraction.add_entity(*cells[1:])
     elif kind in ("relation", "relationship") and len(cells) == 5 and _STRENGTH.match(cells[4]):
-        found.add_relationship(cells[1], cells[2], (), cells[3], cells[4])
+        extraction.add_relationship(cells[1], cells[2], (), cells[3], cells[4])
     elif kind in ("relation", "relationship") and len(cells) == 5:
-        found.add_relationship(cells[1], cells[2], split_keywords(cells[3]), cells[4])
+        extraction.add_relationship(cells[1], cells[2], split_keywords(cells[3]), cells[4])
     elif kind in ("relation", "relationship") and len(cells) == 6:
-        found.add_relationship(cells[1], cells[2], split_keywords(cells[4]), cells[3], cells[5])
+        extraction.add_relationship(cells[1], cells[2], split_keywords(cells[4]), cells[3], cells[5])
     elif len(cells) == 8 and cells[3].upper() in STATUSES:
         subject, object_, type_, status, start, end, description, source = cells
-        found.add_claim(Claim(subject, object_, type_, status, start, end, description, source))
+        extraction.add_claim(Claim(subject, object_, type_, status, start, end, description, source))
     else:
         return kind == "content_keywords"
     return True

@@ -1,7 +1,7 @@
-"""Summaries of descriptions of which there are many (LightRAG, GraphRAG): work of its own, never part of a merge.
+"""Summaries of many descriptions (LightRAG, GraphRAG), in jobs of their own, never part of a merge.
 
-Map-reduce: fragments are grouped by their hashes, so that one more or less changes one group, and the answers for the
-others are in the cache.
+Map-reduce: fragments are grouped by their hashes, so that an added or removed fragment changes one group, and the answers
+for the others are in the cache.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.
 GROUP_TOKENS = 12_000
-# Words asked for; an answer of ten times as many characters as they could have has lost its subject.
+# Words asked for, and the most characters of a usable answer: ten times as many as these words could have.
 WORDS = 200
 MAX_CHARACTERS = 10_000
 # Entities and relationships summarised together.
 BATCH = 32
-# Likewise where the answers come hours later.
+# Items of a batch where answers take hours.
 BY_BATCH = 2000
 
 Summarizing = Generator[ChatRequest, Reply, str]
@@ -40,7 +40,7 @@ _FENCE = re.compile(r"```\w*\n")
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
-    """Ask for one description that says what all `fragments`, (text, tokens), say.
+    """Ask for a description that sums up all `fragments`, (text, tokens).
 
     Raises
     ------
@@ -50,8 +50,8 @@ def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]
     parts = _groups(list(fragments))
     if len(parts) == 1:
         return (yield from _summarize(options, subject, parts[0]))
-    found = yield from in_turn(_summarize(options, subject, part) for part in parts)
-    return (yield from summary(options, subject, [(text, max(1, len(text) // 4)) for text in found]))
+    summaries = yield from in_turn(_summarize(options, subject, part) for part in parts)
+    return (yield from summary(options, subject, [(text, max(1, len(text) // 4)) for text in summaries]))
 
 
 def _groups(fragments: list[tuple[str, int]], bit: int = 0) -> list[list[str]]:
@@ -77,8 +77,8 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
             if len(texts) < 2:
                 raise
             half = len(texts) // 2
-            both = yield from in_turn(_summarize(options, subject, part) for part in (texts[:half], texts[half:]))
-            return (yield from _summarize(options, subject, both))
+            halves = yield from in_turn(_summarize(options, subject, part) for part in (texts[:half], texts[half:]))
+            return (yield from _summarize(options, subject, halves))
         except ItemFault as error:
             fault = error
     assert fault is not None
@@ -86,18 +86,18 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
 
 
 def _parse(text: str, cut_off: bool) -> str:
-    said = without_reasoning(text).strip()
-    fence = _FENCE.match(said)
-    found = clean(said[fence.end() if fence else 0 :].removesuffix("\n```"))
-    if not found or cut_off or len(found) > MAX_CHARACTERS or found.startswith("<think"):
+    answer = without_reasoning(text).strip()
+    fence = _FENCE.match(answer)
+    text_found = clean(answer[fence.end() if fence else 0 :].removesuffix("\n```"))
+    if not text_found or cut_off or len(text_found) > MAX_CHARACTERS or text_found.startswith("<think"):
         raise ItemFault("the model's summary is empty, cut off or without end", raw=text)
-    return found
+    return text_found
 
 
-# As the merge and the write of a summary both see it: a hash of the distinct fragments.
+# A hash of the distinct fragments, the same for the merge and the write of a summary.
 SET_HASH = (
     "(SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.md5(v.value), '' ORDER BY v.value))"
-    " FROM graphrag.{what}_values v WHERE v.{what}_id = t.id AND v.kind = 'd')"
+    " FROM graphrag.{kind}_values v WHERE v.{kind}_id = t.id AND v.kind = 'd')"
 )
 _DUE = {
     "entity": "SELECT t.id, pg_catalog.format('“%s” (%s)', t.name, t.type) AS subject, {hash} AS hash"
@@ -111,9 +111,9 @@ _DUE = {
 
 
 def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind summarize: one batch of what is due; True when nothing is left.
+    """Serve a job of kind summarize: one batch of due items; True when nothing is left.
 
-    What the model cannot summarise keeps its joined descriptions. Commits.
+    Items that the model cannot summarise keep their joined descriptions. Commits.
 
     Raises
     ------
@@ -129,28 +129,31 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
             )
         return True
     limit = BY_BATCH if load(db, corpus.options.llm.of("summary")[0]).batch else BATCH
-    due = [
-        (what, row)
-        for what, sql in _DUE.items()
-        for row in db.query(sql.format(hash=SET_HASH.format(what=what)), ["int4", "int4"], [corpus.id, limit])
+    due_items = [
+        (kind, row)
+        for kind, sql in _DUE.items()
+        for row in db.query(sql.format(hash=SET_HASH.format(kind=kind)), ["int4", "int4"], [corpus.id, limit])
     ][:limit]
-    fragments = [_fragments(db, what, row["id"]) for what, row in due]
+    fragments = [_fragments(db, kind, row["id"]) for kind, row in due_items]
     db.rollback()
-    tasks = [summary(corpus.options, row["subject"], found) for (_, row), found in zip(due, fragments, strict=True)]
+    tasks = [
+        summary(corpus.options, row["subject"], item_fragments)
+        for (_, row), item_fragments in zip(due_items, fragments, strict=True)
+    ]
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     faults = [result for result in results if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault)]
-    for what in TABLES:
-        done = [
+    for kind in TABLES:
+        summary_rows = [
             (row["id"], row["hash"], None if isinstance(result, ItemFault) else result)
-            for (kind, row), result in zip(due, results, strict=True)
-            if kind == what and (isinstance(result, (ItemFault, str)))
+            for (item_kind, row), result in zip(due_items, results, strict=True)
+            if item_kind == kind and (isinstance(result, (ItemFault, str)))
         ]
-        _write(db, corpus.id, what, done)
+        _write(db, corpus.id, kind, summary_rows)
     if faults:
         db.commit()
-        raise gravest(faults)
-    # Under the lock: a merge that makes more of them due waits, and then finds no job and queues one.
+        raise worst_fault(faults)
+    # Under the lock: a merge that makes more items due waits, then finds no job and queues one.
     return not any(
         db.query(
             f"SELECT FROM graphrag.{table} t WHERE t.corpus_id = $1 AND t.summary_due LIMIT 1", ["int4"], [corpus.id]
@@ -159,42 +162,42 @@ def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
     )
 
 
-def gravest(faults: Sequence[GraphRAGError]) -> GraphRAGError:
-    """Return what keeps the rest back: a provider's fault, answers that come later (all of them), or a budget."""
-    waiting = [fault for fault in faults if isinstance(fault, Waiting)]
+def worst_fault(faults: Sequence[GraphRAGError]) -> GraphRAGError:
+    """Return the fault to raise: a provider's, else the answers to wait for (all of them), else a budget."""
+    waits = [fault for fault in faults if isinstance(fault, Waiting)]
     for fault in faults:
         if isinstance(fault, ProviderFault):
             return fault
-    return reduce(Waiting.with_keys, waiting) if waiting else faults[0]
+    return reduce(Waiting.with_keys, waits) if waits else faults[0]
 
 
-def _fragments(db: Database, what: str, item: int) -> list[tuple[str, int]]:
+def _fragments(db: Database, kind: str, item: int) -> list[tuple[str, int]]:
     rows = db.query(
-        f"SELECT v.value, v.tokens FROM graphrag.{what}_values v WHERE v.{what}_id = $1 AND v.kind = 'd' ORDER BY v.value",
+        f"SELECT v.value, v.tokens FROM graphrag.{kind}_values v WHERE v.{kind}_id = $1 AND v.kind = 'd' ORDER BY v.value",
         ["int8"],
         [item],
     )
     return [(row["value"], row["tokens"]) for row in rows]
 
 
-def _write(db: Database, corpus_id: int, what: str, done: Sequence[tuple[int, str, Any]]) -> None:
-    """Describe items by their summaries, unless their fragments have changed meanwhile; show it in the graph."""
-    if not done:
+def _write(db: Database, corpus_id: int, kind: str, summaries: Sequence[tuple[int, str, Any]]) -> None:
+    """Store summaries as descriptions, unless the fragments have changed meanwhile, and project them into the graph."""
+    if not summaries:
         return
     rows = db.query(
-        f"UPDATE graphrag.{TABLES[what]} t SET summary_due = false, description = coalesce(u.text, t.description),"
+        f"UPDATE graphrag.{TABLES[kind]} t SET summary_due = false, description = coalesce(u.text, t.description),"
         f" summary_of = CASE WHEN u.text IS NULL THEN t.summary_of ELSE u.hash END"
         f"  FROM unnest($1, $2, $3) AS u (id, hash, text)"
-        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {SET_HASH.format(what=what)} RETURNING t.id",
+        f" WHERE t.id = u.id AND t.summary_due AND u.hash = {SET_HASH.format(kind=kind)} RETURNING t.id",
         ["int8[]", "text[]", "text[]"],
-        [list(column) for column in zip(*done, strict=True)],
+        [list(column) for column in zip(*summaries, strict=True)],
     )
     ids = [row["id"] for row in rows]
-    apply_edits(db, corpus_id, ids if what == "entity" else [], ids if what == "relationship" else [])
+    apply_edits(db, corpus_id, ids if kind == "entity" else [], ids if kind == "relationship" else [])
     if ids:
         revise(db, corpus_id)
     db.query(
         "SELECT graphrag._project($1, '{}', $2, $3)",
         ["int4", "int8[]", "int8[]"],
-        [corpus_id, ids if what == "entity" else [], ids if what == "relationship" else []],
+        [corpus_id, ids if kind == "entity" else [], ids if kind == "relationship" else []],
     )

@@ -1,8 +1,8 @@
-"""Batches at an endpoint: take there what was collected, look how far it is, bring back what it answered.
+"""Batches at an endpoint: upload collected requests, poll, and store the answers.
 
-The other side, which collects and reads, is `pg_graphrag.llm.collector`. Each step is written down before and after the
-endpoint hears of it, so that a worker that is killed anywhere costs nothing twice: a batch whose creation was asked for,
-but not confirmed, is looked for by its mark before it is asked for again.
+`pg_graphrag.llm.collector` collects requests and reads answers. Each step is recorded before and after the call of the
+endpoint, so that nothing is paid twice when a worker is killed: a batch whose creation was not confirmed is looked up by its
+mark before it is created again.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.batch_outcomes import conclude, give_up
-from pg_graphrag.indexing.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, left, record
+from pg_graphrag.indexing.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, record, remaining_wait
 from pg_graphrag.llm import batch_api as api
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.collector import lock
@@ -27,18 +27,18 @@ from pg_graphrag.llm.transport import clean, words_of
 from pg_graphrag.server import Database, Row
 
 POLL_SECONDS = 0.1
-# The endpoint is asked how far it is after 10 s, then each time after half as long again, up to ten minutes.
+# The first poll comes after 10 s; each further interval is half as long again, up to ten minutes.
 FIRST_LOOK, LOOK_FACTOR = 10.0, 1.5
-# So long after a creation that was not confirmed, the endpoint's list of batches is believed not to have it.
+# After an unconfirmed creation, a batch that is missing in the endpoint's list this much later does not exist.
 UNSURE_SECONDS = 60
-# A batch that has not ended so long after it was made (api.WINDOW is a day) is cancelled; so much later it is lost.
+# A batch is cancelled when it has not ended this long after its creation (api.WINDOW is a day), and given up as lost later.
 OVERDUE_SECONDS, LOST_SECONDS = 1.5 * 86400, 2 * 86400
-# Results that are not the API's are asked for again until the batch is so old; then what can be read of them is used.
+# Unreadable results are fetched again until the batch is this old; then their readable part is used.
 GARBLED_SECONDS = 3 * 86400
 
 
 class _Endpoint:
-    """A provider, asked one thing at a time with no transaction open, while cancel gets through."""
+    """A provider: one request at a time, no transaction open, interruptible by cancel."""
 
     def __init__(self, db: Database, name: str) -> None:
         self._db = db
@@ -49,22 +49,22 @@ class _Endpoint:
         except GraphRAGError as error:
             raise ProviderFault(error.message, permanent=True, hint=error.hint) from None
 
-    def ask(self, what: Callable[[Provider, str | None], Coroutine[Any, Any, Any]]) -> Any:
-        """Return what the coroutine made by `what` (provider, key) returns. Ends the transaction."""
+    def ask(self, request: Callable[[Provider, str | None], Coroutine[Any, Any, Any]]) -> Any:
+        """Return the result of the coroutine `request(provider, key)`. Ends the transaction."""
         self._db.commit()
         if self._breaker.fault is not None:
             raise self._breaker.fault
-        started, requests = time.monotonic(), Requests()
+        start, requests = time.monotonic(), Requests()
         try:
-            requests.start(None, partial(what, self.provider, self._key))
-            while (ended := requests.take(POLL_SECONDS)) is None:
+            requests.start(None, partial(request, self.provider, self._key))
+            while (outcome := requests.take(POLL_SECONDS)) is None:
                 self._db.literal_query("SELECT 1")
                 self._db.rollback()
         finally:
             requests.cancel()
-        _, result, error = ended
+        _, result, error = outcome
         if isinstance(error, ProviderFault) and not isinstance(error, api.Missing):
-            self._breaker.failed(error, started)
+            self._breaker.failed(error, start)
         else:
             self._breaker.succeeded()
         self._breaker.save()
@@ -74,8 +74,8 @@ class _Endpoint:
         return result
 
 
-def carry(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind batch: everything that can be done now; True when nothing is left. Commits.
+def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def carry(db: Database, corpus: Corpus, job: Row) -> bool:
     ProviderFault
         The endpoint does not answer at the moment.
     """
-    more, begun = begin(db, corpus.id)
+    is_collecting, begun_ids = begin(db, corpus.id)
     faults: list[ProviderFault] = []
     endpoints: dict[str, _Endpoint] = {}
     unfinished = db.query(
@@ -99,27 +99,27 @@ def carry(db: Database, corpus: Corpus, job: Row) -> bool:
         try:
             if batch["provider"] not in endpoints:
                 endpoints[batch["provider"]] = _Endpoint(db, batch["provider"])
-            _advance(db, endpoints[batch["provider"]], batch, batch["id"] in begun)
+            _advance(db, endpoints[batch["provider"]], batch, batch["id"] in begun_ids)
         except ProviderFault as fault:
             if fault.permanent:
-                _refused(db, batch, fault)
+                _give_up_batch(db, batch, fault)
             else:
                 faults.append(fault)
         except GraphRAGError as error:
             if error.sqlstate != "42704":  # the provider was dropped
                 raise
             conclude(db, None, batch, {}, "failed", error.message)
-    waiting = left(db, corpus.id, more)
-    if waiting is None:
+    wait = remaining_wait(db, corpus.id, is_collecting)
+    if wait is None:
         return True
     db.commit()
-    raise faults[0] if faults else waiting
+    raise faults[0] if faults else wait
 
 
-def _advance(db: Database, endpoint: _Endpoint, batch: Row, fresh: bool) -> None:
-    """Take a batch as far as it goes now. `fresh`: no worker has begun with it before."""
+def _advance(db: Database, endpoint: _Endpoint, batch: Row, is_fresh: bool) -> None:
+    """Advance a batch as far as possible. `is_fresh`: no worker has begun it before."""
     if batch["state"] == "uploading":
-        file = None if fresh else endpoint.ask(partial(api.find_file, mark=batch["mark"]))
+        file = None if is_fresh else endpoint.ask(partial(api.find_file, mark=batch["mark"]))
         if file is None:
             lines = [
                 {"custom_id": name, "method": "POST", "url": endpoint.provider.batch_path, "body": body}
@@ -132,17 +132,17 @@ def _advance(db: Database, endpoint: _Endpoint, batch: Row, fresh: bool) -> None
     if batch["state"] == "creating":
         _create(db, endpoint, batch)
     elif batch["state"] == "open":
-        _look(db, endpoint, batch)
+        _poll(db, endpoint, batch)
     elif batch["state"] == "read":
-        _clear(db, endpoint, batch, None)
+        _delete_files(db, endpoint, batch, None)
 
 
 def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     mark, file = batch["mark"], batch["input_file_id"]
-    made = None
+    remote_batch = None
     if batch["asked"]:
-        made = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
-    if made is None:
+        remote_batch = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
+    if remote_batch is None:
         record(
             db,
             batch,
@@ -152,10 +152,10 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
             [float(UNSURE_SECONDS)],
         )
         try:
-            made = endpoint.ask(partial(api.create, mark=mark, file=file))
+            remote_batch = endpoint.ask(partial(api.create, mark=mark, file=file))
         except ProviderFault as fault:
             if fault.permanent:
-                batch["asked"] = False  # and refused, so there is none
+                batch["asked"] = False  # refused, so the batch does not exist
             raise
     record(
         db,
@@ -163,18 +163,18 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         "state = 'open', remote_id = $2, remote_state = $3, submitted_at = pg_catalog.clock_timestamp(),"
         " next_poll_at = pg_catalog.clock_timestamp() + $4 * interval '1 second'",
         ["text", "text", "float8"],
-        [made["id"], _status(made), FIRST_LOOK],
+        [remote_batch["id"], _status(remote_batch), FIRST_LOOK],
     )
 
 
-def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
-    """Ask how far the endpoint is; when it is at the end, bring back what there is."""
+def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
+    """Poll the endpoint; when the batch has ended, store its results."""
     try:
-        made = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
+        remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
     except api.Missing:
         conclude(db, endpoint.provider, batch, {}, "failed", "the endpoint does not know the batch any more")
         return
-    counts = made.get("request_counts") if isinstance(made.get("request_counts"), dict) else {}
+    counts = remote_batch.get("request_counts") if isinstance(remote_batch.get("request_counts"), dict) else {}
     completed, failed = (_count(counts.get(name)) for name in ("completed", "failed"))
     record(
         db,
@@ -182,36 +182,41 @@ def _look(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         "remote_state = $2, completed = $3, failed = $4, polls = b.polls + 1,"
         " next_poll_at = pg_catalog.clock_timestamp() + $5 * interval '1 second'",
         ["text", "int4", "int4", "float8"],
-        [_status(made), completed, failed, min(FIRST_LOOK * LOOK_FACTOR ** min(batch["polls"] + 1, 20), MAX_LOOK)],
+        [
+            _status(remote_batch),
+            completed,
+            failed,
+            min(FIRST_LOOK * LOOK_FACTOR ** min(batch["polls"] + 1, 20), MAX_LOOK),
+        ],
     )
-    ended = made.get("status") in api.ENDED
-    if not ended and batch["seconds"] >= OVERDUE_SECONDS:
-        record(db, batch, "error = $2", ["text"], [_overdue(batch, made)])
-        if made.get("status") != "cancelling":
-            # What it does not do is not paid when it is asked for again. The lost batch is given up all the same.
+    has_ended = remote_batch.get("status") in api.ENDED
+    if not has_ended and batch["seconds"] >= OVERDUE_SECONDS:
+        record(db, batch, "error = $2", ["text"], [_overdue_text(batch, remote_batch)])
+        if remote_batch.get("status") != "cancelling":
+            # Requests that are cancelled are not paid twice. The batch is given up even if this fails.
             with contextlib.suppress(ProviderFault):
                 endpoint.ask(partial(api.cancel, batch=batch["remote_id"]))
-    if not ended and batch["seconds"] < LOST_SECONDS:
+    if not has_ended and batch["seconds"] < LOST_SECONDS:
         return
-    asked = _bodies(db, endpoint.provider, batch)
+    bodies = _bodies(db, endpoint.provider, batch)
     lines: dict[str, api.Line] = {}
     strict = batch["seconds"] < GARBLED_SECONDS
-    for file in _result_files(made):
+    for file in _result_files(remote_batch):
         with contextlib.suppress(api.Missing):
-            api.merged(lines, endpoint.ask(partial(api.results, file=file, asked=asked, strict=strict)))
-    del asked
+            api.merged(lines, endpoint.ask(partial(api.results, file=file, asked=bodies, strict=strict)))
+    del bodies
     conclude(
         db,
         endpoint.provider,
         batch,
         lines,
-        "read" if ended else "failed",
-        _why(made) if ended else _overdue(batch, made),
-        lost=not ended,
-        full="token_limit_exceeded" in json.dumps(made.get("errors")),
+        "read" if has_ended else "failed",
+        _error_of(remote_batch) if has_ended else _overdue_text(batch, remote_batch),
+        is_lost=not has_ended,
+        is_queue_full="token_limit_exceeded" in json.dumps(remote_batch.get("errors")),
     )
-    if ended:
-        _clear(db, endpoint, batch, made)
+    if has_ended:
+        _delete_files(db, endpoint, batch, remote_batch)
 
 
 def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str, Any]]:
@@ -230,44 +235,46 @@ def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str,
     return bodies
 
 
-def _status(made: dict[str, Any]) -> str:
-    return clean(str(made.get("status")))[:50]
+def _status(remote_batch: dict[str, Any]) -> str:
+    return clean(str(remote_batch.get("status")))[:50]
 
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
-def _result_files(made: dict[str, Any]) -> list[str]:
-    return [file for name in ("output_file_id", "error_file_id") if isinstance(file := made.get(name), str) and file]
+def _result_files(remote_batch: dict[str, Any]) -> list[str]:
+    return [
+        file for name in ("output_file_id", "error_file_id") if isinstance(file := remote_batch.get(name), str) and file
+    ]
 
 
-def _overdue(batch: Row, made: dict[str, Any]) -> str:
+def _overdue_text(batch: Row, remote_batch: dict[str, Any]) -> str:
     hours = batch["seconds"] / 3600
-    return f'the endpoint calls batch {batch["remote_id"]} "{_status(made)}", {hours:.0f} h after it was made'
+    return f'the endpoint calls batch {batch["remote_id"]} "{_status(remote_batch)}", {hours:.0f} h after it was made'
 
 
-def _why(made: dict[str, Any]) -> str | None:
-    """What the endpoint says went wrong with a batch as a whole."""
-    if made.get("status") == "completed":
+def _error_of(remote_batch: dict[str, Any]) -> str | None:
+    """Return the endpoint's error for a batch as a whole."""
+    if remote_batch.get("status") == "completed":
         return None
-    errors = made.get("errors")
-    said = words_of(errors.get("data") if isinstance(errors, dict) else errors, None) if errors else ""
-    return f"the endpoint's batch {_status(made)}" + (f": {said}" if said else "")
+    errors = remote_batch.get("errors")
+    message = words_of(errors.get("data") if isinstance(errors, dict) else errors, None) if errors else ""
+    return f"the endpoint's batch {_status(remote_batch)}" + (f": {message}" if message else "")
 
 
-def _refused(db: Database, batch: Row, fault: ProviderFault) -> None:
-    """Deal with a fault that will not pass: what waits for the batch becomes dead letters that say why.
+def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
+    """Handle a permanent fault: jobs that wait for the batch become dead letters with its text.
 
-    What the endpoint may have is kept: retry_failed() asks for it again.
+    Requests that the endpoint may have are kept: retry_failed() asks for them again.
     """
     db.rollback()
     text = f"{type(fault).__name__}: {fault.message}" + (f"\nHINT:  {fault.hint}" if fault.hint else "")
-    gone = batch["state"] == "uploading" or (batch["state"] == "creating" and not batch["asked"])
+    is_unknown_there = batch["state"] == "uploading" or (batch["state"] == "creating" and not batch["asked"])
     lock(db, batch["corpus_id"])
     keys = db.query("SELECT r.key FROM graphrag.llm_batch_requests r WHERE r.batch_id = $1", ["int8"], [batch["id"]])
-    give_up(db, batch["corpus_id"], [row["key"] for row in keys], text, forget=gone)
-    if gone:
+    give_up(db, batch["corpus_id"], [row["key"] for row in keys], text, forget=is_unknown_there)
+    if is_unknown_there:
         record(
             db,
             batch,
@@ -285,12 +292,12 @@ def _refused(db: Database, batch: Row, fault: ProviderFault) -> None:
         )
 
 
-def _clear(db: Database, endpoint: _Endpoint, batch: Row, made: dict[str, Any] | None) -> None:
-    """Delete a batch's files at the endpoint. What cannot be deleted is left to expire there."""
+def _delete_files(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str, Any] | None) -> None:
+    """Delete a batch's files at the endpoint. Files that cannot be deleted expire there."""
     try:
-        if made is None:
-            made = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
-        for file in (batch["input_file_id"], *_result_files(made or {})):
+        if remote_batch is None:
+            remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
+        for file in (batch["input_file_id"], *_result_files(remote_batch or {})):
             endpoint.ask(partial(api.delete_file, file=file))
     except ProviderFault as fault:
         if not fault.permanent and batch["age"] < KEPT_DAYS * 86400:
@@ -298,8 +305,8 @@ def _clear(db: Database, endpoint: _Endpoint, batch: Row, made: dict[str, Any] |
     record(db, batch, "state = 'done'")
 
 
-def abandon(db: Database, corpus_id: int) -> bool:
-    """Serve the job that a dropped corpus leaves: cancel its batches at the endpoints, delete their files. Commits.
+def cancel_batches(db: Database, corpus_id: int) -> bool:
+    """Serve the job of a dropped corpus: cancel its batches at the endpoints, delete their files. Commits.
 
     Raises
     ------
@@ -309,39 +316,39 @@ def abandon(db: Database, corpus_id: int) -> bool:
     rows = db.query(
         f"SELECT {COLUMNS} FROM graphrag.llm_batches b WHERE b.corpus_id = $1 ORDER BY b.id", ["int4"], [corpus_id]
     )
-    left: GraphRAGError | None = None
+    unfinished: GraphRAGError | None = None
     for batch in map(dict, rows):
         try:
             _cancel(db, batch)
         except GraphRAGError as fault:
             permanent = not isinstance(fault, Waiting) and getattr(fault, "permanent", True)
             if not permanent and batch["age"] < 86400:
-                left = fault
+                unfinished = fault
                 continue
         db.query("DELETE FROM graphrag.llm_batches WHERE id = $1", ["int8"], [batch["id"]])
         db.commit()
-    if left is not None:
-        raise left
+    if unfinished is not None:
+        raise unfinished
     return True
 
 
 def _cancel(db: Database, batch: Row) -> None:
     endpoint = _Endpoint(db, batch["provider"])
     mark, file, remote = batch["mark"], batch["input_file_id"], batch["remote_id"]
-    made: dict[str, Any] | None = None
+    remote_batch: dict[str, Any] | None = None
     if file is None:
         file = endpoint.ask(partial(api.find_file, mark=mark))
     if remote is not None:
         try:
-            made = endpoint.ask(partial(api.look, batch=remote))
+            remote_batch = endpoint.ask(partial(api.look, batch=remote))
         except api.Missing:
-            made = None
+            remote_batch = None
     elif batch["asked"]:
-        made = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
-    if made is not None and made.get("status") not in api.ENDED:
-        if made.get("status") != "cancelling":
-            endpoint.ask(partial(api.cancel, batch=made["id"]))
-        raise Waiting(f"batch {made['id']} is being cancelled", seconds=FIRST_LOOK)
-    for name in (file, *_result_files(made or {})):
+        remote_batch = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
+    if remote_batch is not None and remote_batch.get("status") not in api.ENDED:
+        if remote_batch.get("status") != "cancelling":
+            endpoint.ask(partial(api.cancel, batch=remote_batch["id"]))
+        raise Waiting(f"batch {remote_batch['id']} is being cancelled", seconds=FIRST_LOOK)
+    for name in (file, *_result_files(remote_batch or {})):
         if name is not None:
             endpoint.ask(partial(api.delete_file, file=name))

@@ -1,4 +1,4 @@
-"""What becomes of the requests of a batch: answers, another batch, or dead letters; and what they cost."""
+"""Outcomes of a batch's requests: answers, another batch, or dead letters; and their costs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from pg_graphrag.server import Database, Row, columns, reserve, slices
 
 # Batches without an answer to a request before it is given up.
 MAX_TRIES = 3
-# What a batch that came to nothing is tried again after; where the endpoint's queue was full, rather later.
+# Requests of a failed batch wait this long; longer where the endpoint's queue was full.
 AGAIN_SECONDS, FULL_SECONDS = 60.0, 900.0
 
 _LOST_HINT = (
@@ -27,14 +27,14 @@ def conclude(
     batch: Row,
     lines: dict[str, api.Line],
     state: str,
-    why: str | None,
-    full: bool = False,
-    lost: bool = False,
+    reason: str | None,
+    is_queue_full: bool = False,
+    is_lost: bool = False,
 ) -> None:
-    """Write down what became of a batch, and what it cost; wake who waits for it. One transaction.
+    """Record a batch's outcome and cost, and wake the jobs that wait for it. One transaction.
 
-    `provider` is None where it is gone: another one has to be asked. `full`: the endpoint had no room for it,
-    which is no fault of its requests. `lost`: what it did not answer may yet be done, and paid: it is not asked again.
+    `provider` is None where it was dropped: another one has to be asked. `is_queue_full`: the endpoint had no room, which is
+    no fault of the requests. `is_lost`: unanswered requests may still be done and paid, so they are not asked again.
     """
     corpus_id = batch["corpus_id"]
     lock(db, corpus_id)
@@ -43,21 +43,21 @@ def conclude(
         ["int8"],
         [batch["id"]],
     )
-    found = [(row, lines.get(str(row["id"]), api.Line(answered=False, error=why or "no answer"))) for row in rows]
-    answered = [(row, line) for row, line in found if line.answered]
+    outcomes = [(row, lines.get(str(row["id"]), api.Line(answered=False, error=reason or "no answer"))) for row in rows]
+    answered = [(row, line) for row, line in outcomes if line.answered]
     if provider is not None:
         _account(db, provider, batch, answered)
-    wait = FULL_SECONDS if full else AGAIN_SECONDS
-    again = []
-    given_up: list[tuple[Row, str]] = []
-    for row, line in found:
+    wait = FULL_SECONDS if is_queue_full else AGAIN_SECONDS
+    retries = []
+    abandoned: list[tuple[Row, str]] = []
+    for row, line in outcomes:
         if not line.answered:
-            tries = row["tries"] + (line.refused is None and not full)
-            if lost or tries >= MAX_TRIES:
-                given_up.append((row, line.error or ""))
+            tries = row["tries"] + (line.refused is None and not is_queue_full)
+            if is_lost or tries >= MAX_TRIES:
+                abandoned.append((row, line.error or ""))
             else:
-                again.append((row["id"], tries, 0.0 if line.refused else wait, line.refused, line.error))
-    for part in slices(again):
+                retries.append((row["id"], tries, 0.0 if line.refused else wait, line.refused, line.error))
+    for part in slices(retries):
         db.query(
             "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"
             " not_before = pg_catalog.now() + u.wait * interval '1 second',"
@@ -66,11 +66,11 @@ def conclude(
             ["int8[]", "int4[]", "float8[]", "text[]", "text[]"],
             columns(part),
         )
-    if given_up:
-        error = f'provider "{batch["provider"]}" gave no answer in {MAX_TRIES} batches: {given_up[0][1]}'
-        if lost:
-            error = f'provider "{batch["provider"]}" gave no answer: {why}{_LOST_HINT}'
-        give_up(db, corpus_id, [row["key"] for row, _ in given_up], error, forget=True)
+    if abandoned:
+        error = f'provider "{batch["provider"]}" gave no answer in {MAX_TRIES} batches: {abandoned[0][1]}'
+        if is_lost:
+            error = f'provider "{batch["provider"]}" gave no answer: {reason}{_LOST_HINT}'
+        give_up(db, corpus_id, [row["key"] for row, _ in abandoned], error, forget=True)
     db.query(
         "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE id IN ("
         "SELECT j.id FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.state = 'pending' AND j.payload ? 'waiting' AND EXISTS"
@@ -85,40 +85,40 @@ def conclude(
         batch,
         "state = $2, error = $3, finished_at = pg_catalog.clock_timestamp()",
         ["text", "text"],
-        [state, why],
+        [state, reason],
     )
 
 
 def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tuple[Row, api.Line]]) -> None:
-    """Keep the answers until they are read, and note the calls at the price of a batch."""
+    """Keep the answers until they are read, and record the calls at the price of a batch."""
     calls = reserve(db, "llm_calls_id_seq", len(answered))
     for part in slices(zip(answered, calls, strict=True)):
-        noted, kept = [], []
+        call_rows, answer_rows = [], []
         for (row, line), call in part:
             tokens = line.tokens or (0, 0)
             price = cost(provider, *tokens) * provider.batch_price
-            noted.append((call, row["purpose"], *tokens, price, line.error and line.error[:500]))
+            call_rows.append((call, row["purpose"], *tokens, price, line.error and line.error[:500]))
             Meter(db, batch["corpus_id"]).add(price)
-            kept.append((row["id"], line.reply, line.cut_off, line.error, line.too_long, call))
+            answer_rows.append((row["id"], line.reply, line.cut_off, line.error, line.too_long, call))
         db.query(
             "INSERT INTO graphrag.llm_calls"
             " (id, corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds, error)"
             " SELECT u.id, $1, $2, $3, u.purpose, u.tokens_in, u.tokens_out, u.cost, $4, u.error"
             "   FROM unnest($5, $6, $7, $8, $9, $10) AS u (id, purpose, tokens_in, tokens_out, cost, error)",
             ["int4", "text", "text", "float8", "int8[]", "text[]", "int4[]", "int4[]", "numeric[]", "text[]"],
-            [batch["corpus_id"], provider.name, batch["model"], batch["seconds"], *columns(noted)],
+            [batch["corpus_id"], provider.name, batch["model"], batch["seconds"], *columns(call_rows)],
         )
         db.query(
             "UPDATE graphrag.llm_batch_requests r SET state = 'answered', batch_id = NULL, reply = u.reply,"
             " cut_off = u.cut_off, error = u.error, too_long = u.too_long, call_id = u.call_id"
             "  FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, reply, cut_off, error, too_long, call_id) WHERE r.id = u.id",
             ["int8[]", "text[]", "bool[]", "text[]", "bool[]", "int8[]"],
-            columns(kept),
+            columns(answer_rows),
         )
 
 
 def give_up(db: Database, corpus_id: int, keys: list[str], error: str, forget: bool) -> None:
-    """Make dead letters of the jobs that wait for requests; `forget` these, too."""
+    """Make dead letters of the jobs that wait for requests; with `forget`, delete the requests too."""
     if forget:
         db.query(
             "DELETE FROM graphrag.llm_batch_requests WHERE corpus_id = $1 AND key = ANY ($2)",

@@ -1,4 +1,4 @@
-"""What is written down of batches: how far each is, what goes into a new one, and who waits for it."""
+"""The rows of batches: the state of each, the requests of a new one, and the jobs that wait for it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database, Row
 
-# Collected requests wait so long for more of them, while there are documents that nobody has looked at.
+# Collected requests wait this long for more, while documents are queued that no worker has begun.
 COLLECT_SECONDS = 600
-# A file of requests is not made larger: half of what OpenAI takes.
+# Largest file of requests: half of OpenAI's limit.
 MAX_FILE_BYTES = 100_000_000
-# The longest time between two looks at a batch.
+# The longest interval between two polls of a batch.
 MAX_LOOK = 600.0
 KEPT_DAYS = 90
 
@@ -32,7 +32,7 @@ _WANTED = (
 
 
 def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
-    """Put what was collected together into batches; return (whether it waits for more to come, their ids)."""
+    """Put collected requests into batches; return (whether some wait for more requests, the ids of the batches)."""
     lock(db, corpus_id)
     groups = db.query(
         "SELECT r.provider, r.model, pg_catalog.count(*) AS n,"
@@ -42,7 +42,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
         ["int4", "int4"],
         [corpus_id, COLLECT_SECONDS],
     )
-    more, begun = False, set[int]()
+    is_collecting, begun_ids = False, set[int]()
     expecting = bool(groups) and bool(
         db.query(
             "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'summarize')"
@@ -56,10 +56,10 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
             provider = load(db, group["provider"])
         except GraphRAGError:
             continue
-        if not provider.batch:  # not any more: who waits asks by itself
+        if not provider.batch:  # not any more: waiting jobs ask one by one
             continue
         if expecting and group["n"] < provider.batch_requests and not group["old"]:
-            more = True
+            is_collecting = True
             continue
         rows = db.query(
             "SELECT r.id, pg_catalog.octet_length(r.messages::text) + 4000 AS bytes FROM graphrag.llm_batch_requests r"
@@ -69,16 +69,16 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
             [corpus_id, group["provider"], group["model"]],
         )
         for part in _parts(rows, provider.batch_requests):
-            begun.add(_new(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
+            begun_ids.add(_new_batch(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
     db.commit()
-    return more, begun
+    return is_collecting, begun_ids
 
 
-def _parts(rows: Sequence[Row], most: int) -> list[list[Row]]:
+def _parts(rows: Sequence[Row], limit: int) -> list[list[Row]]:
     parts: list[list[Row]] = []
     size = 0
     for row in rows:
-        if not parts or (len(parts[-1]) >= most or size + row["bytes"] > MAX_FILE_BYTES):
+        if not parts or (len(parts[-1]) >= limit or size + row["bytes"] > MAX_FILE_BYTES):
             parts.append([])
             size = 0
         parts[-1].append(row)
@@ -86,7 +86,7 @@ def _parts(rows: Sequence[Row], most: int) -> list[list[Row]]:
     return parts
 
 
-def _new(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
+def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
     (batch,) = db.query(
         "INSERT INTO graphrag.llm_batches (corpus_id, provider, model, requests) VALUES ($1, $2, $3, $4) RETURNING id",
         ["int4", "text", "text", "int4"],
@@ -101,7 +101,7 @@ def _new(db: Database, corpus_id: int, provider: str, model: str, requests: list
 
 
 def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> None:
-    """Write down how far a batch is, committed."""
+    """Record a batch's state, and commit."""
     rows = db.query(
         f"UPDATE graphrag.llm_batches b SET {assignments} WHERE b.id = $1 RETURNING {COLUMNS}",
         ["int8", *types],
@@ -113,13 +113,13 @@ def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = ()
     batch.update(rows[0])
 
 
-def left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
-    """Return what there is to wait for; None: nothing, and the lock is held until the job is gone.
+def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
+    """Return what there is to wait for; None: nothing, and the lock stays until the job is deleted.
 
-    Requests that no job wants any more are forgotten, unless there is one that has not looked yet; prompts that were too
-    long, when there is none at all: who waits for the parts will ask for the whole first.
+    Requests that no job waits for are deleted, unless a job has not begun yet. Prompts that were too long are deleted when
+    there is no job at all: a job that waits for the parts asks for the whole first.
     """
-    if more:
+    if is_collecting:
         return Waiting("requests are being collected", seconds=1.0)
     lock(db, corpus_id)
     db.query(
@@ -153,7 +153,7 @@ def left(db: Database, corpus_id: int, more: bool) -> Waiting | None:
 
 
 def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str) -> None:
-    """Let a leased job wait for the answers to `fault.keys`, its attempt given back; not if one is there already."""
+    """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
     keys = sorted(fault.keys)
     lock(db, job["corpus_id"])
     db.query(

@@ -1,4 +1,4 @@
-"""A model's part in indexing: the chunks of a batch of documents, asked side by side; a fault stays with its document."""
+"""A model's part in indexing: requests for all chunks of a batch at once; a fault concerns its document alone."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from pg_graphrag.text.tokenizers import Tokenizer
 
 
 def open_breaker(db: Database, provider: str) -> ProviderFault | None:
-    """Return why the provider of that name is not asked at the moment; None: it is."""
+    """Return the fault for which the provider of that name is not asked at the moment; None where it is asked."""
     rows = db.query(
         "SELECT s.last_error, pg_catalog.date_part('epoch', s.open_until - pg_catalog.clock_timestamp()) AS wait"
         "  FROM graphrag.provider_state s WHERE s.provider = $1 AND s.open_until > pg_catalog.clock_timestamp()",
@@ -51,37 +51,39 @@ def extract(
     Returns
     -------
     dict
-        {document id: what went wrong}; the drafts of these are not whole. Commits: calls and answers are written down
-        as they come, so that a killed worker's are not paid again, nor those of a document that is tried again.
+        {document id: fault}; the drafts of these documents are incomplete. Commits: calls and answers are recorded as they
+        come, so that they are not paid again after a worker is killed or a document is tried again.
     """
     pieces = [
-        (document, made, piece) for document, made in zip(documents, drafts, strict=True) for piece in made.chunks
+        (document, draft, piece) for document, draft in zip(documents, drafts, strict=True) for piece in draft.chunks
     ]
     tasks: list[Task] = [
-        extraction(corpus.options, document["title"], piece.content, errors[made.id], errors[made.id] + 1 >= max_errors)
-        for document, made, piece in pieces
+        extraction(
+            corpus.options, document["title"], piece.content, errors[draft.id], errors[draft.id] + 1 >= max_errors
+        )
+        for document, draft, piece in pieces
     ]
     failed: dict[int, GraphRAGError] = {}
     if not tasks:
         return failed
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
-    for (_, made, _), result in zip(pieces, results, strict=True):
+    for (_, draft, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
-            other = failed.get(made.id, result)
-            failed[made.id] = min(other, result, key=weight)
-            if isinstance(other, Waiting) and isinstance(result, Waiting):
-                failed[made.id] = other.with_keys(result)
-    for (document, made, piece), found in zip(pieces, results, strict=True):
-        if made.id not in failed:
-            add_mentions(piece, document["content"], found, ranks.count)
+            earlier = failed.get(draft.id, result)
+            failed[draft.id] = min(earlier, result, key=weight)
+            if isinstance(earlier, Waiting) and isinstance(result, Waiting):
+                failed[draft.id] = earlier.with_keys(result)
+    for (document, draft, piece), extracted in zip(pieces, results, strict=True):
+        if draft.id not in failed:
+            add_mentions(piece, document["content"], extracted, ranks.count)
     return failed
 
 
 def weight(fault: GraphRAGError) -> int:
-    """Order the faults of one document: what will not pass, what the item itself is to blame for, what waits."""
+    """Order the faults of one document: permanent ones, the item's own, those that pass."""
     if isinstance(fault, ProviderFault):
         return 0 if fault.permanent else 2
     if isinstance(fault, ItemFault):
         return 1
-    # Before a budget that is spent: what was asked for within it is wanted.
+    # Before a spent budget: the answers to earlier requests are still wanted.
     return 3 if isinstance(fault, Waiting) else 4

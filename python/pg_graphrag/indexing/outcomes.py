@@ -1,4 +1,4 @@
-"""What becomes of leased jobs: done, let go, put off without blame, or an error counted against them (docs/decisions.md)."""
+"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions.md)."""
 
 import json
 
@@ -8,13 +8,13 @@ from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Wait
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database, Row
 
-# Errors of the item itself before it is a dead letter; killed workers count apart, since they are rarely its fault.
+# Errors of the item itself before it is a dead letter; killed workers, rarely the item's fault, count apart.
 MAX_ERRORS = 3
 MAX_ATTEMPTS = 10
 BACK_OFF_SECONDS = 10
-# Faults of a provider in a row after which the back-off of a job grows no more: it is five minutes then.
+# After this many faults of a provider in a row, a job's back-off stays at five minutes.
 MAX_FAULTS = 9
-# What waits for money is looked at again after so long.
+# Jobs that wait for a budget are tried again after this time.
 BUDGET_SECONDS = 600
 # Characters of a model's unusable answer that a job keeps, and that its error shows.
 RAW_KEPT = 100_000
@@ -22,9 +22,9 @@ RAW_SHOWN = 1000
 
 
 def release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
-    """Let go of jobs; the attempt does not count.
+    """Release jobs; the attempt does not count.
 
-    One that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
+    A job that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
     """
     db.query(
         "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
@@ -42,34 +42,34 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Put a job off without blame where the item is not at fault; else count an error against it (docs/decisions.md)."""
+    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md)."""
     if isinstance(error, BudgetReached):
-        _put_off(db, worker, job, error, BUDGET_SECONDS)
+        _postpone(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
-        await_answers(db, worker, job, error, _described(error))
+        await_answers(db, worker, job, error, _error_text(error))
     elif isinstance(error, Waiting):
-        _put_off(db, worker, job, error, error.seconds)
+        _postpone(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
         faults = int(json.loads(job["payload"]).get("faults", 0)) + error.asked
-        _put_off(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
+        _postpone(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
     else:
         fail(db, worker, job, error)
 
 
-def _put_off(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
-    """Let a job wait, its attempt given back, and say why; `faults`: how often a provider's fault has put it off."""
+def _postpone(db: Database, worker: int, job: Row, error: GraphRAGError, seconds: float, faults: int = 0) -> None:
+    """Let a job wait with the reason, without counting the attempt; `faults`: how often a provider's fault postponed it."""
     db.query(
         "UPDATE graphrag.jobs SET last_error = $3,"
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
         " WHERE id = $1 AND lease = $2",
         ["int8", "int4", "text", "int4"],
-        [job["id"], worker, _described(error), faults],
+        [job["id"], worker, _error_text(error), faults],
     )
     release(db, worker, [job["id"]], seconds)
 
 
-def _described(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error as last_error shows it; of a model's unusable answer, its beginning."""
     text = f"{type(error).__name__}: {error}"[:2000]
     if isinstance(error, ItemFault) and error.raw:
@@ -82,7 +82,7 @@ def fail(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     permanent = isinstance(error, ProviderFault) and error.permanent
     dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    text = _described(error)
+    text = _error_text(error)
     raw = error.raw[:RAW_KEPT].replace("\0", "") if isinstance(error, ItemFault) and error.raw else None
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"

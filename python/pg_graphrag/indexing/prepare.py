@@ -21,7 +21,7 @@ from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.windows import windows
 
-# A sentence of this many characters says enough and is read at a glance; others describe only where there is none.
+# A description is a sentence of this many characters; others are used only where there is none.
 GOOD_SENTENCE = (40, 300)
 # A title longer than this is a sentence, not a name.
 MAX_TITLE_NAME = 100
@@ -40,8 +40,8 @@ def draft(
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
-    White space alone makes no chunk: such a document is indexed and empty. With `spans` the chunks are these, and no
-    concepts are looked for: what the document says is known.
+    White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of an imported document,
+    whose mentions are known: no concepts are extracted.
     """
     chunks = []
     if content.strip() and not content.isspace():
@@ -49,7 +49,7 @@ def draft(
         for piece in cut:
             text = content[piece.start : piece.end]
             language = detect(text) if options.language == "auto" else options.language
-            made = ChunkDraft(
+            chunk_draft = ChunkDraft(
                 ordinal=piece.ordinal,
                 start=piece.start,
                 own_start=piece.own_start,
@@ -61,8 +61,8 @@ def draft(
                 windows=windows(content, piece.own_start, piece.end, language),
             )
             if options.extractor == "nlp" and spans is None:
-                _add_concepts(made, title, content)
-            chunks.append(made)
+                _add_concepts(chunk_draft, title, content)
+            chunks.append(chunk_draft)
             yield None
     yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, content, chunks))
 
@@ -70,49 +70,52 @@ def draft(
 def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) -> list[str]:
     """Return what is embedded for each window: the title, a line end, and the window's text."""
     head = f"{title}\n" if title else ""
-    return [head + content[start:end] for made in chunks for start, end in made.windows]
+    return [head + content[start:end] for chunk_draft in chunks for start, end in chunk_draft.windows]
 
 
-def _add_concepts(made: ChunkDraft, title: str | None, content: str) -> None:
+def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> None:
     """Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
-    text = content[made.own_start : made.end]
-    spans = [(made.own_start + start, made.own_start + end) for start, end in sentences(text, made.language)]
+    text = content[chunk_draft.own_start : chunk_draft.end]
+    spans = [
+        (chunk_draft.own_start + start, chunk_draft.own_start + end)
+        for start, end in sentences(text, chunk_draft.language)
+    ]
     if not spans:
         return
     starts = [start for start, _ in spans]
-    window_starts = [start for start, _ in made.windows]
+    window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    for concept in concepts(text, made.language):
-        by_sentence.setdefault(bisect_right(starts, made.own_start + concept.start) - 1, []).append(concept)
-    for number, found in by_sentence.items():
+    for concept in concepts(text, chunk_draft.language):
+        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
+    for number, sentence_concepts in by_sentence.items():
         evidence = _evidence(content, *spans[number])
-        found.sort(key=lambda concept: (concept.start, concept.end))
+        sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
         keys = []
-        for concept in found:
-            window = bisect_right(window_starts, made.own_start + concept.start) - 1
-            keys.append(_mention(made, concept.name, concept.type, evidence, window))
+        for concept in sentence_concepts:
+            window = bisect_right(window_starts, chunk_draft.own_start + concept.start) - 1
+            keys.append(_mention(chunk_draft, concept.name, concept.type, evidence, window))
         window = bisect_right(window_starts, spans[number][0]) - 1
-        for first, second in pairs(found):
-            _relate(made, keys[first], keys[second], evidence, window)
+        for first, second in pairs(sentence_concepts):
+            _relate(chunk_draft, keys[first], keys[second], evidence, window)
     if title:
         evidence = _evidence(content, *spans[0])
-        for concept in concepts(title, made.language):
-            _mention(made, concept.name, concept.type, evidence, 0)
+        for concept in concepts(title, chunk_draft.language):
+            _mention(chunk_draft, concept.name, concept.type, evidence, 0)
         name = " ".join(title.split())
-        if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in made.entities:
-            _mention(made, name, "NAME", evidence, 0)
+        if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in chunk_draft.entities:
+            _mention(chunk_draft, name, "NAME", evidence, 0)
 
 
-def _mention(made: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:
+def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:
     entity_key = key(name)
     if not entity_key:
         return ""
-    entity = made.entities.get(entity_key)
+    entity = chunk_draft.entities.get(entity_key)
     if entity is None:
-        entity = made.entities[entity_key] = EntityDraft(type_, evidence)
+        entity = chunk_draft.entities[entity_key] = EntityDraft(type_, evidence)
     spelling = " ".join(name.split())
     entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
     entity.tf += 1
@@ -123,13 +126,13 @@ def _mention(made: ChunkDraft, name: str, type_: str, evidence: Evidence, window
     return entity_key
 
 
-def _relate(made: ChunkDraft, source: str, target: str, evidence: Evidence, window: int) -> None:
+def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidence, window: int) -> None:
     if not source or not target or source == target:
         return
     pair = (source, target) if source < target else (target, source)
-    relationship = made.relationships.get(pair)
+    relationship = chunk_draft.relationships.get(pair)
     if relationship is None:
-        relationship = made.relationships[pair] = RelationshipDraft(evidence)
+        relationship = chunk_draft.relationships[pair] = RelationshipDraft(evidence)
     relationship.weight += 1
     relationship.forward += 1 if source < target else -1
     relationship.windows |= 1 << window

@@ -1,4 +1,4 @@
-"""Re-embedding: vectors of another model, filled beside those that are searched, and the swap (graphrag.reembed)."""
+"""Re-embedding: fill the vectors of another model while the old ones are searched, then swap (graphrag.reembed)."""
 
 import json
 from typing import Any
@@ -13,38 +13,40 @@ from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
 
-# Chunks, with what is in them, and names of one step: some seconds of the local model.
+# Chunks (with their items) and names of one step: some seconds of the local model.
 BATCH_CHUNKS = 32
 BATCH_NAMES = 1000
-# Nobody waits longer behind a lock that a reader of the old vectors keeps from us.
+# Dropping old vectors waits no longer for their readers: others queue behind that lock.
 DROP_TIMEOUT = "1s"
 DROP_SECONDS = 60.0
 
 
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Do one step of a job of kind reembed: fill, swap, or drop what is not searched any more; True: nothing is left.
+    """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The step follows from the tables; ``job["payload"]`` only says how far it is: {space, chunk, key}. Commits.
+    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key}. Commits.
 
     Raises
     ------
     ProviderFault, BudgetReached, ItemFault
         After the vectors that came have been written.
     Waiting
-        Somebody still reads the vectors that are to go.
+        Somebody still reads the old vectors.
     """
-    found = spaces(db, corpus.id)
-    building = of_state(found, "building")
+    all_spaces = spaces(db, corpus.id)
+    building = of_state(all_spaces, "building")
     if building is None:
-        for space in found:
+        for space in all_spaces:
             if space.state == "retired":
                 _drop(db, space)
         return True
     payload = json.loads(job["payload"])
-    done = payload if payload.get("space") == building.id else {"space": building.id, "chunk": 0, "key": ""}
-    if _fill(db, corpus, building, job, done) or _fill(db, corpus, building, job, done | {"chunk": 0, "key": ""}):
+    progress = payload if payload.get("space") == building.id else {"space": building.id, "chunk": 0, "key": ""}
+    if _fill(db, corpus, building, job, progress) or _fill(
+        db, corpus, building, job, progress | {"chunk": 0, "key": ""}
+    ):
         return False
-    # Its own transaction: writers of this corpus wait for it, and must not be waited for.
+    # In a transaction of its own: writers of this corpus wait for it, and it must not wait for them.
     least_rows = indexed_rows(building.embedding.dimensions)
     db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, least_rows])
     db.commit()
@@ -52,8 +54,8 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
-def filled_beside(db: Database, corpus_id: int) -> Space | None:
-    """Return the space that is being built, unless its model fails: nobody is to wait for that."""
+def building_space(db: Database, corpus_id: int) -> Space | None:
+    """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
     works = db.query(
         "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
         " AND j.last_error IS NULL",
@@ -63,36 +65,38 @@ def filled_beside(db: Database, corpus_id: int) -> Space | None:
     return of_state(spaces(db, corpus_id), "building") if works else None
 
 
-def _fill(db: Database, corpus: Corpus, space: Space, job: Row, after: dict[str, Any]) -> bool:
-    """Embed and write the next items without a vector after those `after` names; False when there are none."""
-    chunks, items = _of_chunks(db, corpus, space, after, BATCH_CHUNKS)
+def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[str, Any]) -> bool:
+    """Embed and write the next items without a vector after `progress`; False when there are none."""
+    chunks, items = _of_chunks(db, corpus, space, progress, BATCH_CHUNKS)
     if not chunks:
-        items = {"entity": _names(db, corpus, space, after, BATCH_NAMES)}
+        items = {"entity": _names(db, corpus, space, progress, BATCH_NAMES)}
         if not items["entity"]:
             db.rollback()
             return False
     db.rollback()
-    vectors, faults = embed(db, corpus, space.embedding, [item[3] for some in items.values() for item in some])
+    vectors, faults = embed(
+        db, corpus, space.embedding, [item[3] for kind_items in items.values() for item in kind_items]
+    )
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     if space not in spaces(db, corpus.id):  # replaced or cancelled meanwhile
         db.rollback()
         return True
-    for kind, some in items.items():
-        insert_vectors(db, space, kind, [item for item in some if item[3] in vectors], vectors, late=True)
+    for kind, kind_items in items.items():
+        insert_vectors(db, space, kind, [item for item in kind_items if item[3] in vectors], vectors, is_late=True)
     if faults:
         db.commit()
         raise min(faults.values(), key=weight)
-    reached = after | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
+    new_progress = progress | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
     db.query(
         "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
         ["int8", "jsonb"],
-        [job["id"], json.dumps(reached)],
+        [job["id"], json.dumps(new_progress)],
     )
     db.commit()
     return True
 
 
-# What has a vector, and the text of it: that which was embedded when the chunk was written (window_texts, statements).
+# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements).
 _ITEMS = {
     "window": (
         "chunk_windows",
@@ -112,26 +116,26 @@ _ITEMS = {
 }
 
 
-def _missing(space: Space, kind: str) -> str:
+def _without_vector(space: Space, kind: str) -> str:
     """SQL from WHERE on: items x of a chunk c that have no vector in a space."""
-    _, which, _ = _ITEMS[kind]
+    _, condition, _ = _ITEMS[kind]
     return (
-        f"x.chunk_id = c.id AND {which} AND NOT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space.id} v"
+        f"x.chunk_id = c.id AND {condition} AND NOT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space.id} v"
         f" WHERE v.chunk_id = c.id AND v.{kind.split('_')[-1]}_id = x.id)"
     )
 
 
 def _of_chunks(
-    db: Database, corpus: Corpus, space: Space, after: dict[str, Any], limit: int
+    db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int
 ) -> tuple[list[int], dict[str, list[Item]]]:
-    """Return the next chunks that lack vectors, and by kind what in them does."""
-    lacking = " OR ".join(
-        f"EXISTS (SELECT FROM graphrag.{_ITEMS[kind][0]} x WHERE {_missing(space, kind)})" for kind in OF_CHUNKS
+    """Return the next chunks with items without vectors, and these items by kind."""
+    any_missing = " OR ".join(
+        f"EXISTS (SELECT FROM graphrag.{_ITEMS[kind][0]} x WHERE {_without_vector(space, kind)})" for kind in OF_CHUNKS
     )
     rows = db.query(
-        f"SELECT c.id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.id > $2 AND ({lacking}) ORDER BY c.id LIMIT $3",
+        f"SELECT c.id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.id > $2 AND ({any_missing}) ORDER BY c.id LIMIT $3",
         ["int4", "int8", "int4"],
-        [corpus.id, after["chunk"], limit],
+        [corpus.id, progress["chunk"], limit],
     )
     chunks = [row["id"] for row in rows]
     items: dict[str, list[Item]] = {}
@@ -141,11 +145,11 @@ def _of_chunks(
             "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content,"
             f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
             "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
-            f"  JOIN graphrag.{table} x ON {_missing(space, kind)} ORDER BY c.id, x.id",
+            f"  JOIN graphrag.{table} x ON {_without_vector(space, kind)} ORDER BY c.id, x.id",
             ["int8[]"],
             [chunks],
         )
-        # As the statements have it; a window is embedded as it is.
+        # Statements are stripped at their end; a window is embedded as it is.
         items[kind] = [
             (row["id"], row["chunk_id"], row["document_id"], row["text"] if kind == "window" else row["text"].rstrip())
             for row in rows
@@ -153,28 +157,28 @@ def _of_chunks(
     return chunks, items
 
 
-def _names(db: Database, corpus: Corpus, space: Space, after: dict[str, Any], limit: int) -> list[Item]:
+def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int) -> list[Item]:
     rows = db.query(
         'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key > $2 COLLATE "C" AND NOT EXISTS'
         f" (SELECT FROM graphrag.entity_vectors_{space.id} v WHERE v.entity_id = e.id) ORDER BY e.key LIMIT $3",
         ["int4", "text", "int4"],
-        [corpus.id, after["key"], limit],
+        [corpus.id, progress["key"], limit],
     )
     return [(row["id"], 0, 0, row["key"]) for row in rows]
 
 
 def _swap(db: Database, corpus: Corpus, building: Space) -> None:
-    """Search the new vectors from now on, unless something was written meanwhile that has none."""
-    lock_spaces(db, corpus.id, shared=False)
+    """Search the new vectors from now on, unless items without one were written meanwhile."""
+    lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start: dict[str, Any] = {"chunk": 0, "key": ""}
-    found = spaces(db, corpus.id)
+    all_spaces = spaces(db, corpus.id)
     if (
-        building in found
+        building in all_spaces
         and not _of_chunks(db, corpus, building, start, 1)[0]
         and not _names(db, corpus, building, start, 1)
     ):
-        active = of_state(found, "active")
+        active = of_state(all_spaces, "active")
         if active is not None:
             set_state(db, active, "retired")
         set_state(db, building, "active")
@@ -184,7 +188,7 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
 
 
 def _drop(db: Database, space: Space) -> None:
-    """Drop a retired space. Searches that began before the swap know it by its number, and end first."""
+    """Drop a retired space after the searches that began before the swap."""
     rows = db.query(
         "SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a"
         " WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()"

@@ -1,4 +1,4 @@
-"""What a model said of a document, written beside its chunks: numbers of mentions, claims."""
+"""What a model states of a document, stored with its chunks: ids of mentions, claims."""
 
 from collections.abc import Sequence
 
@@ -11,26 +11,28 @@ from pg_graphrag.text.concepts import key
 def write_statements(
     db: Database, corpus_id: int, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> dict[str, list[Item]]:
-    """Number the statements of new chunks, and store claims; return by kind what of them is to be embedded.
+    """Number the statements of new chunks, and store claims; return by kind the items to embed.
 
     `chunk_ids`: those of each draft's chunks, in order.
     """
-    stated: dict[str, list[tuple[Statement, int, int]]] = {"entity": [], "relationship": []}
+    statements: dict[str, list[tuple[Statement, int, int]]] = {"entity": [], "relationship": []}
     claims = []
-    for made, ids in zip(drafts, chunk_ids, strict=True):
-        for piece, chunk_id in zip(made.chunks, ids, strict=True):
-            for what, mentions in (("entity", piece.entities.values()), ("relationship", piece.relationships.values())):
-                stated[what] += [(one.statement, chunk_id, made.id) for one in mentions if one.statement is not None]
+    for draft, ids in zip(drafts, chunk_ids, strict=True):
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True):
+            for kind, mentions in (("entity", piece.entities.values()), ("relationship", piece.relationships.values())):
+                statements[kind] += [
+                    (mention.statement, chunk_id, draft.id) for mention in mentions if mention.statement is not None
+                ]
             for c in piece.claims:
                 texts = (c.subject, c.object, c.type, c.status, c.start, c.end, c.description, c.source_text)
-                claims.append((made.id, chunk_id, key(c.subject), c.object and key(c.object), *texts))
+                claims.append((draft.id, chunk_id, key(c.subject), c.object and key(c.object), *texts))
     items: dict[str, list[Item]] = {}
-    for what, found in stated.items():
-        numbers = reserve(db, f"{what}_mentions_id_seq", len(found))
-        items[f"{what}_mention"] = []
-        for number, (statement, chunk_id, document_id) in zip(numbers, found, strict=True):
+    for kind, kind_statements in statements.items():
+        numbers = reserve(db, f"{kind}_mentions_id_seq", len(kind_statements))
+        items[f"{kind}_mention"] = []
+        for number, (statement, chunk_id, document_id) in zip(numbers, kind_statements, strict=True):
             statement.mention_id = number
-            items[f"{what}_mention"].append((number, chunk_id, document_id, statement.text))
+            items[f"{kind}_mention"].append((number, chunk_id, document_id, statement.text))
     if claims:
         db.query(
             "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, object_key, subject, object,"

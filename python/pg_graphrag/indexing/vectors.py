@@ -1,8 +1,7 @@
-"""Vectors of what is indexed: made with no transaction open, by the model in the server or at an endpoint, then stored."""
+"""Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored."""
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
@@ -12,14 +11,14 @@ from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Vectors, np
 from pg_graphrag.server import Database, columns
 
-# Vectors by model, and by text: what a batch has so far.
-Vectors = dict[Embedding, dict[str, Any]]
+# A batch's vectors so far, by model and text.
+VectorsByModel = dict[Embedding, dict[str, Vectors]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
-# What has vectors: table of the vectors (before the number of the space), and where its items are.
+# Kinds of items with vectors: {prefix of the vectors' table: table of the items}.
 SOURCES = {
     "window": "chunk_windows",
     "entity_mention": "entity_mentions",
@@ -32,7 +31,7 @@ _SLICE = 1000
 
 
 class MissingVectors(Exception):
-    """The write step needs vectors that the slow part did not foresee: they are made, and it begins anew."""
+    """The write step needs vectors that were not prepared: the caller makes them and tries again."""
 
     def __init__(self, model: Embedding, texts: Sequence[str]) -> None:
         super().__init__(f"{len(texts)} texts")
@@ -41,72 +40,76 @@ class MissingVectors(Exception):
 
 
 def poll(db: Database) -> None:
-    """Let query cancel, statement_timeout and termination through, and keep no snapshot, which would pin vacuum."""
+    """Check for query cancel, statement_timeout and termination, without keeping a snapshot, which would pin vacuum."""
     db.literal_query("SELECT 1")
     db.rollback()
 
 
 def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, GraphRAGError]]:
-    """Return ({text: vector}, {text: why it has none}). Commits: what an endpoint's calls cost is written down."""
-    wanted = list(dict.fromkeys(texts))
-    if not wanted:
+) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
+    """Return ({text: vector}, {text: fault}). Commits: the costs of an endpoint's calls are recorded."""
+    distinct_texts = list(dict.fromkeys(texts))
+    if not distinct_texts:
         return {}, {}
     if model.local:
-        return dict(zip(wanted, _embed_locally(db, wanted), strict=True)), {}
-    vectors: dict[str, Any] = {}
+        return dict(zip(distinct_texts, _embed_locally(db, distinct_texts), strict=True)), {}
+    vectors: dict[str, Vectors] = {}
     faults: dict[str, GraphRAGError] = {}
-    parts, began = batches(wanted, texts_at_once(model)), time.monotonic()
+    parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
     results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
     for part, result in zip(parts, results, strict=True):
-        for text, one in zip(part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True):
-            (faults if isinstance(one, GraphRAGError) else vectors)[text] = one
+        for text, vector_or_fault in zip(
+            part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True
+        ):
+            (faults if isinstance(vector_or_fault, GraphRAGError) else vectors)[text] = vector_or_fault
     if not faults:
         note_run(model, parts, time.monotonic() - began)
     return vectors, faults
 
 
-def _embed_locally(db: Database, texts: list[str]) -> Any:
+def _embed_locally(db: Database, texts: list[str]) -> Vectors:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
     embedder = local_embedder()
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
-    for places, made in embedder.embed_batches(texts):
-        vectors[places] = made
+    for places, batch_vectors in embedder.embed_batches(texts):
+        vectors[places] = batch_vectors
         poll(db)
     return vectors
 
 
 def insert_vectors(
-    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Any], *, late: bool = False
+    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Vectors], *, is_late: bool = False
 ) -> None:
     """Store the vectors of items of a `kind` of `SOURCES`.
 
-    `late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
+    `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
     """
-    number, more = ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    number, chunk_columns = (
+        ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    )
     table = f"graphrag.{kind}_vectors_{space.id}"
-    only = ""
-    if late:
-        same = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
-        only = (
+    where = ""
+    if is_late:
+        same_chunk = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
+        where = (
             f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
-            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same})"
+            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same_chunk})"
         )
     for place in range(0, len(items), _SLICE):
         part = items[place : place + _SLICE]
-        # The table by its own name: a statement on the whole would wait for an index build of any corpus.
+        # Directly into the partition: a statement on the parent would wait for an index build of any corpus.
         db.query(
-            f"INSERT INTO {table} (space_id, {number}{more}, embedding)"
-            f" SELECT $1, u.id{more.replace(' ', ' u.')}, u.vector::{db.vector_type}"
-            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){only}",
+            f"INSERT INTO {table} (space_id, {number}{chunk_columns}, embedding)"
+            f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
+            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
             ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
             [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
         )
 
 
 def delete_vectors(db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int]) -> None:
-    """Remove the vectors of chunks and entities that are gone; the corpus is locked."""
+    """Remove the vectors of removed chunks and entities; the corpus is locked."""
     if chunk_ids:
         for kind in OF_CHUNKS:
             sql = f"DELETE FROM graphrag.{kind}_vectors_{space.id} WHERE chunk_id = ANY ($1)"

@@ -1,18 +1,18 @@
-"""The write step: one transaction per batch of documents. Nothing is half written, and readers see a document whole."""
+"""The write step: one transaction per batch of documents, so that readers see a document whole or not at all."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
-from pg_graphrag.documents.imported import forget
+from pg_graphrag.documents.imports import forget
 from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.statements import write_statements
-from pg_graphrag.indexing.vectors import Item, MissingVectors, Vectors, delete_vectors, insert_vectors
+from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
+from pg_graphrag.numeric import Vectors
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
@@ -20,62 +20,63 @@ from pg_graphrag.text.languages import REGCONFIG
 
 # Chunks per statement: parsing the text of one takes some milliseconds.
 CHUNK_SLICE = 100
-# A tsvector keeps at most this many positions of a lexeme; above, the exact count is kept apart.
+# A tsvector keeps at most this many positions of a lexeme; a larger count is stored apart.
 MAX_POSITIONS = 255
-# Between the cells of a table without spaces and their like; never part of a number, name, path or compound.
+# Separates cells of a table without spaces; never part of a number, name, path or compound.
 _PARTS = re.compile(r"[^\w.:/@+-]+")
 
 
 def write_documents(
-    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: Vectors
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: VectorsByModel
 ) -> set[int]:
-    """Replace what the corpus holds of `document_ids` by `drafts` (a document without one is removed).
+    """Replace the index of `document_ids` by `drafts` (a document without a draft is removed).
 
-    Drafts whose content has changed meanwhile are discarded: newer content has its own job. Returns the documents that
-    another session is changing at this moment, untouched; to be tried again. Waiting for them could deadlock with it.
+    Drafts of outdated content are discarded: newer content has its own job. Returns the documents that another session is
+    changing at this moment. They are untouched, to be tried again: waiting for that session could deadlock.
 
     Raises
     ------
     MissingVectors
-        Where `vectors` has not all that the active space needs: another model was swapped in meanwhile, or an entity
-        went and comes back.
+        Where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or an entity was
+        removed and comes back.
     """
-    lock_spaces(db, corpus.id, shared=True)
+    lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus)
-    ready, removable, skipped = _lock_documents(db, drafts, document_ids)
-    known = vectors.get(active.embedding, {})
-    _check_known(active, known, (text for made in ready for text in made.texts()))
+    ready, removable, locked_ids = _lock_documents(db, drafts, document_ids)
+    active_vectors = vectors.get(active.embedding, {})
+    _check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
     change = Change(corpus.id)
-    affected = sorted([made.id for made in ready] + removable)
+    affected = sorted([draft.id for draft in ready] + removable)
     old = _remove_chunks(db, corpus, affected, change)
     chunk_ids = _insert_chunks(db, corpus, ready)
     items = {"window": _insert_windows(db, corpus, ready, chunk_ids)}
     items |= write_statements(db, corpus.id, ready, chunk_ids)
-    for kind, some in items.items():
-        insert_vectors(db, active, kind, some, known)
-    for made, ids in zip(ready, chunk_ids, strict=True):
-        for piece, chunk_id in zip(made.chunks, ids, strict=True):
-            change.add_chunk(made.id, chunk_id, piece)
+    for kind, kind_items in items.items():
+        insert_vectors(db, active, kind, kind_items, active_vectors)
+    for draft, ids in zip(ready, chunk_ids, strict=True):
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True):
+            change.add_chunk(draft.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created, gone = merge(db, change, affected, corpus.options.llm.has("summary"))
-    _check_known(active, known, created)
+    created, removed_ids = merge(db, change, affected, corpus.options.llm.has("summary"))
+    _check_vectors(active, active_vectors, created)
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
-    insert_vectors(db, active, "entity", items["entity"], known)
-    # Under the lock: what reembed() fills for chunks that go is not left behind.
-    found = spaces(db, corpus.id)
-    for space in found:
+    insert_vectors(db, active, "entity", items["entity"], active_vectors)
+    # Under the lock, so that reembed() leaves no vectors of removed chunks.
+    all_spaces = spaces(db, corpus.id)
+    for space in all_spaces:
         if space.state != "retired":
-            delete_vectors(db, space, old, gone)
-    if (building := of_state(found, "building")) is not None:
-        # What is not known here is filled by its job.
-        known = vectors.get(building.embedding, {})
-        for kind, some in items.items():
-            insert_vectors(db, building, kind, [item for item in some if item[3] in known], known)
+            delete_vectors(db, space, old, removed_ids)
+    if (building := of_state(all_spaces, "building")) is not None:
+        # The job of kind reembed fills in the others.
+        building_vectors = vectors.get(building.embedding, {})
+        for kind, kind_items in items.items():
+            new_items = [item for item in kind_items if item[3] in building_vectors]
+            insert_vectors(db, building, kind, new_items, building_vectors)
     db.query(
         "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
         " indexed_at = pg_catalog.clock_timestamp() WHERE id = ANY ($1)",
         ["int8[]"],
-        [[made.id for made in ready]],
+        [[draft.id for draft in ready]],
     )
     revise(db, corpus.id)
     forget(db, affected)
@@ -83,13 +84,13 @@ def write_documents(
         queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)
-    return skipped
+    return locked_ids
 
 
-def _check_known(space: Space, known: dict[str, Any], texts: Iterable[str]) -> None:
-    missing = [text for text in texts if text not in known]
-    if missing:
-        raise MissingVectors(space.embedding, missing)
+def _check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
+    missing_texts = [text for text in texts if text not in vectors]
+    if missing_texts:
+        raise MissingVectors(space.embedding, missing_texts)
 
 
 def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
@@ -102,7 +103,7 @@ def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
 
 
 def ensure_storage(db: Database, corpus: Corpus) -> Space:
-    """Return the active space; the first writer makes it, and the graph."""
+    """Return the active space; the first writer makes it and the graph."""
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:
         return active
@@ -110,16 +111,16 @@ def ensure_storage(db: Database, corpus: Corpus) -> Space:
     active = of_state(spaces(db, corpus.id), "active")
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
     # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
-    now = by_id(db, corpus.id) or corpus
-    return active or add_space(db, corpus.id, now.options.embedding, "active")
+    current = by_id(db, corpus.id) or corpus
+    return active or add_space(db, corpus.id, current.options.embedding, "active")
 
 
 def _lock_documents(
     db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
 ) -> tuple[list[DocumentDraft], list[int], set[int]]:
-    """Lock what exists; return (drafts that are still current, documents that are gone, documents locked elsewhere)."""
+    """Lock existing documents; return (drafts that are still current, removed documents, documents locked elsewhere)."""
     ids = sorted(document_ids)
-    locked = {
+    locked_hashes = {
         row["id"]: row["content_hash"]
         for row in db.query(
             "SELECT d.id, d.content_hash FROM graphrag.documents d WHERE d.id = ANY ($1) ORDER BY d.id"
@@ -131,13 +132,13 @@ def _lock_documents(
     existing = {
         row["id"] for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
     }
-    current = [made for made in drafts if locked.get(made.id) == made.content_hash]
-    gone = [document for document in ids if document not in existing and document not in locked]
-    return current, gone, existing - set(locked)
+    current = [draft for draft in drafts if locked_hashes.get(draft.id) == draft.content_hash]
+    removed_ids = [document for document in ids if document not in existing and document not in locked_hashes]
+    return current, removed_ids, existing - set(locked_hashes)
 
 
 def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:
-    """Remove the chunks of documents but not yet their vectors; return their ids."""
+    """Remove the chunks of documents, not yet their vectors; return the ids of the chunks."""
     rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
     old = [row["id"] for row in rows]
     if not old:
@@ -176,7 +177,7 @@ _CHUNK_TYPES = [
 
 
 def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
-    flat = [(made.id, piece) for made in drafts for piece in made.chunks]
+    flat = [(draft.id, piece) for draft in drafts for piece in draft.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
     for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
         rows = []
@@ -184,22 +185,22 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
-        _keep_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
+        _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(
             "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
             ["int4", "int8[]", "int8[]"],
             [corpus.id, [row[0] for row in rows], [row[1] for row in rows]],
         )
-    taken = iter(ids)
-    return [[next(taken) for _ in made.chunks] for made in drafts]
+    remaining_ids = iter(ids)
+    return [[next(remaining_ids) for _ in draft.chunks] for draft in drafts]
 
 
 def _config(piece: ChunkDraft) -> str:
     return "pg_catalog." + REGCONFIG[piece.language]
 
 
-def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
-    """Record the exact counts of lexemes too frequent for a tsvector, counted over stretches that cannot overflow."""
+def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
+    """Record the exact counts of lexemes too frequent for a tsvector, by counting in stretches that cannot overflow."""
     rows = db.query(
         "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"
         " AND c.token_count >= $2 AND EXISTS"
@@ -221,7 +222,7 @@ def _keep_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """Cut where no lexeme goes through, so short that none occurs MAX_POSITIONS times: each takes two characters."""
+    """Cut between lexemes, into stretches too short for MAX_POSITIONS of one, which takes at least two characters."""
     length = 0
     words: list[str] = []
     for word in text.split():
@@ -237,11 +238,11 @@ def _stretches(text: str) -> Iterator[str]:
 def _insert_windows(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> list[Item]:
-    """Write the windows of new chunks; return what of them is to be embedded."""
+    """Write the windows of new chunks; return the items to embed."""
     rows = [
-        (made.id, chunk_id, ordinal, start, end)
-        for made, ids in zip(drafts, chunk_ids, strict=True)
-        for piece, chunk_id in zip(made.chunks, ids, strict=True)
+        (draft.id, chunk_id, ordinal, start, end)
+        for draft, ids in zip(drafts, chunk_ids, strict=True)
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True)
         for ordinal, (start, end) in enumerate(piece.windows)
     ]
     ids = reserve(db, "chunk_windows_id_seq", len(rows))
@@ -253,5 +254,5 @@ def _insert_windows(
             ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
             [corpus.id, *columns([(number, *row) for number, row in part])],
         )
-    texts = [text for made in drafts for text in made.window_texts]
+    texts = [text for draft in drafts for text in draft.window_texts]
     return [(number, row[1], row[0], text) for number, row, text in zip(ids, rows, texts, strict=True)]

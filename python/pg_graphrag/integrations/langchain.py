@@ -31,7 +31,7 @@ class GraphRAGRetriever(BaseRetriever):
     options: Mapping[str, Any] = {}
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self.client.search(query, mode=self.mode, top_k=self.top_k, filter=self.filter, **self.options)
+        hits = self.client.search(query, mode=self.mode, top_k=self.top_k, filter=self.filter, **self.options)
         return [
             Document(
                 id=str(hit.chunk_id),
@@ -44,5 +44,5 @@ class GraphRAGRetriever(BaseRetriever):
                     "explain": hit.explain,
                 },
             )
-            for hit in found
+            for hit in hits
         ]

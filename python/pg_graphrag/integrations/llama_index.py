@@ -155,7 +155,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
 
     def __init__(self, client: GraphRAG):
         self._client = client
-        self._written = False
+        self._has_new_documents = False
 
     @property
     def client(self) -> GraphRAG:
@@ -166,8 +166,8 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         """Return entities by name and chunks by id; by `properties`, the entities of a chunk (``triplet_source_id``), else the
         chunks whose document's metadata has them."""
         if ids is not None:
-            found: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, ids=ids)]
-            return found + [_chunk(row) for row in self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=ids)]
+            nodes: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, ids=ids)]
+            return nodes + [_chunk(row) for row in self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=ids)]
         if not properties:
             return []
         if set(properties) == {TRIPLET_SOURCE_KEY}:
@@ -201,8 +201,8 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     ) -> list[Triplet]:
         """Return at most `limit` relationships within `depth` of entities, nearest first."""
         names = [node.name for node in graph_nodes if isinstance(node, EntityNode)]
-        found = self._triplets(names, depth)
-        return [triplet for triplet in found if triplet[1].label not in (ignore_rels or ())][:limit]
+        triplets = self._triplets(names, depth)
+        return [triplet for triplet in triplets if triplet[1].label not in (ignore_rels or ())][:limit]
 
     def get_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
         """Return the nodes of text with these ids."""
@@ -216,43 +216,46 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """Store nodes of text as documents, and entities as what their chunk (``triplet_source_id``) says."""
         chunks = {node.id: node for node in nodes if isinstance(node, ChunkNode)}
-        said: dict[str, list[EntityNode]] = {}
+        entities_by_source: dict[str, list[EntityNode]] = {}
         for node in nodes:
             if isinstance(node, EntityNode):
-                said.setdefault(_source(node.properties, node.name), []).append(node)
+                entities_by_source.setdefault(_source(node.properties, node.name), []).append(node)
 
-        def change(key: str, stored: Row) -> None:
+        def change(key: str, document: Row) -> None:
             if key in chunks:
                 node = chunks[key]
-                if stored.get("content") != node.text:
-                    stored["chunks"] = [{"start": 0, "end": len(node.text)}]
-                stored |= {"content": node.text, "metadata": {_NODE_CONTENT: "{}", **node.properties}}
-            for entity in said.get(key, ()):
+                if document.get("content") != node.text:
+                    document["chunks"] = [{"start": 0, "end": len(node.text)}]
+                document |= {"content": node.text, "metadata": {_NODE_CONTENT: "{}", **node.properties}}
+            for entity in entities_by_source.get(key, ()):
                 description = entity.properties.get("description")
                 _put(
-                    stored, "entities", {"name": entity.name, "type": entity.label, "description": description}, "name"
+                    document,
+                    "entities",
+                    {"name": entity.name, "type": entity.label, "description": description},
+                    "name",
                 )
 
-        self._change({*chunks, *said}, change)
+        self._change({*chunks, *entities_by_source}, change)
 
     def upsert_relations(self, relations: list[Relation]) -> None:
         """Store relationships as what their chunk (``triplet_source_id``) says; the label is their keyword."""
-        said: dict[str, list[Relation]] = {}
+        relations_by_source: dict[str, list[Relation]] = {}
         for relation in relations:
-            said.setdefault(_source(relation.properties, relation.label), []).append(relation)
+            relations_by_source.setdefault(_source(relation.properties, relation.label), []).append(relation)
 
-        def change(key: str, stored: Row) -> None:
-            for relation in said[key]:
-                made = {
+        def change(key: str, document: Row) -> None:
+            for relation in relations_by_source[key]:
+                entry = {
                     "source": relation.source_id,
                     "target": relation.target_id,
                     "keywords": [relation.label],
                     "description": relation.properties.get("description")
                     or f"{relation.source_id} {relation.label} {relation.target_id}",
                 }
-                _put(stored, "relationships", made, "source", "target", "keywords")
+                _put(document, "relationships", entry, "source", "target", "keywords")
 
-        self._change(set(said), change)
+        self._change(set(relations_by_source), change)
 
     def delete(
         self,
@@ -278,7 +281,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         keys = [node.id for node in nodes if isinstance(node, ChunkNode)] + [*(ids or ())]
         if keys:
             self._client.delete(keys)
-            self._written = True
+            self._has_new_documents = True
 
     def structured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
         """Run a Cypher query that only reads: ``graphrag.cypher``."""
@@ -301,9 +304,9 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         return _SCHEMA
 
     def _index(self) -> None:
-        if self._written:
+        if self._has_new_documents:
             self._client.process_jobs()
-            self._written = False
+            self._has_new_documents = False
 
     def _rows(self, sql: str, **parameters: Any) -> list[Row]:
         self._index()
@@ -313,20 +316,20 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     def _triplets(self, names: Sequence[str], depth: int) -> list[Triplet]:
         if not names:
             return []
-        near = [row["relationship_id"] for row in self._rows(_NEIGHBORS, names=list(names), depth=depth)]
-        return [_triplet(row) for row in self._rows(_EDGES, ids=near)] if near else []
+        edge_ids = [row["relationship_id"] for row in self._rows(_NEIGHBORS, names=list(names), depth=depth)]
+        return [_triplet(row) for row in self._rows(_EDGES, ids=edge_ids)] if edge_ids else []
 
     def _change(self, keys: Iterable[str], change: Any) -> None:
-        """Let `change(key, stored)` change what is stored of documents, in one transaction."""
-        wanted = sorted(keys)
-        if not wanted:
+        """Let `change(key, document)` change stored documents, in one transaction."""
+        sorted_keys = sorted(keys)
+        if not sorted_keys:
             return
         with self._client._connection() as connection, connection.transaction():
             with connection.cursor(row_factory=dict_row) as cursor:
-                found = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": wanted}).fetchall()
-            stored = {row["source_key"]: row for row in found}
-            for key in wanted:
-                row = stored.setdefault(key, {"source_key": key})
+                rows = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": sorted_keys}).fetchall()
+            documents = {row["source_key"]: row for row in rows}
+            for key in sorted_keys:
+                row = documents.setdefault(key, {"source_key": key})
                 change(key, row)
                 if "content" not in row:
                     raise GraphRAGError(
@@ -336,9 +339,9 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                     )
                 if row.get("chunks") is None:
                     row["chunks"] = [{"start": 0, "end": len(row["content"])}]
-            for part in parts(stored.values()):
+            for part in parts(documents.values()):
                 connection.execute("SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, part])
-        self._written = True
+        self._has_new_documents = True
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:
@@ -351,13 +354,13 @@ def _source(properties: Mapping[str, Any], name: str) -> str:
     return str(source)
 
 
-def _put(stored: Row, what: str, made: Row, *same: str) -> None:
+def _put(document: Row, kind: str, entry: Row, *key_fields: str) -> None:
     """Put a statement into the (only) chunk of a document, in place of the one of the same name."""
-    if not stored.get("chunks"):
+    if not document.get("chunks"):
         return
-    chunk = stored["chunks"][0]
-    others = [one for one in chunk.get(what) or () if any(one.get(name) != made[name] for name in same)]
-    chunk[what] = [*others, made]
+    chunk = document["chunks"][0]
+    other_entries = [old for old in chunk.get(kind) or () if any(old.get(name) != entry[name] for name in key_fields)]
+    chunk[kind] = [*other_entries, entry]
 
 
 def _entity(row: Row) -> EntityNode:

@@ -1,1 +1,1 @@
-"""The queue: what is due, and who works on it."""
+"""The queue: due jobs, and the workers that hold them."""

@@ -7,11 +7,11 @@ from pg_graphrag.server import Database, Row
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
-# What a worker died over this often is tried alone: the others of its batch are not to blame.
+# A job is tried alone after this many workers died over it: the others of its batch are not to blame.
 ALONE_FROM = 2
-# A document that somebody's open transaction has locked: look again when it may have ended.
+# An open transaction has locked the document: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
-# Jobs looked at for one whose document is free, where the first ones were not.
+# Jobs searched for one whose document is free, where the first ones are locked.
 LOOK_JOBS = 2000
 # First half of the advisory lock that every worker holds for as long as its session lives.
 WORKER_LOCK = 1735549294

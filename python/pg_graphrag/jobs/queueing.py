@@ -2,8 +2,7 @@
 
 from pg_graphrag.server import Database
 
-# A refresh that took less is done again at once; one that took longer waits this many times as long: a twentieth of a worker's
-# time.
+# A refresh that took less may run again at once; a longer one waits this many times as long: a twentieth of a worker's time.
 FREE_SECONDS = 2.0
 PAUSE_FACTOR = 20.0
 

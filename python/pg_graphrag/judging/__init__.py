@@ -1,1 +1,1 @@
-"""Questions made, answers judged, and charts drawn by the command: nothing of it runs in the server."""
+"""Making questions, judging answers and drawing charts, for the command: nothing of it runs in the server."""

@@ -13,8 +13,8 @@ _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _SIGNIFICANT = 0.05
 
 
-def draw(found: Sequence[Evaluation], path: Path, title: str) -> None:
-    """Write the chart of `found` to `path`; its ending decides the format.
+def draw(rows: Sequence[Evaluation], path: Path, title: str) -> None:
+    """Write the chart of `rows` to `path`; its ending decides the format.
 
     Raises
     ------
@@ -25,20 +25,20 @@ def draw(found: Sequence[Evaluation], path: Path, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    modes = list(dict.fromkeys(row.mode for row in found))
-    depths = sorted({row.k for row in found})
-    by = {(row.mode, row.k): row for row in found}
+    modes = list(dict.fromkeys(row.mode for row in rows))
+    depths = sorted({row.k for row in rows})
+    by_mode_and_k = {(row.mode, row.k): row for row in rows}
     bar = 0.8 / len(depths)
     figure = Figure(figsize=(14, 1.9 + len(modes) * max(0.5, 0.26 * len(depths))), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(_PANELS) + 1, sharey=True)
     for panel, (metric, label) in zip(panels, _PANELS, strict=False):
         for turn, k in enumerate(depths):
-            _bars(panel, [by[mode, k] for mode in modes], metric, turn, bar, f"k = {k}")
+            _bars(panel, [by_mode_and_k[mode, k] for mode in modes], metric, turn, bar, f"k = {k}")
         panel.set_xlim(0, 1.3)
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
         panel.set_xlabel(label)
-    _latencies(panels[-1], [by[mode, depths[0]] for mode in modes])
+    _latencies(panels[-1], [by_mode_and_k[mode, depths[0]] for mode in modes])
     panels[0].set_yticks(range(len(modes)), modes)
     panels[0].invert_yaxis()
     for panel in panels[1:]:
@@ -50,8 +50,8 @@ def draw(found: Sequence[Evaluation], path: Path, title: str) -> None:
     figure.suptitle(title)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=len(depths))
     note = "95 % bootstrap intervals"
-    if any(row.differences for row in found):
-        note += f"; *: differs from {found[0].baseline} (paired, p < {_SIGNIFICANT:g})"
+    if any(row.differences for row in rows):
+        note += f"; *: differs from {rows[0].baseline} (paired, p < {_SIGNIFICANT:g})"
     figure.supxlabel(note, fontsize="small")
     try:
         with rc_context({"svg.fonttype": "none"}):  # letters stay letters: to be searched, and read aloud
@@ -67,17 +67,17 @@ def _bars(panel: Any, rows: Sequence[Evaluation], metric: str, turn: int, bar: f
     low, high = zip(*(row.intervals[metric] for row in rows), strict=True)
     # Percentiles of resamples can lie on one side of the mean only; an error bar cannot be negative.
     errors = [
-        [max(0.0, value - bound) for value, bound in zip(values, low, strict=True)],
-        [max(0.0, bound - value) for value, bound in zip(values, high, strict=True)],
+        [max(0.0, value - limit) for value, limit in zip(values, low, strict=True)],
+        [max(0.0, limit - value) for value, limit in zip(values, high, strict=True)],
     ]
     places = [place - 0.4 + bar * (turn + 0.5) for place in range(len(rows))]
     style = {"ecolor": "black", "capsize": 2, "elinewidth": 1}
     panel.barh(
         places, values, bar * 0.92, xerr=errors, label=label, color=_COLOURS[turn % len(_COLOURS)], error_kw=style
     )
-    for row, place, bound in zip(rows, places, high, strict=True):
+    for row, place, limit in zip(rows, places, high, strict=True):
         star = "*" if row.differences is not None and row.differences[metric]["p"] < _SIGNIFICANT else ""
-        panel.text(bound + 0.02, place, f"{getattr(row, metric):.3f}{star}", va="center", fontsize="small")
+        panel.text(limit + 0.02, place, f"{getattr(row, metric):.3f}{star}", va="center", fontsize="small")
 
 
 def _latencies(panel: Any, rows: Sequence[Evaluation]) -> None:

@@ -22,7 +22,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         raise GraphRAGError(
             f"{path}: {reason}", sqlstate="58P01", hint="Give a file of JSON Lines in UTF-8."
         ) from error
-    found = []
+    objects = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
@@ -31,10 +31,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
                 raise GraphRAGError(f"{path}: line {number} is not JSON: {error}", hint="One object a line.") from None
             if not isinstance(value, dict):
                 raise GraphRAGError(f"{path}: line {number} is not a JSON object", hint="One object a line.")
-            found.append(value)
-    if not found:
+            objects.append(value)
+    if not objects:
         raise GraphRAGError(f"{path} is empty", hint="Give one JSON object a line.")
-    return found
+    return objects
 
 
 def read_questions(path: Path) -> list[tuple[str, str]]:
@@ -45,22 +45,22 @@ def read_questions(path: Path) -> list[tuple[str, str]]:
     GraphRAGError
         22023 for a line without a question, and for an id that occurs twice.
     """
-    return [(name, fields["question"]) for name, fields in _identified(path, "question").items()]
+    return [(name, fields["question"]) for name, fields in _read_by_id(path, "question").items()]
 
 
 def read_answers(path: Path) -> dict[str, dict[str, str]]:
     """Return {id: {"question", "answer"}} of a file of answers; errors as in `read_questions`."""
-    return _identified(path, "question", "answer")
+    return _read_by_id(path, "question", "answer")
 
 
-def _identified(path: Path, *fields: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _read_by_id(path: Path, *fields: str) -> dict[str, dict[str, str]]:
+    by_id: dict[str, dict[str, str]] = {}
     for number, line in enumerate(read_lines(path), 1):
         name = str(line.get("id", number))
         for field in fields:
             if not isinstance(line.get(field), str) or not line[field].strip():
                 raise GraphRAGError(f'{path}: "{name}" has no {field}', hint=f"Each line needs {', '.join(fields)}.")
-        if name in found:
+        if name in by_id:
             raise GraphRAGError(f'{path}: the id "{name}" occurs twice', hint="Give each question its own.")
-        found[name] = {field: line[field] for field in fields}
-    return found
+        by_id[name] = {field: line[field] for field in fields}
+    return by_id

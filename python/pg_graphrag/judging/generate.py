@@ -28,7 +28,7 @@ class Passage:
     title: str | None
     content: str
 
-    def shown(self, length: int) -> str:
+    def excerpt(self, length: int) -> str:
         """Title and beginning, as prompts show them."""
         title = f"{self.title}\n" if self.title else ""
         return f"{title}{self.content[:length]}"
@@ -37,27 +37,27 @@ class Passage:
 def describe(model: Model, sample: Sequence[Passage]) -> str:
     """Return a description of the corpus that `sample` was drawn from."""
     prompt = render("describe", count=len(sample), passages=_together(sample))
-    (description,) = _all(model, "a description of the corpus", [prompt], lambda reply: _text(reply, "description"))
+    (description,) = _ask_all(model, "a description of the corpus", [prompt], lambda reply: _text(reply, "description"))
     return str(description)
 
 
 def activities(model: Model, description: str, users: int, tasks: int, questions: int) -> list[dict[str, Any]]:
     """Return users × tasks × questions, each {id, question, class, user, task}."""
-    (people,) = _all(
+    (people,) = _ask_all(
         model, f"{users} users", [render("users", description=description, count=users)], _list("users", users, _user)
     )
-    asked = [render("tasks", description=description, user=user, count=tasks) for user in people]
+    prompts = [render("tasks", description=description, user=user, count=tasks) for user in people]
     work = [
         (user, task)
-        for user, own in zip(people, _all(model, f"{tasks} tasks", asked, _list("tasks", tasks)), strict=True)
-        for task in own
+        for user, texts in zip(people, _ask_all(model, f"{tasks} tasks", prompts, _list("tasks", tasks)), strict=True)
+        for task in texts
     ]
-    asked = [render("questions", description=description, user=u, task=t, count=questions) for u, t in work]
-    made = _all(model, f"{questions} questions", asked, _list("questions", questions))
+    prompts = [render("questions", description=description, user=u, task=t, count=questions) for u, t in work]
+    replies = _ask_all(model, f"{questions} questions", prompts, _list("questions", questions))
     return [
         {"class": "activity", "question": question, "user": user, "task": task}
-        for (user, task), own in zip(work, made, strict=True)
-        for question in own
+        for (user, task), texts in zip(work, replies, strict=True)
+        for question in texts
     ]
 
 
@@ -67,10 +67,10 @@ def local_questions(model: Model, description: str, passages: Sequence[Passage])
     def parse(reply: Any) -> tuple[str, str]:
         return _text(reply, "question"), _text(reply, "answer")
 
-    asked = [render("local", description=description, passage=passage.shown(_ALONE)) for passage in passages]
+    prompts = [render("local", description=description, passage=passage.excerpt(_ALONE)) for passage in passages]
     return [
         {"class": "local", "question": question, "answer": answer, "evidence": [passage.source_key]}
-        for passage, (question, answer) in zip(passages, _all(model, "a question", asked, parse), strict=True)
+        for passage, (question, answer) in zip(passages, _ask_all(model, "a question", prompts, parse), strict=True)
     ]
 
 
@@ -79,43 +79,43 @@ def global_questions(
 ) -> list[dict[str, Any]]:
     """Return `count` questions on the whole, {id, question, class}; each sample of documents prompts some of them."""
     sizes = [min(_AT_A_TIME, count - start) for start in range(0, count, _AT_A_TIME)]
-    made = []
+    texts = []
     for size in sorted(set(sizes), reverse=True):
-        asked = [
-            render("global", description=description, passages=_together(samples[at % len(samples)]), count=size)
-            for at, own in enumerate(sizes)
-            if own == size
+        prompts = [
+            render("global", description=description, passages=_together(samples[index % len(samples)]), count=size)
+            for index, batch_size in enumerate(sizes)
+            if batch_size == size
         ]
-        made += _all(model, f"{size} questions", asked, _list("questions", size))
-    return [{"class": "global", "question": question} for own in made for question in own]
+        texts += _ask_all(model, f"{size} questions", prompts, _list("questions", size))
+    return [{"class": "global", "question": question} for questions in texts for question in questions]
 
 
-def numbered(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def number_questions(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the questions with ids such as local-007; of those that say the same, the first."""
-    distinct = {" ".join(one["question"].casefold().split()): one for one in reversed(questions)}
+    first_by_text = {" ".join(question["question"].casefold().split()): question for question in reversed(questions)}
     counts: dict[str, int] = {}
-    made = []
-    for one in questions:
-        if distinct.get(" ".join(one["question"].casefold().split())) is one:
-            counts[one["class"]] = counts.get(one["class"], 0) + 1
-            made.append({"id": f"{one['class']}-{counts[one['class']]:03}", **one})
-    return made
+    numbered_questions = []
+    for question in questions:
+        if first_by_text.get(" ".join(question["question"].casefold().split())) is question:
+            counts[question["class"]] = counts.get(question["class"], 0) + 1
+            numbered_questions.append({"id": f"{question['class']}-{counts[question['class']]:03}", **question})
+    return numbered_questions
 
 
 def _together(passages: Sequence[Passage]) -> str:
-    return "\n\n".join(f"<<<\n{passage.shown(_AMONG)}\n>>>" for passage in passages)
+    return "\n\n".join(f"<<<\n{passage.excerpt(_AMONG)}\n>>>" for passage in passages)
 
 
-def _all(model: Model, what: str, prompts: Sequence[str], parse: Callable[[Any], Any]) -> list[Any]:
+def _ask_all(model: Model, subject: str, prompts: Sequence[str], parse: Callable[[Any], Any]) -> list[Any]:
     """Ask every prompt; an error when one has no usable reply."""
-    found = model.ask_all([(str(place), prompt) for place, prompt in enumerate(prompts)], parse)
-    if lost := sum(one is None for one in found):
+    replies = model.ask_all([(str(place), prompt) for place, prompt in enumerate(prompts)], parse)
+    if missing_count := sum(reply is None for reply in replies):
         raise GraphRAGError(
-            f"the model {model.name} did not give {what} as asked, in {lost} of {len(prompts)} cases",
+            f"the model {model.name} did not give {subject} as asked, in {missing_count} of {len(prompts)} cases",
             sqlstate="22000",
             hint="Try again (with --memory what is there is kept), fewer at a time, or another model.",
         )
-    return found
+    return replies
 
 
 def _text(reply: Any, name: str) -> str:
@@ -128,25 +128,25 @@ def _text(reply: Any, name: str) -> str:
 def _user(item: Any) -> str:
     if isinstance(item, dict):
         return f"{_text(item, 'name')}: {_text(item, 'description')}"
-    return _plain(item)
+    return _stripped(item)
 
 
-def _plain(item: Any) -> str:
+def _stripped(item: Any) -> str:
     if not isinstance(item, str) or not item.strip():
         raise Unusable(f"{item!r} is no text")
     return item.strip()
 
 
-def _list(name: str, count: int, item: Callable[[Any], str] = _plain) -> Callable[[Any], list[str]]:
+def _list(name: str, count: int, item: Callable[[Any], str] = _stripped) -> Callable[[Any], list[str]]:
     """Read `count` different texts of an object's list; more than asked for are cut."""
 
     def parse(reply: Any) -> list[str]:
         value = reply.get(name)
         if not isinstance(value, list):
             raise Unusable(f"{name} is {value!r}")
-        found = list(dict.fromkeys(map(item, value)))
-        if len(found) < count:
-            raise Unusable(f"{len(found)} {name}, not {count}")
-        return found[:count]
+        texts = list(dict.fromkeys(map(item, value)))
+        if len(texts) < count:
+            raise Unusable(f"{len(texts)} {name}, not {count}")
+        return texts[:count]
 
     return parse

@@ -1,4 +1,4 @@
-"""A model as judge of answers, pairwise: both orders, repeated trials, and first of all an A/A run.
+"""A model as judge of pairs of answers: both orders, repeated trials, and an A/A run first.
 
 Source: GraphRAG (arXiv 2404.16130) and LightRAG (arXiv 2410.05779) for comprehensiveness, diversity, empowerment and
 directness; BenchmarkQED for relevance.
@@ -42,18 +42,18 @@ class Verdict:
 
 
 def same_answers(model: Model, answers: Sequence[Answered], system: str, trials: int) -> list[Verdict]:
-    """The A/A run: each answer against itself. Whatever the judge prefers here, it is the place."""
+    """The A/A run: each answer against itself. A preference of the judge here is a bias for the place."""
     return _judge(
         model, [(answer, answer, system, system, trial) for answer in answers for trial in range(1, trials + 1)]
     )
 
 
 def compare(
-    model: Model, one: Sequence[Answered], other: Sequence[Answered], names: tuple[str, str], trials: int
+    model: Model, answers: Sequence[Answered], other_answers: Sequence[Answered], names: tuple[str, str], trials: int
 ) -> list[Verdict]:
-    """Each pair of answers to the same question, in both orders, `trials` times each; `one` and `other` are parallel."""
+    """Each pair of answers to the same question, in both orders, `trials` times each; both lists have the same order."""
     pairs = []
-    for mine, theirs in zip(one, other, strict=True):
+    for mine, theirs in zip(answers, other_answers, strict=True):
         for trial in range(1, trials + 1):
             pairs.append((mine, theirs, names[0], names[1], trial))
             pairs.append((theirs, mine, names[1], names[0], trial))
@@ -61,12 +61,12 @@ def compare(
 
 
 def _judge(model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int]]) -> list[Verdict]:
-    """Return the verdicts there are; where the judge gave no usable reply, there is none (counted in ``model.usage``)."""
-    criteria = "\n".join(f"- {name}: {what}" for name, what in CRITERIA.items())
+    """Return the verdicts; an unusable reply gives none (and is counted in ``model.usage``)."""
+    criteria = "\n".join(f"- {name}: {meaning}" for name, meaning in CRITERIA.items())
     form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in CRITERIA) + "}"
     prompts = [
         (
-            f"{one}, {other}, trial {trial}",
+            f"{first_name}, {second_name}, trial {trial}",
             render(
                 "judge",
                 criteria=criteria,
@@ -76,7 +76,7 @@ def _judge(model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int
                 second=second.answer.strip(),
             ),
         )
-        for first, second, one, other, trial in pairs
+        for first, second, first_name, second_name, trial in pairs
     ]
     return [
         Verdict(answer.id, first, second, trial, winners)
@@ -89,11 +89,11 @@ def read_winners(reply: Any) -> dict[str, int]:
     """Return {criterion: 1, 2 or 0} of a judge's reply; `Unusable` when a criterion is missing or says anything else."""
     winners = {}
     for name in CRITERIA:
-        said = reply.get(name)
-        said = said.get("winner") if isinstance(said, dict) else said
+        winner = reply.get(name)
+        winner = winner.get("winner") if isinstance(winner, dict) else winner
         # Models also write "1", "Answer 2" and "tie".
-        word = str(said).strip().lower().removeprefix("answer").strip()
-        if isinstance(said, bool) or word not in ("0", "1", "2", "tie", "neither"):
-            raise Unusable(f"{name} is {said!r}")
+        word = str(winner).strip().lower().removeprefix("answer").strip()
+        if isinstance(winner, bool) or word not in ("0", "1", "2", "tie", "neither"):
+            raise Unusable(f"{name} is {winner!r}")
         winners[name] = int(word) if word.isdigit() else 0
     return winners

@@ -20,7 +20,7 @@ from pg_graphrag.lenient_json import Reader
 
 T = TypeVar("T")
 
-# How often a reply that cannot be used is asked for.
+# How often a prompt is sent again while its reply is unusable.
 ATTEMPTS = 3
 # How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
 _RETRIES = 6
@@ -30,12 +30,12 @@ _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 
 
 class Unusable(ValueError):
-    """A reply that is not what was asked for."""
+    """A reply that does not have the requested form."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a run came to, as the endpoint counted it; `remembered` replies cost nothing."""
+    """Calls and tokens of a run, as the endpoint counted them; `remembered` replies cost nothing."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -97,19 +97,19 @@ class Model:
     async def _ask_all(self, prompts: Sequence[tuple[str, str]], parse: Callable[[Any], T]) -> list[T | None]:
         import openai
 
-        known = self._known()
+        replies = self._stored_replies()
         free = asyncio.Semaphore(self.concurrency)
 
-        async def one(name: str, prompt: str) -> T | None:
+        async def ask_one(name: str, prompt: str) -> T | None:
             key = hashlib.sha256(json.dumps([self.name, self.temperature, name, prompt]).encode()).hexdigest()
-            if key in known:
+            if key in replies:
                 self.usage.remembered += 1
-                return parse(read_object(known[key]))
+                return parse(read_object(replies[key]))
             async with free:
                 return await self._ask(client, key, prompt, parse)
 
         async with self._client() as client:
-            tasks = [asyncio.ensure_future(one(name, prompt)) for name, prompt in prompts]
+            tasks = [asyncio.ensure_future(ask_one(name, prompt)) for name, prompt in prompts]
             try:
                 return await asyncio.gather(*tasks)
             except openai.OpenAIError as error:
@@ -124,22 +124,22 @@ class Model:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, client: Any, key: str, prompt: str, parse: Callable[[Any], T]) -> T | None:
-        asked: dict[str, Any] = {"model": self.name, "messages": [{"role": "user", "content": prompt}]}
+        request: dict[str, Any] = {"model": self.name, "messages": [{"role": "user", "content": prompt}]}
         if self.temperature is not None:
-            asked["temperature"] = self.temperature
+            request["temperature"] = self.temperature
         for _ in range(ATTEMPTS):
-            completion = await client.chat.completions.create(**asked)
+            completion = await client.chat.completions.create(**request)
             self.usage.calls += 1
             if completion.usage is not None:
                 self.usage.tokens_in += completion.usage.prompt_tokens
                 self.usage.tokens_out += completion.usage.completion_tokens
             reply = (completion.choices[0].message.content if completion.choices else None) or ""
             try:
-                found = parse(read_object(reply))
+                result = parse(read_object(reply))
             except Unusable:
                 continue
             self._remember(key, reply)
-            return found
+            return result
         self.usage.unusable += 1
         return None
 
@@ -153,7 +153,7 @@ class Model:
                 sqlstate="28000",
                 hint="Set it, name another with --api-key-env, or an endpoint that needs none with --base-url.",
             )
-        # Nobody's proxy leads to this machine.
+        # Calls to this machine must not go through a proxy.
         host = urlsplit(self.base_url or "").hostname or ""
         local = host == "localhost" or host.startswith("127.") or host == "::1"
         return AsyncOpenAI(
@@ -164,18 +164,18 @@ class Model:
             http_client=DefaultAsyncHttpxClient(timeout=self.timeout, trust_env=not local),
         )
 
-    def _known(self) -> dict[str, str]:
+    def _stored_replies(self) -> dict[str, str]:
         if self.memory is None or not self.memory.exists():
             return {}
-        known = {}
+        replies = {}
         for line in self.memory.read_text(encoding="utf-8").splitlines():
-            # A line that a killed run left half written is asked again.
+            # A line that a killed run left half written counts as missing.
             try:
                 entry = json.loads(line)
-                known[str(entry["key"])] = str(entry["reply"])
+                replies[str(entry["key"])] = str(entry["reply"])
             except (ValueError, KeyError, TypeError):
                 continue
-        return known
+        return replies
 
     def _remember(self, key: str, reply: str) -> None:
         if self.memory is not None:

@@ -1,4 +1,4 @@
-"""What verdicts say: win rates with counts and intervals, whether they could be chance, and whether the judge can be used."""
+"""Statistics of verdicts: win rates with counts and intervals, their significance, and the bias of the judge."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -49,15 +49,15 @@ class Comparison:
 
 
 def place_bias(verdicts: Sequence[Verdict]) -> list[PlaceBias]:
-    """Return for each criterion what the A/A run shows."""
+    """Return the bias of the A/A run by criterion."""
     from scipy.stats import binomtest
 
     counts = []
     for criterion in CRITERIA:
-        said = [verdict.winners[criterion] for verdict in verdicts]
-        first, second = said.count(1), said.count(2)
+        winners = [verdict.winners[criterion] for verdict in verdicts]
+        first, second = winners.count(1), winners.count(2)
         p = float(binomtest(first, first + second).pvalue) if first + second else 1.0
-        counts.append((criterion, first, second, said.count(0), p))
+        counts.append((criterion, first, second, winners.count(0), p))
     corrected = holm([row[-1] for row in counts])
     return [PlaceBias(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 
@@ -67,15 +67,15 @@ def comparisons(verdicts: Sequence[Verdict], baseline: str, seed: int = 0) -> li
     systems = dict.fromkeys(
         name for verdict in verdicts for name in (verdict.first, verdict.second) if name != baseline
     )
-    found = [
+    results = [
         _compare(
             [verdict for verdict in verdicts if system in (verdict.first, verdict.second)], system, baseline, name, seed
         )
         for system in systems
         for name in CRITERIA
     ]
-    corrected = holm([one.p for one in found])
-    return [replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)]
+    corrected = holm([result.p for result in results])
+    return [replace(result, p_holm=p) for result, p in zip(results, corrected, strict=True)]
 
 
 def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion: str, seed: int) -> Comparison:
@@ -88,26 +88,26 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
         share = {0: 0.5, 1: float(is_first), 2: float(not is_first)}[verdict.winners[criterion]]
         shares[verdict.question].append(share)
         orders[verdict.question, verdict.trial][is_first] = share
-    said = [share for of_question in shares.values() for share in of_question]
+    all_shares = [share for of_question in shares.values() for share in of_question]
     means = np.array([np.mean(shares[question]) for question in sorted(shares)])
     low, high = bootstrap.interval(bootstrap.means(means[:, None].tolist(), seed))
-    away = means - 0.5
-    p = float(wilcoxon(away).pvalue) if away.any() else 1.0
-    both = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
+    deviations = means - 0.5
+    p = float(wilcoxon(deviations).pvalue) if deviations.any() else 1.0
+    agreements = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
     return Comparison(
         system=system,
         baseline=baseline,
         criterion=criterion,
         questions=len(means),
-        wins=said.count(1.0),
-        ties=said.count(0.5),
-        losses=said.count(0.0),
+        wins=all_shares.count(1.0),
+        ties=all_shares.count(0.5),
+        losses=all_shares.count(0.0),
         win_rate=float(means.mean()),
         low=low,
         high=high,
         p=p,
         p_holm=p,
-        consistent=sum(both) / len(both) if both else None,
+        consistent=sum(agreements) / len(agreements) if agreements else None,
     )
 
 
@@ -118,7 +118,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     corrected = [1.0] * len(p_values)
     highest = 0.0
-    for place, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[at]))
-        corrected[at] = highest
+    for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
+        corrected[index] = highest
     return corrected

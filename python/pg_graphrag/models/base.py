@@ -1,4 +1,4 @@
-"""What the models share: their base, and the types of columns."""
+"""The base of the models, and types of columns."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal

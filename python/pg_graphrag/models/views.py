@@ -103,7 +103,7 @@ class EntityTimeline(Base):
 
 
 class GraphGrowth(Base):
-    """View: what a day added of what is there now."""
+    """View: how much of the current index a day added."""
 
     __tablename__ = "graph_growth"
 

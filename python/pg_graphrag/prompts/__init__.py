@@ -1,6 +1,6 @@
 """Prompts: readable files beside this one, each overridable by the corpus option ``prompts``.
 
-A prompt is plain text with places ``{name}``; every place that a prompt has must be in its replacement, and no other.
+A prompt is plain text with places ``{name}``; a replacement must have the same places.
 """
 
 import re
@@ -33,12 +33,12 @@ def check(name: str, text: Any) -> None:
         raise GraphRAGError(f'unknown prompt "{name}"', hint=f"Known: {', '.join(names())}.")
     if not isinstance(text, str):
         raise GraphRAGError(f'prompt "{name}" must be text', hint="Give a string.")
-    wanted, given = set(_PLACE.findall(default(name))), set(_PLACE.findall(text))
-    if wanted != given:
-        different = ", ".join("{" + place + "}" for place in sorted(wanted ^ given))
+    expected, places = set(_PLACE.findall(default(name))), set(_PLACE.findall(text))
+    if expected != places:
+        different = ", ".join("{" + place + "}" for place in sorted(expected ^ places))
         raise GraphRAGError(
             f'prompt "{name}" differs in its places: {different}',
-            hint=f"It has: {', '.join('{' + place + '}' for place in sorted(wanted)) or 'none'}.",
+            hint=f"It has: {', '.join('{' + place + '}' for place in sorted(expected)) or 'none'}.",
         )
 
 

@@ -19,7 +19,7 @@ __all__ = ["SUFFIXES", "ReadError", "read"]
 
 Reader = Callable[[Path, str], Iterator[Document | ReadError]]
 
-# What a folder is searched for. A file named outright is read whatever its suffix: as text when it is none of these.
+# A folder is searched for these. A file that the user names is read whatever its suffix: as text when it has another one.
 SUFFIXES: dict[str, Reader] = {
     ".txt": read_text,
     ".text": read_text,

@@ -19,7 +19,7 @@ _DROPPED = (
     frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "math", "nav", "noscript"))
     | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
 )  # fmt: skip
-# Of the site unless they stand in the page's own article.
+# These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
 # Navigation by class: DocBook's header, footer and tables of contents; links to the heading they stand in.
@@ -85,9 +85,9 @@ def _line(element: HtmlElement) -> str:
 def _main(page: HtmlElement) -> HtmlElement:
     """Return the one ``<main>``, or the one ``<article>``, or the body."""
     for path in (".//main | .//*[@role='main']", ".//article"):
-        found: list[HtmlElement] = page.xpath(path)
-        if len(found) == 1:
-            return found[0]
+        elements: list[HtmlElement] = page.xpath(path)
+        if len(elements) == 1:
+            return elements[0]
     body: HtmlElement | None = page.find("body")
     return page if body is None else body
 
@@ -117,18 +117,18 @@ class _Text:
     def _walk(self, root: HtmlElement) -> None:
         articles = int(root.tag in ("main", "article") or root.get("role") == "main")
         walk = etree.iterwalk(root, events=("start", "end"))
-        dropped: HtmlElement | None = None
+        skipped_element: HtmlElement | None = None
         for event, element in walk:
             if event == "start":
                 if element is not root and _is_navigation(element, articles > 0):
-                    dropped = element
+                    skipped_element = element
                     walk.skip_subtree()
                     continue
                 articles += element.tag in ("main", "article")
                 self._start(element)
             else:
-                if element is dropped:
-                    dropped = None
+                if element is skipped_element:
+                    skipped_element = None
                 else:
                     articles -= element.tag in ("main", "article")
                     self._end(element)
@@ -185,7 +185,7 @@ class _Text:
             self._pieces.append(text)
 
     def _trim(self) -> None:
-        """Drop white space at the end of what was gathered."""
+        """Drop white space at the end of the gathered text."""
         while self._pieces:
             self._pieces[-1] = self._pieces[-1].rstrip()
             if self._pieces[-1]:

@@ -30,26 +30,26 @@ def read_markdown(path: Path, key: str) -> Iterator[Document]:
 def _title(content: str) -> str | None:
     front_matter = _FRONT_MATTER.match(content)
     if front_matter:
-        named = _FRONT_MATTER_TITLE.search(front_matter[0])
-        if named and (title := _unquoted(named[1].strip(" \t"))):
+        title_match = _FRONT_MATTER_TITLE.search(front_matter[0])
+        if title_match and (title := _unquoted(title_match[1].strip(" \t"))):
             return title
         content = content[front_matter.end() :]
     # A "# comment" in a code block is no heading.
     lines = _FENCE.sub("", content).split("\n")
-    for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+    for line, next_line in zip_longest(lines, lines[1:], fillvalue=""):
         if atx := _ATX.match(line):
             return _without_marks(line[atx.end() :].rstrip(" \t"))
-        if (text := _TEXT.match(line)) and _UNDERLINE.fullmatch(below):
+        if (text := _TEXT.match(line)) and _UNDERLINE.fullmatch(next_line):
             return line[text.end() :].rstrip(" \t")
     return None
 
 
 def _unquoted(title: str) -> str:
-    quoted = len(title) > 2 and title[0] in "\"'" and title[-1] == title[0]
-    return title[1:-1] if quoted else title
+    is_quoted = len(title) > 2 and title[0] in "\"'" and title[-1] == title[0]
+    return title[1:-1] if is_quoted else title
 
 
 def _without_marks(heading: str) -> str:
     """Return a heading without the marks at its end: "# Title ##"."""
-    bare = heading.rstrip("#")
-    return bare.rstrip(" \t") if bare.endswith((" ", "\t")) else heading
+    stripped = heading.rstrip("#")
+    return stripped.rstrip(" \t") if stripped.endswith((" ", "\t")) else heading

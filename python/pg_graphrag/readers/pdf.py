@@ -10,11 +10,11 @@ from pypdf.errors import PyPdfError
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.errors import ReadError
 
-# pypdf reports every irregularity of a file, most of which do not matter; what does is an exception.
+# pypdf logs every irregularity of a file. Most do not matter; the others are exceptions.
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)
 
 
-# What a damaged file makes pypdf raise.
+# Exceptions of pypdf for a damaged file.
 _DAMAGE = (PyPdfError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NotImplementedError)
 
 

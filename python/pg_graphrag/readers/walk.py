@@ -52,6 +52,6 @@ def _keyed(path: Path, key: str) -> tuple[Path, str] | ReadError:
     try:
         key.encode()
     except UnicodeEncodeError:
-        shown = Path(os.fsencode(path).decode(errors="backslashreplace"))
-        return ReadError(shown, "its name is not UTF-8; rename the file")
+        printable = Path(os.fsencode(path).decode(errors="backslashreplace"))
+        return ReadError(printable, "its name is not UTF-8; rename the file")
     return path, key

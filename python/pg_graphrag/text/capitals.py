@@ -1,4 +1,4 @@
-"""Names and identifiers in languages without an extractor of their own: what capital letters and digits tell."""
+"""Names and identifiers in languages without an extractor of their own, by capital letters and digits."""
 
 import re
 
@@ -14,28 +14,28 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 def concepts(text: str) -> list[Concept]:
     """Return runs of capitalised words inside a sentence, words with an inner capital, and identifiers."""
     begins = {0, len(text) - len(text.lstrip()), *(position for position, _ in ends(text, 0, len(text)))}
-    found: list[Concept] = []
+    names: list[Concept] = []
     run: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
-        joined = bool(run) and _GAP.fullmatch(text, run[-1][1], start) is not None and start not in begins
-        if run and not joined:
-            found.extend(_concept(text, run, begins))
+        is_adjacent = bool(run) and _GAP.fullmatch(text, run[-1][1], start) is not None and start not in begins
+        if run and not is_adjacent:
+            names.extend(_concept(text, run, begins))
             run = []
         word = match.group()
         if (word[0].isupper() or any(c.isupper() or c.isdigit() or c == "_" for c in word)) and end - start <= 40:
             run.append((start, end))
         elif run:
-            found.extend(_concept(text, run, begins))
+            names.extend(_concept(text, run, begins))
             run = []
     if run:
-        found.extend(_concept(text, run, begins))
-    return found
+        names.extend(_concept(text, run, begins))
+    return names
 
 
 def _concept(text: str, run: list[tuple[int, int]], begins: set[int]) -> list[Concept]:
     start, end = run[0][0], run[-1][1]
     name = " ".join(text[start:end].split())
     # A single capitalised word at the beginning of a sentence may be any word.
-    plain = len(run) == 1 and name[1:].islower() and start in begins
-    return [] if plain or not 1 < len(name) <= 80 else [Concept(name, start, end, "NAME")]
+    is_ambiguous = len(run) == 1 and name[1:].islower() and start in begins
+    return [] if is_ambiguous or not 1 < len(name) <= 80 else [Concept(name, start, end, "NAME")]

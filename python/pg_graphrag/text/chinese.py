@@ -53,8 +53,8 @@ def terms(run: str) -> tuple[str, ...]:
 
 
 def _pieces(run: str) -> Iterator[str]:
-    """Yield stretches of a run: jieba takes time quadratic in the length of what is not in its dictionary."""
-    return (run[at : at + _PIECE] for at in range(0, len(run), _PIECE))
+    """Yield stretches of a run: jieba takes time quadratic in the length of text that is not in its dictionary."""
+    return (run[start : start + _PIECE] for start in range(0, len(run), _PIECE))
 
 
 def concepts(text: str) -> list[Concept]:
@@ -64,13 +64,13 @@ def concepts(text: str) -> list[Concept]:
 
 @lru_cache(maxsize=50_000)
 def _analyse(run: str) -> tuple[Morpheme, ...]:
-    found: list[Morpheme] = []
-    at = 0
+    morphemes: list[Morpheme] = []
+    start = 0
     for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simplified(run))):
-        # Four characters are two words of two: a compound noun by itself.
-        found.append(Morpheme(at, at + len(word), _letter(word), 2 if len(word) > 3 else 1))
-        at += len(word)
-    return tuple(found)
+        # A word of four characters is a compound of two words.
+        morphemes.append(Morpheme(start, start + len(word), _letter(word), 2 if len(word) > 3 else 1))
+        start += len(word)
+    return tuple(morphemes)
 
 
 def _letter(word: str) -> str:

@@ -70,13 +70,13 @@ def _chunks(text: str, tokens: _Tokens, size: int, overlap: int) -> Iterator[Chu
     own_start = start = ordinal = 0
     while own_start < len(text):
         tokens.read(start)
-        limit = tokens.furthest(start, size)
+        limit = tokens.latest_end(start, size)
         end = len(text) if limit >= len(text) else _cut(text, own_start, max(limit, own_start + 1))
-        made = Chunk(ordinal, start, end, own_start, tokens.within(start, end))
-        yield made
+        piece = Chunk(ordinal, start, end, own_start, tokens.count(start, end))
+        yield piece
         if end == len(text):
             return
-        start = _overlap_start(text, tokens, made, overlap)
+        start = _overlap_start(text, tokens, piece, overlap)
         own_start = end
         ordinal += 1
 
@@ -87,44 +87,44 @@ class _Tokens:
     def __init__(self, tokenizer: Tokenizer, text: str, longest: int):
         self._stretches = tokenizer.stretches(text)
         self._starts = self._ends = np.zeros(0, np.int64)
-        self._read, self._length, self._longest = 0, len(text), longest
+        self._stretch_end, self._length, self._longest = 0, len(text), longest
 
     def read(self, start: int) -> None:
         """Tokenise as far as a chunk that begins at `start` can reach, and forget what ends before it."""
-        while self._read < min(self._length, start + self._longest):
-            kept = int(np.searchsorted(self._ends, start, "right"))
-            self._read, starts, token_ends = next(self._stretches)
-            self._starts = np.concatenate([self._starts[kept:], starts])
-            self._ends = np.concatenate([self._ends[kept:], token_ends])
+        while self._stretch_end < min(self._length, start + self._longest):
+            first = int(np.searchsorted(self._ends, start, "right"))
+            self._stretch_end, starts, token_ends = next(self._stretches)
+            self._starts = np.concatenate([self._starts[first:], starts])
+            self._ends = np.concatenate([self._ends[first:], token_ends])
 
-    def within(self, start: int, end: int) -> int:
+    def count(self, start: int, end: int) -> int:
         """Return the number of tokens that overlap ``[start, end)``."""
         return max(0, int(np.searchsorted(self._starts, end) - np.searchsorted(self._ends, start, "right")))
 
-    def furthest(self, start: int, count: int) -> int:
+    def latest_end(self, start: int, count: int) -> int:
         """Return the largest end with at most `count` tokens, and not too many characters, in ``[start, end)``."""
-        beyond = int(np.searchsorted(self._ends, start, "right")) + count
-        end = int(self._starts[beyond]) if beyond < len(self._starts) else self._length
+        index = int(np.searchsorted(self._ends, start, "right")) + count
+        end = int(self._starts[index]) if index < len(self._starts) else self._length
         return min(end, start + self._longest)
 
-    def back(self, end: int, count: int) -> int:
+    def earliest_start(self, end: int, count: int) -> int:
         """Return the smallest start with at most `count` tokens, and not too many characters, in ``[start, end)``."""
-        before = int(np.searchsorted(self._starts, end)) - count - 1
-        start = int(self._ends[before]) if before >= 0 else 0
+        index = int(np.searchsorted(self._starts, end)) - count - 1
+        start = int(self._ends[index]) if index >= 0 else 0
         return max(start, end - self._longest // 2)
 
 
 def _cut(text: str, own_start: int, limit: int) -> int:
     """Return where a chunk whose own text begins at `own_start` ends, at most at `limit`."""
     length = limit - own_start
-    # An end at the limit shows only with what follows it in view.
+    # An end at the limit can only be seen with the text after it.
     horizon = min(len(text), limit + 1)
-    found = [
+    positions = [
         (min(position, limit), strength)
         for position, strength in ends(text, own_start + int(length * _SENTENCE_FROM), horizon)
     ]
     for weakest, share in ((PARAGRAPH, _PARAGRAPH_FROM), (SENTENCE, _SENTENCE_FROM), (0, _SENTENCE_FROM)):
-        for position, strength in reversed(found):
+        for position, strength in reversed(positions):
             if strength >= weakest and position - own_start >= share * length:
                 return position
     return _word_end(text, own_start, limit)
@@ -142,12 +142,12 @@ def _character_end(text: str, own_start: int, limit: int) -> int:
     for position in range(limit, max(own_start, limit - 16), -1):
         if position >= len(text):
             return position
-        following, before = text[position], text[position - 1]
+        following, preceding = text[position], text[position - 1]
         if (
             unicodedata.category(following) not in ("Mn", "Me", "Mc")
             and following not in _MODIFIERS
-            and _JOINER not in (before, following)
-            and not (before == "\r" and following == "\n")
+            and _JOINER not in (preceding, following)
+            and not (preceding == "\r" and following == "\n")
         ):
             return position
     return limit
@@ -157,9 +157,9 @@ def _overlap_start(text: str, tokens: _Tokens, previous: Chunk, overlap: int) ->
     """Return where the repeated end of `previous` begins: at a sentence if one begins there, else at a word."""
     if overlap == 0:
         return previous.end
-    earliest = max(tokens.back(previous.end, overlap), previous.start)
+    earliest = max(tokens.earliest_start(previous.end, overlap), previous.start)
     for position, _ in ends(text, earliest, previous.end):
-        # What counts is that some text is left to repeat.
+        # Some text must be left to repeat.
         if earliest < position <= earliest + 2 * (previous.end - earliest) // 3:
             return position
     space = _SPACE.search(text, earliest, previous.end)

@@ -29,7 +29,7 @@ class Morpheme(NamedTuple):
 _COMPOUND = re.compile(r"(?:aD|[aJ])*[NPLl](?:[aJNPLlDse]*[NPLlse])?")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
 _NUMBERED = re.compile(r"[PL]D")
-# Titles of works. 「」 quote speech too: there only what is all nouns is a name.
+# Titles of works. 「」 quote speech too: such a quotation is a name only where all its words are nouns.
 _TITLE = re.compile(r"『([^『』\n。]{2,40})』|《([^《》\n。]{2,40})》")
 _QUOTED = re.compile(r"「[^「」\n。、]{2,20}」")
 _CJK = f"{HAN}{KANA}"
@@ -54,15 +54,17 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
     analyse : callable
         Cuts a run of Han and kana into morphemes; spans are within the run.
     """
-    plain, origins = narrow(text)
-    found = _concepts(plain, analyse)
+    narrowed, origins = narrow(text)
+    matches = _concepts(narrowed, analyse)
     if origins is not None:
-        found = [Concept(name, origins[start], origins[end], kind) for name, start, end, kind in map(astuple, found)]
-    return found
+        matches = [
+            Concept(name, origins[start], origins[end], kind) for name, start, end, kind in map(astuple, matches)
+        ]
+    return matches
 
 
 def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
-    found: list[Concept] = []
+    matches: list[Concept] = []
     items: list[Morpheme] = []
     line_begins = True
     for match in _STRETCH.finditer(text):
@@ -79,19 +81,19 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
             items.extend(_latin(text, start, end, embedded))
         else:
             items.append(Morpheme(start, end, "x", 1))
-            found.extend(
+            matches.extend(
                 Concept(inner.name, start + inner.start, start + inner.end, inner.type)
                 for inner in english.concepts(match.group())
             )
     letters = "".join(item.letter for item in items)
     for match in _COMPOUND.finditer(letters):
-        found.extend(_compound(text, items[match.start() : match.end()]))
+        matches.extend(_compound(text, items[match.start() : match.end()]))
     for match in _NUMBERED.finditer(letters):
-        found.extend(_numbered(text, *items[match.start() : match.end()]))
-    found.extend(_titles(text, items))
+        matches.extend(_numbered_name(text, *items[match.start() : match.end()]))
+    matches.extend(_titles(text, items))
     # One concept per span: a name rather than a phrase.
-    spans = {(one.start, one.end): one for one in sorted(found, key=lambda one: one.type)}
-    return sorted(spans.values(), key=lambda one: (one.start, -one.end))
+    spans = {(concept.start, concept.end): concept for concept in sorted(matches, key=lambda concept: concept.type)}
+    return sorted(spans.values(), key=lambda concept: (concept.start, -concept.end))
 
 
 def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme]:
@@ -110,10 +112,10 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
         yield Morpheme(word.start(), word.end(), letter, 1)
 
 
-def _numbered(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
-    short = number.end - number.start < 4 or "." in text[number.start : number.end]
+def _numbered_name(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
+    is_short = number.end - number.start < 4 or "." in text[number.start : number.end]
     # Not "東京2020年", where the number counts something.
-    if short and text[name.end : number.start] in ("", " ", "\u3000") and not _COUNTED.match(text, number.end):
+    if is_short and text[name.end : number.start] in ("", " ", "\u3000") and not _COUNTED.match(text, number.end):
         yield _concept(text, name, number, "NAME")
 
 
@@ -126,8 +128,8 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
     for match in _QUOTED.finditer(text):
         start, end = match.start() + 1, match.end() - 1
         place = starts.get(start, len(items))
-        beyond = next((at for at in range(place, len(items)) if items[at].end > end), len(items))
-        inner = items[place:beyond]
+        stop = next((index for index in range(place, len(items)) if items[index].end > end), len(items))
+        inner = items[place:stop]
         if inner and inner[-1].end == end and all(item.letter in "aJNPLse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 
@@ -139,9 +141,9 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
     if not part:
         return
     last = part[-1]
-    # 金閣寺 is a name; 附属病院 is none, 東京大学附属病院 is.
-    named = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
-    if len(part) > 1 and not (named and len(part) == 2):
+    # 金閣寺 and 東京大学附属病院 are names; 附属病院 is not.
+    is_name = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
+    if len(part) > 1 and not (is_name and len(part) == 2):
         for item in part:
             if item.letter in "PL" and item.end - item.start > 1:
                 yield _concept(text, item, item, "NAME")
@@ -149,7 +151,7 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
         return
     units = sum(item.units for item in part if item.letter not in "as")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
-        yield _concept(text, part[0], part[-1], "NAME" if named or last.letter in "PLl" else "CONCEPT")
+        yield _concept(text, part[0], part[-1], "NAME" if is_name or last.letter in "PLl" else "CONCEPT")
 
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str) -> Concept:

@@ -1,4 +1,4 @@
-"""Noun phrases and names: what the NLP extractor makes entities of (LazyGraphRAG's concepts)."""
+"""Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts)."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -58,9 +58,9 @@ _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
 
 def key(name: str) -> str:
     """Return the key that `name` is matched by: NFKC, case-folded, white space collapsed, outer quotes stripped."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     # Quotes within quotes go too, with the blanks between them.
-    return " ".join(folded.split()).strip(_QUOTES + " ")
+    return " ".join(text.split()).strip(_QUOTES + " ")
 
 
 # A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names
@@ -78,11 +78,11 @@ def pairs(concepts_in_sentence: Sequence[Concept]) -> list[tuple[int, int]]:
     for position, concept in enumerate(concepts_in_sentence):
         firsts.setdefault(key(concept.name), position)
     positions = list(firsts.values())
-    found: list[tuple[int, int]] = []
+    index_pairs: list[tuple[int, int]] = []
     for index, a in enumerate(positions):
-        after = (b for b in positions[index + 1 :] if not _nested(concepts_in_sentence[a], concepts_in_sentence[b]))
-        found.extend((a, b) for b in islice(after, _REACH))
-    return found
+        followers = (b for b in positions[index + 1 :] if not _nested(concepts_in_sentence[a], concepts_in_sentence[b]))
+        index_pairs.extend((a, b) for b in islice(followers, _REACH))
+    return index_pairs
 
 
 def _nested(a: Concept, b: Concept) -> bool:

@@ -18,7 +18,7 @@ _FORMS = (
     rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
     rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
 )
-# The years that a day without one may be of.
+# Years that a day without a year may be in.
 _YEARS = range(1900, 2100)
 
 
@@ -31,28 +31,28 @@ class Date:
     day: int
 
     def in_one_word(self) -> list[str]:
-        """Return the day as stamps have it, 20260106: of every year that it may be of."""
+        """Return the day as in stamps, 20260106, for every year that it may be in."""
         years = _YEARS if self.year is None else (self.year,)
         return [f"{year}{self.month:02}{self.day:02}" for year in years]
 
     def in_words(self) -> list[str]:
-        """Return texts whose words stand together where a document writes the day in words, or as ISO 8601 does."""
-        named, year = f"{_MONTHS[self.month - 1]} {{}}", "" if self.year is None else f" {self.year}"
-        written = [named.format(f"{day}{year}") for day in (str(self.day), f"{self.day}{_ordinal(self.day)}")]
+        """Return the phrases by which a document may name the day, in words or as ISO 8601."""
+        template, year = f"{_MONTHS[self.month - 1]} {{}}", "" if self.year is None else f" {self.year}"
+        texts = [template.format(f"{day}{year}") for day in (str(self.day), f"{self.day}{_ordinal(self.day)}")]
         if self.year is not None:
-            written.append(f"{self.year}-{self.month:02}-{self.day:02}")
-        return written
+            texts.append(f"{self.year}-{self.month:02}-{self.day:02}")
+        return texts
 
 
 def dates(text: str) -> tuple[list[Date], str]:
     """Return the days that `text` names, in order and each once, and the text without them."""
     text = unicodedata.normalize("NFKC", text)
-    found: list[tuple[int, Date]] = []
+    matches: list[tuple[int, Date]] = []
     for form in _forms():
         for match in form.finditer(text):
-            found.append((match.start(), _date(match)))
+            matches.append((match.start(), _date(match)))
         text = form.sub(lambda match: " " * len(match.group()), text)
-    return list(dict.fromkeys(date for _, date in sorted(found, key=lambda one: one[0]))), text
+    return list(dict.fromkeys(date for _, date in sorted(matches, key=lambda match_date: match_date[0]))), text
 
 
 @cache
@@ -61,10 +61,10 @@ def _forms() -> list[re.Pattern[str]]:
 
 
 def _date(match: re.Match[str]) -> Date:
-    said = match.groupdict()
-    name, year = said.get("name"), said["year"]
-    month = _number_of(name) if name else int(said["month"])
-    return Date(int(year) if year else None, month, int(said["day"]))
+    parts = match.groupdict()
+    name, year = parts.get("name"), parts["year"]
+    month = _number_of(name) if name else int(parts["month"])
+    return Date(int(year) if year else None, month, int(parts["day"]))
 
 
 def _number_of(name: str) -> int:

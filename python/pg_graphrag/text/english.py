@@ -13,7 +13,7 @@ from typing import Any
 
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.names import quoted, styled
+from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
     ENGLISH_EPITHETS,
@@ -83,15 +83,17 @@ def concepts(text: str) -> list[Concept]:
     classes = _VERB_IN_S.sub("v", classes).replace("Z", "B").replace("Y", "N")
     classes = _VERB_BY_CONTEXT.sub("v", classes)
     classes = _PARTICIPLE_BY_CONTEXT.sub("v", classes)
-    found: list[Concept] = []
+    matches: list[Concept] = []
     for match in _NAME.finditer(classes):
-        found.extend(_name(text, tokens[match.start() : match.end()], match.group()))
+        matches.extend(_name(text, tokens[match.start() : match.end()], match.group()))
     for match in _PHRASE.finditer(classes):
-        found.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
-    known = {(concept.start, concept.end) for concept in found}
-    found += styled(text, found) + [title for title in quoted(text) if (title.start, title.end) not in known]
-    found.sort(key=lambda concept: (concept.start, -concept.end))
-    return found
+        matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
+    spans = {(concept.start, concept.end) for concept in matches}
+    matches += names_with_rank(text, matches) + [
+        title for title in quoted_titles(text) if (title.start, title.end) not in spans
+    ]
+    matches.sort(key=lambda concept: (concept.start, -concept.end))
+    return matches
 
 
 Token = tuple[int, int]
@@ -145,18 +147,18 @@ def _classify(text: str) -> tuple[list[Token], str]:
     return tokens, "".join(classes)
 
 
-def _within_name(text: str, word: str, end: int, letter: str, before: Token) -> str:
+def _within_name(text: str, word: str, end: int, letter: str, previous: Token) -> str:
     """Return the class of a word, `letter` otherwise, after a part of a name: "Max von Sydow", "Charles the Bald"."""
     if word in ENGLISH_NAME_PARTICLES or (word == "the" and _EPITHET.match(text, end)):
         return "q"
     if word == "I" and _FIRST.match(text, end):
         return "P"
-    return "P" if text[slice(*before)] == "the" else letter
+    return "P" if text[slice(*previous)] == "the" else letter
 
 
 def _open_names(text: str, tokens: list[Token], classes: list[str], openings: list[int]) -> None:
     """Make names of the words at the `openings` of sentences that begin one: "Grace Hopper wrote", "Battle of Hastings"."""
-    inside: set[str] | None = None
+    names_within: set[str] | None = None
     for place in openings:
         start, end = tokens[place]
         if text[start:end].lower() in ENGLISH_NAME_HEADS and _OF_NAME.match("".join(classes[place + 1 : place + 4])):
@@ -167,15 +169,15 @@ def _open_names(text: str, tokens: list[Token], classes: list[str], openings: li
         follows, follows_end = tokens[place + 1]
         if not _TITLE_OR_INITIAL.fullmatch(text, follows, follows_end):
             continue
-        if inside is None:
+        if names_within is None:
             # Names of two words that stand within a sentence of this text, where their capital letters do say something.
-            known = set(openings)
-            inside = {
-                text[tokens[at][0] : tokens[at + 1][1]]
-                for at in range(len(tokens) - 1)
-                if classes[at] == classes[at + 1] == "P" and at not in known
+            opening_places = set(openings)
+            names_within = {
+                text[tokens[index][0] : tokens[index + 1][1]]
+                for index in range(len(tokens) - 1)
+                if classes[index] == classes[index + 1] == "P" and index not in opening_places
             }
-        if text[start:follows_end] in inside or _opens_name(text[start:end]):
+        if text[start:follows_end] in names_within or _opens_name(text[start:end]):
             classes[place] = "P"
 
 
@@ -191,10 +193,10 @@ def _word_class(word: str, first: bool) -> str:
         return "C" if "_" in word or "." in word else "P"
     if _WITH_PARTICLE.fullmatch(word):
         return "P"
-    known = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
-    if known:
+    listed_class = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
+    if listed_class:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
-        return "X" if len(word) > 1 and word.istitle() and not first and known in "xtpb" else known
+        return "X" if len(word) > 1 and word.istitle() and not first and listed_class in "xtpb" else listed_class
     if word[0].isupper() and (not first or _is_name(word)):
         return "P"
     return _lexical_class(lower)

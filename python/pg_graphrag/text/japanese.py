@@ -35,9 +35,9 @@ def _sudachi() -> tuple[Any, Any]:
 def _morphemes(run: str) -> Iterator[tuple[int, Any]]:
     """Yield (offset of the piece it is in, morpheme in Sudachi's longest units) over a run of Han and kana."""
     tokenizer, _ = _sudachi()
-    for at in range(0, len(run), _PIECE):
-        for morpheme in tokenizer.tokenize(run[at : at + _PIECE]):
-            yield at, morpheme
+    for start in range(0, len(run), _PIECE):
+        for morpheme in tokenizer.tokenize(run[start : start + _PIECE]):
+            yield start, morpheme
 
 
 @lru_cache(maxsize=50_000)
@@ -48,15 +48,15 @@ def terms(run: str) -> tuple[str, ...]:
     make old and new spellings alike, as `modern` does old and new characters. Particles, auxiliaries, pronouns and
     formal nouns are left out.
     """
-    _, short = _sudachi()
-    found: list[str] = []
+    _, short_mode = _sudachi()
+    forms: list[str] = []
     for _, morpheme in _morphemes(modern(run)):
         if _is_content(morpheme):
-            found.append(morpheme.normalized_form())
-            parts = morpheme.split(short)
+            forms.append(morpheme.normalized_form())
+            parts = morpheme.split(short_mode)
             if len(parts) > 1:
-                found.extend(part.normalized_form() for part in parts if _is_content(part))
-    return tuple(modern(term) for term in found)
+                forms.extend(part.normalized_form() for part in parts if _is_content(part))
+    return tuple(modern(term) for term in forms)
 
 
 def concepts(text: str) -> list[Concept]:
@@ -66,29 +66,29 @@ def concepts(text: str) -> list[Concept]:
 
 @lru_cache(maxsize=50_000)
 def _analyse(run: str) -> tuple[Morpheme, ...]:
-    _, short = _sudachi()
-    found: list[Morpheme] = []
+    _, short_mode = _sudachi()
+    morphemes: list[Morpheme] = []
     speeches: list[tuple[str, ...]] = []
-    for at, morpheme in _morphemes(modern(run)):
-        start, end = at + morpheme.begin(), at + morpheme.end()
-        found.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short)) or 1))
+    for piece_start, morpheme in _morphemes(modern(run)):
+        start, end = piece_start + morpheme.begin(), piece_start + morpheme.end()
+        morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1))
         speeches.append(morpheme.part_of_speech())
-    return tuple(_persons(found, speeches))
+    return tuple(_persons(morphemes, speeches))
 
 
 def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iterator[Morpheme]:
     """Yield the morphemes, a family name and the given name after it as one."""
     place = 0
     while place < len(morphemes):
-        one, end = morphemes[place], place + 1
+        person, end = morphemes[place], place + 1
         if speeches[place][2:4] == _FAMILY and end < len(morphemes) and speeches[end][2:4] == _GIVEN:
             end += 1
-            # 内藤多仲 is cut 内 藤多 仲: what is left over of a name that the dictionary has not.
-            follows = morphemes[end] if end < len(morphemes) else one
-            if one.end - one.start == follows.end - follows.start == 1 and follows.letter == "N":
+            # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
+            follows = morphemes[end] if end < len(morphemes) else person
+            if person.end - person.start == follows.end - follows.start == 1 and follows.letter == "N":
                 end += 1
-            one = Morpheme(one.start, morphemes[end - 1].end, "P", 2)
-        yield one
+            person = Morpheme(person.start, morphemes[end - 1].end, "P", 2)
+        yield person
         place = end
 
 

@@ -1,4 +1,4 @@
-"""What a question asks for, when no model is asked: its noun phrases, and itself."""
+"""Keywords of a question without a model: its noun phrases, and the whole question."""
 
 from pg_graphrag.text.concepts import concepts, key
 from pg_graphrag.text.languages import detect
@@ -19,5 +19,5 @@ def keywords(query: str, language: str | None = None) -> tuple[list[str], list[s
 
 def themes(query: str) -> list[str]:
     """Return the high-level keywords of `query`."""
-    whole = " ".join(query.split())
-    return [whole] if whole else []
+    theme = " ".join(query.split())
+    return [theme] if theme else []

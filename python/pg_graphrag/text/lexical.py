@@ -24,14 +24,14 @@ def lexical(text: str, language: str) -> str:
     GraphRAGError
         58P01 when the library for `language` is not installed.
     """
-    plain = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
+    normalized = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
     if language == "ja":
         from pg_graphrag.text.japanese import terms
     elif language == "zh":
         from pg_graphrag.text.chinese import terms
     else:
-        return plain
-    return re.sub(_CJK_RUN, lambda run: f" {' '.join(terms(run.group()))} ", plain)
+        return normalized
+    return re.sub(_CJK_RUN, lambda run: f" {' '.join(terms(run.group()))} ", normalized)
 
 
 # Two capitalised words in a row, and a word of two joined by a capital.
@@ -52,23 +52,25 @@ _HAN_WITH_KE = re.compile(rf"(?<![{HAN}])[{HAN}]++[ヶケ][{HAN}]++")
 
 
 def spelled_otherwise(query: str) -> str:
-    """Return what a query's names may be in the documents besides: AdamSmith for Adam Smith, and Adam Smith for AdamSmith.
+    """Return other spellings that documents may have for a query's names: AdamSmith for Adam Smith, and the reverse.
 
     Chats, accounts and code write names in one word, products are written with a hyphen or without, versions with a v, numbers
     with commas, places with a small ke or a large one. Only queries are widened: documents are indexed as they are.
     """
-    plain = unicodedata.normalize("NFKC", query)
-    found = ["".join(match.groups()) for match in _PAIR.finditer(query)]
-    found += [_SEAM.sub(" ", word) for word in _JOINED.findall(query)]
-    found += [f"{letters}{'' if hyphen else '-'}{rest}" for letters, hyphen, rest in _IDENTIFIER.findall(plain)]
-    found += [number if v else f"v{number}" for v, number in _VERSION.findall(plain)]
-    found += [number.replace(",", "") for number in _GROUPED.findall(plain)]
-    for number, money in _UNGROUPED.findall(plain):
+    normalized = unicodedata.normalize("NFKC", query)
+    spellings = ["".join(match.groups()) for match in _PAIR.finditer(query)]
+    spellings += [_SEAM.sub(" ", word) for word in _JOINED.findall(query)]
+    spellings += [
+        f"{letters}{'' if hyphen else '-'}{rest}" for letters, hyphen, rest in _IDENTIFIER.findall(normalized)
+    ]
+    spellings += [number if v else f"v{number}" for v, number in _VERSION.findall(normalized)]
+    spellings += [number.replace(",", "") for number in _GROUPED.findall(normalized)]
+    for number, money in _UNGROUPED.findall(normalized):
         if money or int(number) not in _YEARS:
-            found.append(f"{int(number):,}")
-    for name in _HAN_WITH_KE.findall(plain):
-        found.append(_SMALL_KE.sub(lambda ke: "ケ" if ke.group() == "ヶ" else "ヶ", name))
-    return " ".join(found)
+            spellings.append(f"{int(number):,}")
+    for name in _HAN_WITH_KE.findall(normalized):
+        spellings.append(_SMALL_KE.sub(lambda ke: "ケ" if ke.group() == "ヶ" else "ヶ", name))
+    return " ".join(spellings)
 
 
 def query_languages(text: str) -> list[str]:
@@ -79,12 +81,12 @@ def query_languages(text: str) -> list[str]:
     """
     sizes = {code for code, size in script_sizes(unicodedata.normalize("NFKC", text)).items() if size}
     if "kana" in sizes:
-        found = ["ja"]
+        languages = ["ja"]
     elif "han" in sizes:
-        found = ["zh", "ja"]
+        languages = ["zh", "ja"]
     else:
-        found = []
-    found.extend(sorted(sizes - {"kana", "han", "en"}))
-    if not found or ("en" in sizes and not {"ja", "zh", "ru", "hi"} & set(found)):
-        found.append("en")
-    return found
+        languages = []
+    languages.extend(sorted(sizes - {"kana", "han", "en"}))
+    if not languages or ("en" in sizes and not {"ja", "zh", "ru", "hi"} & set(languages)):
+        languages.append("en")
+    return languages

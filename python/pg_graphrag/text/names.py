@@ -1,4 +1,4 @@
-"""Names that no run of capitals shows: with a rank after a comma, and titles in quotation marks."""
+"""Names that runs of capitals miss: with a rank after a comma, and titles in quotation marks."""
 
 import re
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ _QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
 _LONGEST_TITLE = 9
 
 
-def styled(text: str, found: Iterable[Concept]) -> list[Concept]:
-    """Return the names of `found` that a rank follows, with it: "Henry Stafford, 1st Baron Stafford"."""
-    names = {concept.start: concept for concept in found if concept.type == "NAME"}
+def names_with_rank(text: str, concepts: Iterable[Concept]) -> list[Concept]:
+    """Return the names of `concepts` that a rank follows, with it: "Henry Stafford, 1st Baron Stafford"."""
+    names = {concept.start: concept for concept in concepts if concept.type == "NAME"}
     longer = []
     for name in names.values():
         rank = _RANK.match(text, name.end)
-        if rank and (other := names.get(rank.end())):
-            longer.append(Concept(" ".join(text[name.start : other.end].split()), name.start, other.end, "NAME"))
+        if rank and (title := names.get(rank.end())):
+            longer.append(Concept(" ".join(text[name.start : title.end].split()), name.start, title.end, "NAME"))
     return longer
 
 
-def quoted(text: str) -> list[Concept]:
-    """Return what stands in quotation marks and is written as titles are: "Love Forecast", not "Yes!" or "to be or not"."""
+def quoted_titles(text: str) -> list[Concept]:
+    """Return quotations that are written like titles: "Love Forecast", not "Yes!" or "to be or not"."""
     titles = []
     for match in _QUOTED.finditer(text):
         title = match.group(1).rstrip(" ,.")
@@ -50,7 +50,7 @@ def title_keys(title: str) -> frozenset[str]:
 
 
 def _without_brackets(title: str) -> str:
-    """Return what stands before the first bracket of the last line of a title that ends with one."""
+    """Return a title that ends with a bracket without it: the text before the first bracket of the last line."""
     line = title.rfind("\n") + 1
-    opening = min((at for mark in "(（" if (at := title.find(mark, line)) >= 0), default=len(title))
+    opening = min((position for mark in "(（" if (position := title.find(mark, line)) >= 0), default=len(title))
     return title[:opening].rstrip()

@@ -62,7 +62,7 @@ def ends(text: str, start: int, end: int, language: str = "en") -> list[tuple[in
 
     The position is after the white space that follows, so that a cut there leaves nothing between two pieces.
     """
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     for match in _CANDIDATE.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "wide":
@@ -81,8 +81,8 @@ def ends(text: str, start: int, end: int, language: str = "en") -> list[tuple[in
             if _is_wrap(text, match.start(), match.end()):
                 continue
             strength = LINE
-        found.append((match.end(), strength))
-    return found
+        positions.append((match.end(), strength))
+    return positions
 
 
 def _ends_sentence(text: str, mark: int, mark_end: int, follows: int, language: str) -> bool:
@@ -97,8 +97,8 @@ def _ends_sentence(text: str, mark: int, mark_end: int, follows: int, language: 
 def _is_abbreviation(text: str, mark: int, following: str, language: str) -> bool:
     if text[mark] != ".":
         return False
-    found = _LAST_WORD.search(text, max(0, mark - 24), mark)
-    word = found.group().lower() if found else ""
+    match = _LAST_WORD.search(text, max(0, mark - 24), mark)
+    word = match.group().lower() if match else ""
     if not word:
         return False
     if word in _ABBREVIATIONS.get(language, _ABBREVIATIONS["en"]):
@@ -110,8 +110,8 @@ def _is_abbreviation(text: str, mark: int, following: str, language: str) -> boo
         return following.isupper()
     if word.isdigit():
         # "1. First item": a number alone at the start of a line is not a sentence.
-        before = text[max(0, mark - len(word) - 4) : mark - len(word)]
-        return not before.strip() and (mark - len(word) < 4 or "\n" in before)
+        line_start = text[max(0, mark - len(word) - 4) : mark - len(word)]
+        return not line_start.strip() and (mark - len(word) < 4 or "\n" in line_start)
     return False
 
 

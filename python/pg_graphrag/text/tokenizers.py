@@ -26,9 +26,9 @@ Positions: TypeAlias = NDArray[np.int64]
 # of base64 would be one token; four characters a token is what English comes to.
 _CHARACTERS_PER_UNKNOWN = 4
 _LONGEST_WORD = 100
-# Words kept with their pieces; cleared when full, so that a session cannot grow without bound.
+# Words cached with their pieces; cleared when full, so that a session cannot grow without bound.
 _KNOWN_WORDS = 200_000
-# Characters of texts kept with their numbers of tokens; cleared when full.
+# Characters of texts cached with their numbers of tokens; cleared when full.
 _KNOWN_CHARACTERS = 2_000_000
 # Long texts are tokenised in stretches of this many characters, ended at the next gap.
 _STRETCH, _LONGEST_STRETCH = 50_000, 100_000
@@ -52,7 +52,7 @@ class Tokenizer(ABC):
     _GAP: re.Pattern[str]
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._known_characters = 0
 
     @abstractmethod
@@ -93,15 +93,15 @@ class Tokenizer(ABC):
         return sum(len(starts) for _, starts, _ in self.stretches(text))
 
     def count_known(self, text: str) -> int:
-        """Return `count` of a text that is likely to be asked for again, such as a line of a context."""
-        found = self._known.get(text)
-        if found is None:
+        """Return `count`, cached: for texts that are likely counted again, such as a line of a context."""
+        count = self._counts.get(text)
+        if count is None:
             if self._known_characters > _KNOWN_CHARACTERS:
-                self._known.clear()
+                self._counts.clear()
                 self._known_characters = 0
-            found = self._known[text] = self.count(text)
+            count = self._counts[text] = self.count(text)
             self._known_characters += len(text)
-        return found
+        return count
 
 
 class WordPiece(Tokenizer):
@@ -140,16 +140,16 @@ class WordPiece(Tokenizer):
             cut = pieces.get(word)
             if cut is None:
                 cut = self._cut(word)
-            at = match.start()
+            offset = match.start()
             if len(cut[0]) == 1:
-                starts.append(at + cut[0][0])
-                ends.append(at + cut[1][0])
+                starts.append(offset + cut[0][0])
+                ends.append(offset + cut[1][0])
             else:
-                starts.extend([at + start for start in cut[0]])
-                ends.extend([at + end for end in cut[1]])
+                starts.extend([offset + start for start in cut[0]])
+                ends.extend([offset + end for end in cut[1]])
         return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
-    # What str.split() takes for white space although it stays inside the "word".
+    # White space to str.split() that stays inside the "word".
     _ODD_SPACE = re.compile("[\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
     def count(self, text: str) -> int:
@@ -268,15 +268,15 @@ def tokenizer(name: str, fingerprint: str | None = None) -> Tokenizer:
     GraphRAGError
         58P01 when the file is missing; 55000 when it is not the one that was pinned; 22023 when the name cannot be one.
     """
-    found = _load(name)
-    if fingerprint is not None and fingerprint != found.fingerprint:
+    loaded = _load(name)
+    if fingerprint is not None and fingerprint != loaded.fingerprint:
         raise GraphRAGError(
             f'the tokenizer "{name}" is not the one this corpus was made with',
             sqlstate="55000",
-            detail=f"Pinned: {fingerprint}. Installed: {found.fingerprint}.",
+            detail=f"Pinned: {fingerprint}. Installed: {loaded.fingerprint}.",
             hint=f"Restore the pinned file at {_path(name)}, or create a new corpus and load the documents into it.",
         )
-    return found
+    return loaded
 
 
 def names() -> list[str]:
@@ -311,10 +311,10 @@ def _installed() -> str:
     return f"Installed: {', '.join(names()) or 'none'}. The runtime build puts their files under {MODELS}."
 
 
-def _unusable(name: str, path: Path, why: str) -> GraphRAGError:
+def _unusable(name: str, path: Path, reason: str) -> GraphRAGError:
     return GraphRAGError(
         f'the tokenizer "{name}" is unusable',
         sqlstate="58P01",
-        detail=f"{path}: {why}",
+        detail=f"{path}: {reason}",
         hint="Install the file again with the runtime build.",
     )

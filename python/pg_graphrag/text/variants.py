@@ -26,24 +26,24 @@ def narrow(text: str) -> tuple[str, list[int] | None]:
     list of int or None
         Where each character of it, and its end, stands in `text`; None when all stand where they stood.
     """
-    found = list(_WIDTH.finditer(text))
-    if not found:
+    matches = list(_WIDTH.finditer(text))
+    if not matches:
         return text, None
     parts: list[str] = []
     origins: list[int] = []
-    at = 0
-    for match in found:
+    position = 0
+    for match in matches:
         start, end = match.span()
-        plain = unicodedata.normalize("NFKC", match.group())
-        if len(plain) > 1:
+        normalized = unicodedata.normalize("NFKC", match.group())
+        if len(normalized) > 1:
             # A mark that does not combine with its kana.
-            plain = unicodedata.normalize("NFKC", match.group()[0]) + match.group()[1]
-        parts += (text[at:start], plain)
-        origins.extend(range(at, start))
-        origins.extend(range(start, start + len(plain)))
-        at = end
-    parts.append(text[at:])
-    origins.extend(range(at, len(text) + 1))
+            normalized = unicodedata.normalize("NFKC", match.group()[0]) + match.group()[1]
+        parts += (text[position:start], normalized)
+        origins.extend(range(position, start))
+        origins.extend(range(start, start + len(normalized)))
+        position = end
+    parts.append(text[position:])
+    origins.extend(range(position, len(text) + 1))
     return "".join(parts), origins
 
 
@@ -63,7 +63,11 @@ def _convert(run: str, table: str, extra: str) -> str:
     if len(converted) == len(run):
         return converted
     # A phrase that is longer or shorter in the other script: character by character.
-    return "".join(one if len(one) == 1 else old for old in run for one in [converter.convert(old)])
+    return "".join(
+        character if len(character) == 1 else original
+        for original in run
+        for character in [converter.convert(original)]
+    )
 
 
 @lru_cache(maxsize=2)

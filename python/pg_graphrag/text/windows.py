@@ -26,24 +26,24 @@ def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, i
         else between words, else anywhere; what is left over at the end and short joins the window before it. One
         window where the stretch is short, none where it is empty.
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     window_start = piece_start = start
     size = 0
     for piece_end, piece_size, strength in _pieces(text, start, end, language):
         if size and size + piece_size > _MOST:
-            found.append((window_start, piece_start))
+            spans.append((window_start, piece_start))
             window_start, size = piece_start, 0
         size += piece_size
         piece_start = piece_end
         # A paragraph is a better end than the last sentence that fits.
         if strength == PARAGRAPH and size >= _LEAST:
-            found.append((window_start, piece_end))
+            spans.append((window_start, piece_end))
             window_start, size = piece_end, 0
     if window_start < end:
-        if found and size < _LEAST and _size(text, *found[-1]) + size <= _MOST_WITH_REST:
-            window_start = found.pop()[0]
-        found.append((window_start, end))
-    return found
+        if spans and size < _LEAST and _size(text, *spans[-1]) + size <= _MOST_WITH_REST:
+            window_start = spans.pop()[0]
+        spans.append((window_start, end))
+    return spans
 
 
 def _pieces(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int, int]]:
@@ -65,13 +65,13 @@ def _breaks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield (position, size before it) where to cut a sentence larger than a window: at spaces, else anywhere."""
     size, gap, gap_size = 0, start, 0
     for match in _UNIT.finditer(text, start, end):
-        at = match.start()
-        weight = 1 if _WIDE_CHARACTER.match(text, at) else 2
-        if text[at - 1].isspace() or text[at - 1] in "、，,;；":
-            gap, gap_size = at, size
+        position = match.start()
+        weight = 1 if _WIDE_CHARACTER.match(text, position) else 2
+        if text[position - 1].isspace() or text[position - 1] in "、，,;；":
+            gap, gap_size = position, size
         if size + weight > _MOST:
             if gap_size < _LEAST:
-                gap, gap_size = at, size
+                gap, gap_size = position, size
             yield gap, gap_size
             size, gap_size = size - gap_size, 0
         size += weight

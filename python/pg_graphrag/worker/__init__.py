@@ -1,1 +1,1 @@
-"""The worker: takes jobs and sees to each kind of them."""
+"""The worker: takes jobs and serves each kind."""

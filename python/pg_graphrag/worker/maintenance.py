@@ -1,4 +1,4 @@
-"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; look for what a TRUNCATE has left."""
+"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; clean up after a TRUNCATE."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
 
 
 def sweep(db: Database, corpus: Corpus, job: Row) -> bool:
-    """Serve a job of kind sweep: queue the removal of what was made of documents that are gone."""
+    """Serve a job of kind sweep: queue the removal of the index of documents that are gone."""
     db.query("SELECT graphrag._queue_removals($1)", ["int4"], [corpus.id])
     return True
 
@@ -32,7 +32,7 @@ def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
     least_rows = indexed_rows(corpus.options.embedding.dimensions)
-    built = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, least_rows])
+    rows = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, least_rows])
     pruned = prune(db, corpus)
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.
-    return bm25.optimize(db, corpus.id) | {"vector_indexes": built[0]["built"], "pruned": pruned}
+    return bm25.optimize(db, corpus.id) | {"vector_indexes": rows[0]["built"], "pruned": pruned}

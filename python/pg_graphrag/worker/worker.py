@@ -7,30 +7,30 @@ from pg_graphrag.community.refresh import refresh
 from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.documents import attach
-from pg_graphrag.documents.imported import imported
+from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
-from pg_graphrag.indexing.batch import abandon, carry
+from pg_graphrag.indexing.batch import advance_batches, cancel_batches
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
-from pg_graphrag.indexing.reembed import filled_beside, reembed
-from pg_graphrag.indexing.vectors import MissingVectors, Vectors, embed, poll
+from pg_graphrag.indexing.reembed import building_space, reembed
+from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
 from pg_graphrag.server import Database, Row, check_may_commit
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.worker import maintenance
 
-# Query cancels that the end of a run stands.
+# Query cancels that the end of a run survives.
 MAX_CANCELS = 1000
 
 
 def process_jobs(db: Database, max_jobs: int | None) -> None:
-    """Do what is due, batch by batch; return when nothing is, or after `max_jobs` jobs.
+    """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
 
-    Must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error goes on.
+    It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
     """
     if max_jobs is not None and max_jobs < 0:
         raise GraphRAGError(
@@ -56,33 +56,33 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
-            _drain(db, worker, max_jobs)
+            _process_batches(db, worker, max_jobs)
         except BaseException:
             # Query cancel comes here too.
-            _insist(partial(_let_go, db, worker))
+            _retry_cancelled(partial(_release_leases, db, worker))
             raise
         finally:
-            _insist(partial(_restore, db, settings))
+            _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
-        _insist(partial(_resign, db, worker))
+        _retry_cancelled(partial(_release_worker_lock, db, worker))
 
 
-def _let_go(db: Database, worker: int) -> None:
+def _release_leases(db: Database, worker: int) -> None:
     db.rollback()
-    held = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
-    release(db, worker, [job["id"] for job in held])
+    leased_jobs = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
+    release(db, worker, [job["id"] for job in leased_jobs])
     db.commit()
 
 
-def _restore(db: Database, settings: dict[str, str]) -> None:
+def _restore_settings(db: Database, settings: dict[str, str]) -> None:
     _pin_settings(db, settings)
-    # An error that goes on would take the settings back.
+    # An error raised later would roll the settings back.
     db.commit()
 
 
-def _resign(db: Database, worker: int) -> None:
+def _release_worker_lock(db: Database, worker: int) -> None:
     db.query(
-        # Not twice, which would be a WARNING. The user's search_path holds again.
+        # Only if held: unlocking twice would be a WARNING. The user's search_path is in force again.
         "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
         " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
         " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"
@@ -92,8 +92,8 @@ def _resign(db: Database, worker: int) -> None:
     )
 
 
-def _insist(step: Callable[[], None]) -> None:
-    """Run `step` again until no query cancel breaks it off (a worker process that is to stop sends several); then pass it on."""
+def _retry_cancelled(step: Callable[[], None]) -> None:
+    """Run `step` until no query cancel interrupts it (a stopping worker process sends several); then raise the cancel."""
     cancelled: Exception | None = None
     for _ in range(MAX_CANCELS):
         try:
@@ -107,8 +107,8 @@ def _insist(step: Callable[[], None]) -> None:
         raise cancelled
 
 
-# A SET clause would forbid the commits. The path keeps a user's operators out; merges must see what was committed
-# before they got the corpus lock; no statement runs long enough to be worth a second of compiling.
+# A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
+# they got the corpus lock; no statement runs long enough to be worth a second of compiling.
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
@@ -127,20 +127,20 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
     return {row["name"]: row["old"] for row in rows}
 
 
-def _drain(db: Database, worker: int, max_jobs: int | None) -> None:
-    left = max_jobs
-    while left is None or left > 0:
-        batch = claim(db, worker, left)
+def _process_batches(db: Database, worker: int, max_jobs: int | None) -> None:
+    jobs_left = max_jobs
+    while jobs_left is None or jobs_left > 0:
+        batch = claim(db, worker, jobs_left)
         if batch is None:
             break
         count = len(batch.jobs)
-        _work(db, worker, batch)
+        _process_batch(db, worker, batch)
         db.commit()
-        if left is not None:
-            left -= count
+        if jobs_left is not None:
+            jobs_left -= count
 
 
-def _work(db: Database, worker: int, batch: Batch) -> None:
+def _process_batch(db: Database, worker: int, batch: Batch) -> None:
     corpus = by_id(db, batch.corpus_id)
     if corpus is None and batch.kind != "batch":  # dropped meanwhile
         finish(db, worker, [job["id"] for job in batch.jobs])
@@ -149,29 +149,29 @@ def _work(db: Database, worker: int, batch: Batch) -> None:
         fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
     if corpus is not None and batch.kind in DOCUMENT_KINDS:
-        _work_documents(db, worker, corpus, batch)
+        _process_documents(db, worker, corpus, batch)
         return
     (job,) = batch.jobs
     try:
-        done = abandon(db, batch.corpus_id) if corpus is None else WORK[batch.kind](db, corpus, job)
+        is_done = cancel_batches(db, batch.corpus_id) if corpus is None else SERVICES[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
         db.rollback()
         settle(db, worker, job, error)
         return
-    if done:
+    if is_done:
         finish(db, worker, [job["id"]])
     else:
         release(db, worker, [job["id"]])
 
 
-# Kinds of jobs of a document; those of a corpus, and who sees to them.
+# Kinds of jobs of a document; those of a corpus, and which functions do them.
 DOCUMENT_KINDS = ("index", "remove")
-WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
+SERVICES: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
     "sweep": maintenance.sweep,
-    "batch": carry,
+    "batch": advance_batches,
     "communities": refresh,
     "optimize": maintenance.optimize,
     "summarize": summarize,
@@ -180,8 +180,8 @@ WORK: dict[str, Callable[[Database, Corpus, Row], bool]] = {
 }
 
 
-def _work_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
-    """Prepare and write a batch; when it fails, each of its documents alone, so that one bad one holds up no other."""
+def _process_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) -> None:
+    """Prepare and write a batch; when it fails, do each document alone, so that a bad one does not hold up the others."""
     try:
         _index(db, worker, corpus, batch.jobs)
     except Exception as error:
@@ -211,80 +211,82 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.conten
 
 
 def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
-    """Prepare and write documents. Those that a model's fault keeps back are settled and leave `jobs`."""
+    """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`."""
     extracts = corpus.options.extractor == "llm"
     needed = [corpus.options.llm.of("extract")[0]] if extracts else []
     if not corpus.options.embedding.local:
         needed.append(corpus.options.embedding.provider)
     for provider in needed:
         if (fault := open_breaker(db, provider)) is not None:
-            _set_apart(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
-    wanted = [job["document_id"] for job in jobs if job["kind"] == "index"]
-    documents = db.query(_READ, ["int8[]"], [wanted]) if wanted else []
-    known = imported(db, documents) if documents else {}
+            _settle_faulty(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
+    document_ids = [job["document_id"] for job in jobs if job["kind"] == "index"]
+    documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
+    imported_documents = imported_of(db, documents) if documents else {}
     db.rollback()
     drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
-        number, content, given = document["id"], document["content"], known.get(document["id"])
-        spans = None if given is None else given.spans(content, ranks.count)
-        for made in draft(number, document["content_hash"], document["title"], content, corpus.options, ranks, spans):
+        number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
+        spans = None if imported is None else imported.spans(content, ranks.count)
+        for document_draft in draft(
+            number, document["content_hash"], document["title"], content, corpus.options, ranks, spans
+        ):
             poll(db)
-            if made is not None:
-                drafts.append(made)
-                if given is not None:
-                    given.add_to(made, content, ranks.count)
+            if document_draft is not None:
+                drafts.append(document_draft)
+                if imported is not None:
+                    imported.add_to(document_draft, content, ranks.count)
     if extracts and ranks is not None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
-        asked = [document for document in documents if document["id"] not in known]
-        unread = [made for made in drafts if made.id not in known]
-        faults = extract(db, corpus, asked, unread, errors, MAX_ERRORS, ranks)
-        _set_apart(db, worker, jobs, faults)
-        drafts = [made for made in drafts if made.id not in faults]
-    skipped = _embed_and_write(db, worker, corpus, jobs, drafts)
-    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped], LOCKED_RETRY_SECONDS)
-    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped])
+        unimported = [document for document in documents if document["id"] not in imported_documents]
+        unimported_drafts = [item for item in drafts if item.id not in imported_documents]
+        faults = extract(db, corpus, unimported, unimported_drafts, errors, MAX_ERRORS, ranks)
+        _settle_faulty(db, worker, jobs, faults)
+        drafts = [item for item in drafts if item.id not in faults]
+    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts)
+    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped_ids])
 
 
 def _embed_and_write(
     db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
 ) -> set[int]:
-    """Embed and write drafts; return the documents that were skipped. Those with a text that no model embeds leave `jobs`."""
-    led, new = _led(db, corpus, drafts)
-    texts = [text for made in drafts for text in made.texts()] + new
-    vectors: Vectors = {}
+    """Embed and write drafts; return the skipped documents. Jobs whose texts cannot be embedded leave `jobs`."""
+    aliases, new_keys = _resolve_keys(db, corpus, drafts)
+    texts = [text for item in drafts for text in item.texts()] + new_keys
+    vectors: VectorsByModel = {}
     model = corpus.options.embedding
-    building = filled_beside(db, corpus.id)
+    building = building_space(db, corpus.id)
     db.rollback()
     while True:
-        made, faults = embed(db, corpus, model, texts)
-        vectors.setdefault(model, {}).update(made)
+        new_vectors, faults = embed(db, corpus, model, texts)
+        vectors.setdefault(model, {}).update(new_vectors)
         kept_back = {}
-        for one in drafts:
-            needed = {*one.texts(), *(led.get(key, key) for key in one.entity_keys())}
-            if found := [faults[text] for text in needed if text in faults]:
-                kept_back[one.id] = min(found, key=weight)
-        _set_apart(db, worker, jobs, kept_back)
-        drafts = [one for one in drafts if one.id not in kept_back]
+        for item in drafts:
+            needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
+            if draft_faults := [faults[text] for text in needed if text in faults]:
+                kept_back[item.id] = min(draft_faults, key=weight)
+        _settle_faulty(db, worker, jobs, kept_back)
+        drafts = [item for item in drafts if item.id not in kept_back]
         if not jobs:
             return set()
         if building is not None:
-            # So that the swap need not wait for a queue that never ends. If it fails, the job of kind reembed fills them.
+            # Then the swap need not wait for a queue that never ends. Where this fails, the job of kind reembed fills them.
             vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
             building = None
         try:
             return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors)
-        except MissingVectors as missing:
+        except MissingVectors as missing_vectors:
             db.rollback()
-            model, texts = missing.model, list(missing.texts)
+            model, texts = missing_vectors.model, list(missing_vectors.texts)
             # Somebody may have merged entities meanwhile.
-            led, _ = _led(db, corpus, drafts)
+            aliases, _ = _resolve_keys(db, corpus, drafts)
 
 
-def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
-    """Return where aliases lead entity keys of the drafts, and the keys of entities still to be made: names to embed."""
-    keys = sorted({key for made in drafts for key in made.entity_keys()})
+def _resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
+    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities, to embed."""
+    keys = sorted({key for item in drafts for key in item.entity_keys()})
     if not keys:
         return {}, []
     rows = db.query(
@@ -296,12 +298,12 @@ def _led(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple
         [corpus.id, keys],
     )
     db.rollback()
-    led = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
-    return led, sorted({row["entity_key"] for row in rows if row["new"]})
+    aliases = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
+    return aliases, sorted({row["entity_key"] for row in rows if row["new"]})
 
 
-def _set_apart(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
-    """Settle the jobs of documents that a fault keeps back, and take them out of `jobs`."""
+def _settle_faulty(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
+    """Settle the jobs of documents with a fault, and remove them from `jobs`."""
     if not faults:
         return
     for job in jobs:

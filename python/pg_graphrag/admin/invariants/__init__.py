@@ -1,1 +1,1 @@
-"""What holds in every snapshot of a corpus, table by table."""
+"""Invariants that hold in every snapshot of a corpus, table by table."""

@@ -9,13 +9,13 @@ from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state
 from pg_graphrag.server import Database
 
-# What is indexed of each kind: (id, document_id, tsv, tf_overflow).
+# Indexed items of each kind: (id, document_id, tsv, tf_overflow).
 _ITEMS = {
     "chunk": "SELECT c.id, c.document_id, c.tsv, c.tf_overflow FROM graphrag.chunks c WHERE c.corpus_id = $1",
     **{
-        f"{what}_mention": f"SELECT m.id, m.document_id, m.tsv, NULL::jsonb AS tf_overflow FROM graphrag.{what}_mentions m"
+        f"{name}_mention": f"SELECT m.id, m.document_id, m.tsv, NULL::jsonb AS tf_overflow FROM graphrag.{name}_mentions m"
         " WHERE m.corpus_id = $1 AND m.tsv IS NOT NULL"
-        for what in ("entity", "relationship")
+        for name in ("entity", "relationship")
     },
 }
 _TF = "coalesce((x.tf_overflow ->> t.lexeme)::int, pg_catalog.cardinality(t.positions), 1)"
@@ -55,29 +55,29 @@ def _array(data: bytes | None, dtype: str) -> Ids:
 
 def _items(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
     (row,) = db.query(_LENGTHS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
-    wanted, documents, lengths = (_array(row[name], ">i8") for name in ("ids", "documents", "lengths"))
+    item_ids, documents, lengths = (_array(row[name], ">i8") for name in ("ids", "documents", "lengths"))
     state = read_state(db, corpus.id, kind)
-    held, held_documents, held_lengths = items(state)
-    unique, copies = np.unique(held, return_counts=True)
+    indexed_ids, indexed_documents, indexed_lengths = items(state)
+    unique, copies = np.unique(indexed_ids, return_counts=True)
     name = kind.replace("_", " ")
     for item in unique[copies > 1].tolist():
         yield f"{name} {item}", "is in the index more than once"
-    for item in np.setdiff1d(wanted, unique).tolist():
+    for item in np.setdiff1d(item_ids, unique).tolist():
         yield f"{name} {item}", "is not in the index"
-    for item in np.setdiff1d(unique, wanted).tolist():
+    for item in np.setdiff1d(unique, item_ids).tolist():
         yield f"{name} {item}", "is in the index, and gone"
-    places, found = locate(wanted, held)
-    if len(wanted):
-        differ = found & ((documents[places] != held_documents) | (lengths[places] != held_lengths))
-        for item in held[differ].tolist():
+    places, is_indexed = locate(item_ids, indexed_ids)
+    if len(item_ids):
+        differ = is_indexed & ((documents[places] != indexed_documents) | (lengths[places] != indexed_lengths))
+        for item in indexed_ids[differ].tolist():
             yield f"{name} {item}", "is in the index with another document or length"
     for segment in state.segments:
         numbers, total = segment.item_ids(), int(segment.lengths().sum(dtype=np.int64))
         if segment.length != total or (numbers[1:] <= numbers[:-1]).any():
             yield f"segment {segment.id}", "its items are out of order, or its total length is wrong"
         dead = 0 if segment.dead is None else int(np.count_nonzero(segment.dead))
-        gone = 0 if segment.dead is None else int(segment.lengths()[segment.dead].sum(dtype=np.int64))
-        if (segment.deleted_count, segment.deleted_length) != (dead, gone):
+        dead_length = 0 if segment.dead is None else int(segment.lengths()[segment.dead].sum(dtype=np.int64))
+        if (segment.deleted_count, segment.deleted_length) != (dead, dead_length):
             yield f"segment {segment.id}", f"counts {segment.deleted_count} deleted items, there are {dead}"
 
 
@@ -92,21 +92,21 @@ def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
 
 
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
-    """Compare term by term: both sides come in the order of terms (code points, as "C" orders UTF-8)."""
+    """Compare term by term: both sides are ordered by term (by code point, as "C" orders UTF-8)."""
     name = kind.replace("_", " ")
-    wanted = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
-    held = entries(db, corpus.id, kind)
-    row, entry = next(wanted, None), next(held, None)
+    expected_rows = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
+    index_entries = entries(db, corpus.id, kind)
+    row, entry = next(expected_rows, None), next(index_entries, None)
     while row is not None or entry is not None:
         if entry is None or (row is not None and row["term"] < entry[0]):
             assert row is not None
             yield f"{name}s with the term “{row['term']}”", "are not in the index under it"
-            row = next(wanted, None)
+            row = next(expected_rows, None)
         elif row is None or entry[0] < row["term"]:
             yield f"{name}s with the term “{entry[0]}”", "are in the index, and none has it"
-            entry = next(held, None)
+            entry = next(index_entries, None)
         else:
-            same = np.array_equal(_array(row["ids"], ">i8"), entry[1])
-            if not same or not np.array_equal(_array(row["frequencies"], ">i4"), entry[2]):
+            is_same = np.array_equal(_array(row["ids"], ">i8"), entry[1])
+            if not is_same or not np.array_equal(_array(row["frequencies"], ">i4"), entry[2]):
                 yield f"{name}s with the term “{entry[0]}”", "are other ones in the index, or with other frequencies"
-            row, entry = next(wanted, None), next(held, None)
+            row, entry = next(expected_rows, None), next(index_entries, None)

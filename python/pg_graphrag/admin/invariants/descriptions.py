@@ -1,4 +1,4 @@
-"""Descriptions, which are text: a sentence of the best mention, the joined fragments, their summary, or what people wrote."""
+"""Descriptions are the sentence of the best mention, the joined fragments, their summary, or a text that people wrote."""
 
 from collections.abc import Iterator
 
@@ -20,12 +20,12 @@ SELECT t.id, t.description, t.evidence_rank, t.summary_of, t.summary_due, m.evid
   FROM graphrag.{table} t
  CROSS JOIN LATERAL ({merged}) f
   LEFT JOIN LATERAL (SELECT m.evidence_rank, m.chunk_id, m.start_offset, m.end_offset
-                       FROM graphrag.{what}_mentions m
-                      WHERE m.{what}_id = t.id AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true
+                       FROM graphrag.{kind}_mentions m
+                      WHERE m.{kind}_id = t.id AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true
   LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
  WHERE t.corpus_id = $1
 """
-# What people wrote wins.
+# A text that people wrote wins.
 _EDITED = {
     "entity": f"SELECT o.value ->> 'description' {EDITS.format(keys='c.entity_key = t.key AND c.other_entity_key IS NULL')}",
     "relationship": "SELECT o.value ->> 'description' FROM graphrag.entities l, graphrag.entities h, LATERAL (SELECT o.value "
@@ -36,35 +36,35 @@ _EDITED = {
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
-    for what in TABLES:
-        yield f"the description of each {what} is what its mentions say", _descriptions(db, corpus, what)
+    for kind in TABLES:
+        yield f"the description of each {kind} is what its mentions say", _descriptions(db, corpus, kind)
 
 
-def _descriptions(db: Database, corpus: Corpus, what: str) -> Iterator[tuple[str, str]]:
+def _descriptions(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
     sql = _STATEMENT.format(
-        what=what,
-        table=TABLES[what],
-        hash=SET_HASH.format(what=what),
-        edited=_EDITED[what],
-        merged=MERGED.format(what=what, id="t.id", tokens=MERGED_TOKENS),
+        kind=kind,
+        table=TABLES[kind],
+        hash=SET_HASH.format(kind=kind),
+        edited=_EDITED[kind],
+        merged=MERGED.format(what=kind, id="t.id", tokens=MERGED_TOKENS),
     )
     for row in db.stream(sql, ["int4"], [corpus.id], _FETCH):
-        thing = f"{what} {row['id']}"
-        many = row["fragments"] >= SUMMARY_FRAGMENTS or row["tokens"] >= MERGED_TOKENS
+        subject = f"{kind} {row['id']}"
+        needs_summary = row["fragments"] >= SUMMARY_FRAGMENTS or row["tokens"] >= MERGED_TOKENS
         if row["evidence_rank"] != row["best"]:
-            yield thing, f"evidence_rank is {row['evidence_rank']}, the smallest of its mentions {row['best']}"
+            yield subject, f"evidence_rank is {row['evidence_rank']}, the smallest of its mentions {row['best']}"
         if row["edited"] is not None:
             if row["description"] != row["edited"]:
                 yield (
-                    thing,
+                    subject,
                     f"is described as “{row['description'][:200]}”, not as people wrote: “{row['edited'][:200]}”",
                 )
         elif row["summary_of"] is not None:
             if row["summary_of"] != row["set_hash"]:
-                yield thing, "its summary is not of the descriptions that its mentions give"
+                yield subject, "its summary is not of the descriptions that its mentions give"
         else:
-            wanted = as_description(row["sentence"]) if row["text"] is None else row["text"]
-            if row["description"] != wanted:
-                yield thing, f"is described as “{row['description'][:200]}”, should be “{wanted[:200]}”"
-        if row["summary_due"] and (row["summary_of"] is not None or not many):
-            yield thing, "is to be summarised, and need not be"
+            expected = as_description(row["sentence"]) if row["text"] is None else row["text"]
+            if row["description"] != expected:
+                yield subject, f"is described as “{row['description'][:200]}”, should be “{expected[:200]}”"
+        if row["summary_due"] and (row["summary_of"] is not None or not needs_summary):
+            yield subject, "is to be summarised, and need not be"

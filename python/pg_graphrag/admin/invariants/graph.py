@@ -11,8 +11,8 @@ MENDS = "graphrag.rebuild_graph() makes the graph anew"
 # Labels in the order in which _ensure_graph() makes them; AGE numbers them from 3.
 _LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
 
-# What each label should hold, as 110_project.sql makes it: (id, start_id, end_id, properties); ids without their label.
-# What a document is that waits (changed, renamed or gone) is seen when it is done.
+# The rows each label should have, as 110_project.sql makes them: (id, start_id, end_id, properties); ids without their label.
+# A change of a waiting document (changed, renamed or removed) appears when its job is done.
 _MAP = "ag_catalog.agtype_build_map"
 _EXPECTED = {
     "Entity": f"""
@@ -57,7 +57,7 @@ SELECT pg_catalog.format('%s %s', '{label}', coalesce(s.id, v.id & 2814749767106
  WHERE v.id IS NULL OR s.id IS NULL AND NOT {waits} OR {moved}
     OR s.id IS NOT NULL AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties))
 """
-# Until its job is done, what the graph has of a document is what it was.
+# Until its job is done, the graph has the old version of a document.
 _WAITS = (
     "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1"
     " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'remove') OR j.kind = 'sweep'))"
@@ -70,8 +70,8 @@ SELECT l.name::text AS label, l.id, l.relation = c.oid AS same
   JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = l.name
  WHERE g.name = $1 AND l.id > 2
 """
-# Asked of the tables, as everything else: to_regclass() would know of a graph that was made after this snapshot.
-_THERE = """
+# From the tables, as everything else: to_regclass() would see a graph that was made after this snapshot.
+_EXISTING = """
 SELECT c.relname::text AS label
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -81,23 +81,25 @@ SELECT c.relname::text AS label
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
-    there = {row["label"] for row in db.query(_THERE, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
+    existing = {row["label"] for row in db.query(_EXISTING, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
     exists, flaw = flaw_of_graph(db, corpus)
-    yield "the corpus has its graph", _registered(db, corpus, there, flaw)
+    yield "the corpus has its graph", _check_registration(db, corpus, existing, flaw)
     for label in _LABELS:
-        # What is planted in a graph of somebody else must not run.
-        if exists and flaw is None and label in there:
+        # Code in a graph of somebody else must not run.
+        if exists and flaw is None and label in existing:
             yield "the graph is what the tables are", violations(db, _compare(corpus, label), ["int4"], [corpus.id])
 
 
 def _compare(corpus: Corpus, label: str) -> str:
     number = {name: f"{place << 48}" for place, name in enumerate(_LABELS, start=3)}
-    start, end = (number[one] for one in _ENDS.get(label, ("Entity", "Entity")))
+    start, end = (number[end_label] for end_label in _ENDS.get(label, ("Entity", "Entity")))
     ends = ", ".join(
         f"x.{name}::ag_catalog.agtype::bigint AS {name}" if label in _ENDS else f"NULL::bigint AS {name}"
         for name in ("start_id", "end_id")
     )
-    moved = f"((v.start_id, v.end_id) <> ({start} + s.start_id, {end} + s.end_id))" if label in _ENDS else "false"
+    is_elsewhere = (
+        f"((v.start_id, v.end_id) <> ({start} + s.start_id, {end} + s.end_id))" if label in _ENDS else "false"
+    )
     return _COMPARE.format(
         label=label,
         expected=_EXPECTED[label],
@@ -106,25 +108,27 @@ def _compare(corpus: Corpus, label: str) -> str:
         start=start,
         end=end,
         ends=ends,
-        moved=moved,
+        moved=is_elsewhere,
         waits=_WAITS if label == "Document" else "false",
         mends=MENDS,
     )
 
 
-def _registered(db: Database, corpus: Corpus, there: set[str], flaw: str | None) -> Iterator[tuple[str, str]]:
+def _check_registration(
+    db: Database, corpus: Corpus, existing: set[str], flaw: str | None
+) -> Iterator[tuple[str, str]]:
     if flaw is not None:
         yield f"graph {corpus.graph_name}", f"{flaw}; {MENDS}"
         return
-    if not there and not db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
+    if not existing and not db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
         return
-    if not there:
+    if not existing:
         yield f"graph {corpus.graph_name}", f"is missing; {MENDS}"
         return
-    known = {row["label"]: row for row in db.query(_REGISTERED, ["text"], [corpus.graph_name])}
+    registered = {row["label"]: row for row in db.query(_REGISTERED, ["text"], [corpus.graph_name])}
     for number, label in enumerate(_LABELS, start=3):
-        row = known.get(label)
-        if label not in there:
+        row = registered.get(label)
+        if label not in existing:
             yield f"label {label}", f"is missing; {MENDS}"
         elif row is None or row["id"] != number or not row["same"]:
             yield f"label {label}", f"is not registered with Apache AGE as it should be; {MENDS}"

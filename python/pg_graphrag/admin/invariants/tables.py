@@ -150,9 +150,9 @@ def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
 
 def _sequences(db: Database) -> Iterator[tuple[str, str]]:
     for row in db.query(_SEQUENCES):
-        (found,) = db.query(
+        (languages,) = db.query(
             f"SELECT (SELECT pg_catalog.max(t.id) FROM {row['relation']} t) AS used,"
             f" pg_catalog.pg_sequence_last_value('{row['sequence']}'::regclass) AS last"
         )
-        if found["used"] is not None and found["used"] > (found["last"] or 0):
-            yield str(row["sequence"]), f"is at {found['last']}; {row['relation']} has {found['used']}"
+        if languages["used"] is not None and languages["used"] > (languages["last"] or 0):
+            yield str(row["sequence"]), f"is at {languages['last']}; {row['relation']} has {languages['used']}"

@@ -24,15 +24,15 @@ SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
-    found = spaces(db, corpus.id)
-    active = of_state(found, "active")
-    yield "a corpus with chunks has an embedding space with its tables", _space(db, corpus, found, active)
-    for space in found:
+    all_spaces = spaces(db, corpus.id)
+    active = of_state(all_spaces, "active")
+    yield "a corpus with chunks has an embedding space with its tables", _space(db, corpus, all_spaces, active)
+    for space in all_spaces:
         for kind in SOURCES:
             if space.state == "retired" or not _exists(db, kind, space):
                 continue
             if space is active:
-                yield "everything that is searched has a vector", _missing(db, corpus, space, kind)
+                yield "everything that is searched has a vector", _without_vector(db, corpus, space, kind)
             yield "every vector is of something", _orphans(db, space, kind)
 
 
@@ -43,10 +43,10 @@ def _exists(db: Database, kind: str, space: Space) -> bool:
     return bool(rows[0]["yes"])
 
 
-def _space(db: Database, corpus: Corpus, found: list[Space], active: Space | None) -> Iterator[tuple[str, str]]:
+def _space(db: Database, corpus: Corpus, all_spaces: list[Space], active: Space | None) -> Iterator[tuple[str, str]]:
     if active is None and db.query("SELECT FROM graphrag.chunks WHERE corpus_id = $1 LIMIT 1", ["int4"], [corpus.id]):
         yield f"corpus {corpus.id}", "has chunks and no active embedding space"
-    for space in found:
+    for space in all_spaces:
         for kind in SOURCES:
             if not _exists(db, kind, space):
                 yield f"graphrag.{kind}_vectors_{space.id}", "is missing"
@@ -62,12 +62,12 @@ def _names(kind: str, space: Space) -> dict[str, str]:
     }
 
 
-def _missing(db: Database, corpus: Corpus, space: Space, kind: str) -> Iterator[tuple[str, str]]:
-    same = "" if kind == "entity" else " AND v.chunk_id = x.chunk_id"
-    return violations(db, _MISSING.format(same=same, **_names(kind, space)), ["int4"], [corpus.id])
+def _without_vector(db: Database, corpus: Corpus, space: Space, kind: str) -> Iterator[tuple[str, str]]:
+    same_chunk = "" if kind == "entity" else " AND v.chunk_id = x.chunk_id"
+    return violations(db, _MISSING.format(same=same_chunk, **_names(kind, space)), ["int4"], [corpus.id])
 
 
 def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:
-    other = "" if kind == "entity" else " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
-    sql = _ORPHANS.format(other=other, vector=db.vector_type.rsplit(".", 1)[0], **_names(kind, space))
+    other_chunk = "" if kind == "entity" else " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
+    sql = _ORPHANS.format(other=other_chunk, vector=db.vector_type.rsplit(".", 1)[0], **_names(kind, space))
     return violations(db, sql, ["int4", "int4"], [space.id, space.embedding.dimensions])

@@ -11,7 +11,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.mentions import add_mentions
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.graph.drafts import Claim, DocumentDraft
-from pg_graphrag.json_checks import as_list, bad, check_object, check_text
+from pg_graphrag.json_checks import as_list, bad_field, check_object, check_text
 from pg_graphrag.json_reading import read_exact_json
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import Chunk
@@ -21,7 +21,7 @@ _CHUNK = {"start", "own_start", "end", "head", "entities", "relationships", "cla
 _ENTITY = {"name", "type", "description"}
 _RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
 _CLAIM = {"subject", "object", "type", "status", "start", "end", "description", "source_text"}
-# Reasons returned of what was dropped.
+# Most reasons for dropped entries that are returned.
 _MAX_DROPPED = 100
 
 _INSERT = """
@@ -45,7 +45,7 @@ SELECT s.id, s.corpus_id, s.content_hash, g.chunks
  WHERE (i.content_hash, i.chunks) IS DISTINCT FROM (EXCLUDED.content_hash, EXCLUDED.chunks)
 RETURNING i.document_id
 """
-# A document that was there before, with the same content, is indexed anew: something else is said of it now.
+# An existing document with the same content is indexed anew: its mentions have changed.
 _REINDEX = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL
@@ -54,66 +54,74 @@ UPDATE graphrag.documents d
 
 
 def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
-    """Serve graphrag.import_documents(); everything is checked before anything is written.
+    """Serve graphrag.import_documents(); all entries are checked before any is written.
 
     Raises
     ------
     GraphRAGError
         22023 with the place of what is wrong; 42704 for an unknown corpus.
     """
-    found = find(db, corpus)
-    given = _read(documents)
-    dropped: list[str] = []
+    target = find(db, corpus)
+    entries = _read_documents(documents)
+    reasons: list[str] = []
     keys: set[str] = set()
-    for place, document in enumerate(given):
-        where = f"documents[{place}]"
-        _check_document(document, where)
+    for place, document in enumerate(entries):
+        place_name = f"documents[{place}]"
+        _check_document(document, place_name)
         if document["source_key"] in keys:
             raise GraphRAGError(
-                f'{where}: source_key "{document["source_key"]}" is there twice', hint="Give each once."
+                f'{place_name}: source_key "{document["source_key"]}" is there twice', hint="Give each once."
             )
         keys.add(document["source_key"])
         for number, chunk in enumerate(document["chunks"]):
-            dropped += [f"{document['source_key']}, chunk {number}: {reason}" for reason in _extraction(chunk).dropped]
-    changed = db.query(_INSERT, ["text", "jsonb"], [found.name, documents])
-    db.query(_REINDEX, ["int8[]"], [[row["document_id"] for row in changed]])
-    summary = {"documents": len(given), "unchanged": len(given) - len(changed), "dropped": dropped[:_MAX_DROPPED]}
+            reasons += [
+                f"{document['source_key']}, chunk {number}: {reason}" for reason in _extraction(chunk).drop_reasons
+            ]
+    changed_rows = db.query(_INSERT, ["text", "jsonb"], [target.name, documents])
+    db.query(_REINDEX, ["int8[]"], [[row["document_id"] for row in changed_rows]])
+    summary = {
+        "documents": len(entries),
+        "unchanged": len(entries) - len(changed_rows),
+        "dropped": reasons[:_MAX_DROPPED],
+    }
     return json.dumps(summary, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """What was imported of a document, for as long as its content stays."""
+class ImportedDocument:
+    """Imported chunks of a document, valid while its content stays."""
 
     chunks: list[dict[str, Any]]
 
     def spans(self, content: str, count: Callable[[str], int]) -> Iterator[Chunk]:
-        """Yield the chunks of the document's content, as it was cut when it was imported."""
-        before = 0
-        for ordinal, one in enumerate(self.chunks):
-            start, end = one["start"], one["end"]
-            yield Chunk(ordinal, start, end, one.get("own_start", max(start, before)), count(content[start:end]))
-            before = max(before, end)
+        """Yield the imported chunks of the document's content."""
+        previous_end = 0
+        for ordinal, entry in enumerate(self.chunks):
+            start, end = entry["start"], entry["end"]
+            yield Chunk(
+                ordinal, start, end, entry.get("own_start", max(start, previous_end)), count(content[start:end])
+            )
+            previous_end = max(previous_end, end)
 
-    def add_to(self, made: DocumentDraft, content: str, count: Callable[[str], int]) -> None:
+    def add_to(self, draft: DocumentDraft, content: str, count: Callable[[str], int]) -> None:
         """Add the mentions and claims to a draft with the chunks of `spans`."""
-        for piece, one in zip(made.chunks, self.chunks, strict=True):
-            add_mentions(piece, content, _extraction(one), count)
+        for chunk, entry in zip(draft.chunks, self.chunks, strict=True):
+            add_mentions(chunk, content, _extraction(entry), count)
 
 
-def imported(db: Database, documents: Sequence[Row]) -> dict[int, Imported]:
-    """Return, by number, what was imported of these documents (id, content_hash)."""
+def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDocument]:
+    """Return {id: imported chunks} of documents (id, content_hash)."""
     rows = db.query(
         "SELECT i.document_id, i.chunks FROM unnest($1, $2) AS u (id, hash)"
         ' JOIN graphrag.imported_extractions i ON i.document_id = u.id AND i.content_hash = u.hash COLLATE "C"',
         ["int8[]", "text[]"],
         [[row["id"] for row in documents], [row["content_hash"] for row in documents]],
     )
-    return {row["document_id"]: Imported(read_exact_json(row["chunks"])) for row in rows}
+    return {row["document_id"]: ImportedDocument(read_exact_json(row["chunks"])) for row in rows}
 
 
 def forget(db: Database, document_ids: Sequence[int]) -> None:
-    """Remove what was imported of documents that are gone, or have another content now."""
+    """Remove imported chunks of documents that are gone or have other content now."""
     db.query(
         "DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY ($1) AND NOT EXISTS"
         " (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)",
@@ -123,93 +131,93 @@ def forget(db: Database, document_ids: Sequence[int]) -> None:
 
 
 def _extraction(chunk: dict[str, Any]) -> Extraction:
-    """Return a chunk's mentions, cleaned as those of a model are; weights are taken as they are."""
-    found = Extraction()
+    """Return a chunk's mentions, cleaned as a model's mentions are; weights stay as they are."""
+    extraction = Extraction()
     for entity in chunk.get("entities") or ():
-        found.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")
-    for one in chunk.get("relationships") or ():
-        weight = one.get("weight")
-        found.add_relationship(
-            one["source"],
-            one["target"],
-            one.get("keywords") or (),
-            one.get("description") or "",
+        extraction.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")
+    for entry in chunk.get("relationships") or ():
+        weight = entry.get("weight")
+        extraction.add_relationship(
+            entry["source"],
+            entry["target"],
+            entry.get("keywords") or (),
+            entry.get("description") or "",
             Decimal(1 if weight is None else weight),
         )
-    for one in chunk.get("claims") or ():
-        texts = {name: one.get(name) for name in _CLAIM}
+    for entry in chunk.get("claims") or ():
+        texts = {name: entry.get(name) for name in _CLAIM}
         texts |= {name: texts[name] or "" for name in ("subject", "type", "status", "description")}
-        found.add_claim(Claim(**texts))
-    return found
+        extraction.add_claim(Claim(**texts))
+    return extraction
 
 
-def _read(documents: str | None) -> list[dict[str, Any]]:
-    given = read_exact_json(documents) if documents else None
-    if not isinstance(given, list):
+def _read_documents(documents: str | None) -> list[dict[str, Any]]:
+    value = read_exact_json(documents) if documents else None
+    if not isinstance(value, list):
         raise GraphRAGError(
             f"documents must be an array, not {str(documents)[:40]!r}",
             hint='For example [{"source_key": "a", "content": "Ada met Bob.", "chunks": [{"start": 0, "end": 12,'
             ' "entities": [{"name": "Ada", "type": "person", "description": "…"}]}]}].',
         )
-    return given
+    return value
 
 
-def _check_document(document: Any, where: str) -> None:
-    check_object(document, where, _DOCUMENT)
-    check_text(document, where, "source_key", required=True)
-    check_text(document, where, "content", required=True)
-    check_text(document, where, "title")
+def _check_document(document: Any, path: str) -> None:
+    check_object(document, path, _DOCUMENT)
+    check_text(document, path, "source_key", is_required=True)
+    check_text(document, path, "content", is_required=True)
+    check_text(document, path, "title")
     if not isinstance(document.get("metadata", {}), dict):
-        raise bad(where, "metadata", document["metadata"], "an object")
+        raise bad_field(path, "metadata", document["metadata"], "an object")
     if not isinstance(document.get("chunks"), list):
-        raise bad(where, "chunks", document.get("chunks"), "an array; a plain document is inserted into documents")
-    before = 0
+        raise bad_field(path, "chunks", document.get("chunks"), "an array; a plain document is inserted into documents")
+    previous_end = 0
     for place, chunk in enumerate(document["chunks"]):
-        inside = f"{where}.chunks[{place}]"
-        check_object(chunk, inside, _CHUNK)
-        before = _check_span(chunk, inside, before, len(document["content"]))
-        check_text(chunk, inside, "head")
-        for name, known, texts, required in (
+        chunk_path = f"{path}.chunks[{place}]"
+        check_object(chunk, chunk_path, _CHUNK)
+        previous_end = _check_span(chunk, chunk_path, previous_end, len(document["content"]))
+        check_text(chunk, chunk_path, "head")
+        for name, fields, texts, required_fields in (
             ("entities", _ENTITY, ("type", "description"), ("name",)),
             ("relationships", _RELATIONSHIP, ("description",), ("source", "target")),
             ("claims", _CLAIM, tuple(_CLAIM - {"subject"}), ("subject",)),
         ):
-            for number, entry in enumerate(as_list(chunk, inside, name)):
-                at = f"{inside}.{name}[{number}]"
-                check_object(entry, at, known)
+            for number, entry in enumerate(as_list(chunk, chunk_path, name)):
+                entry_path = f"{chunk_path}.{name}[{number}]"
+                check_object(entry, entry_path, fields)
                 for text in texts:
-                    check_text(entry, at, text)
-                for text in required:
-                    check_text(entry, at, text, required=True)
+                    check_text(entry, entry_path, text)
+                for text in required_fields:
+                    check_text(entry, entry_path, text, is_required=True)
                 if name == "relationships":
-                    _check_relationship(entry, at)
+                    _check_relationship(entry, entry_path)
 
 
-def _check_relationship(entry: dict[str, Any], where: str) -> None:
-    keywords = as_list(entry, where, "keywords")
+def _check_relationship(entry: dict[str, Any], path: str) -> None:
+    keywords = as_list(entry, path, "keywords")
     if not all(isinstance(keyword, str) for keyword in keywords):
-        raise bad(where, "keywords", keywords, "an array of strings")
+        raise bad_field(path, "keywords", keywords, "an array of strings")
     weight = entry.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, (int, Decimal)) or not 0 < weight < 1_000_000_000:
-        raise bad(where, "weight", weight, "a number above 0")
+        raise bad_field(path, "weight", weight, "a number above 0")
 
 
-def _check_span(chunk: dict[str, Any], where: str, before: int, length: int) -> int:
-    """Check the offsets of a chunk; return its end. Own parts do not overlap: they are what windows are cut from."""
+def _check_span(chunk: dict[str, Any], path: str, previous_end: int, length: int) -> int:
+    """Check the offsets of a chunk; return its end. Own parts must not overlap, as windows are cut from them."""
     for name in ("start", "end"):
         if name not in chunk:
-            raise bad(where, name, None, "the number of a character")
+            raise bad_field(path, name, None, "the number of a character")
     start: Any = chunk["start"]
     end: Any = chunk["end"]
-    own = chunk.setdefault("own_start", max(start, before) if isinstance(start, int) else 0)
-    if not all(type(value) is int for value in (start, own, end)) or not 0 <= start <= own <= end <= length:
+    own_start = chunk.setdefault("own_start", max(start, previous_end) if isinstance(start, int) else 0)
+    if not all(type(value) is int for value in (start, own_start, end)) or not 0 <= start <= own_start <= end <= length:
         raise GraphRAGError(
-            f"{where} cannot be start {start}, own_start {own}, end {end} in {length} characters",
+            f"{path} cannot be start {start}, own_start {own_start}, end {end} in {length} characters",
             hint="Give 0 <= start <= own_start <= end <= length of the content, and chunks in order.",
         )
-    if own < before:
+    if own_start < previous_end:
         raise GraphRAGError(
-            f"{where}: own_start {own} is before the end of the chunk before, {before}",
+            f"{path}: own_start {own_start} is before the end of the chunk before, {previous_end}",
             hint="Give chunks in order; leave own_start out to have it computed.",
         )
-    return max(before, int(end))
+    return max(previous_end, int(end))

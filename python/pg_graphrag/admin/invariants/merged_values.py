@@ -1,4 +1,4 @@
-"""Entities and relationships are what mentions and curations make of them."""
+"""Entities and relationships have the values that mentions and curations give them."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from pg_graphrag.server import Database
 
 _ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
 _RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
-# The entity key that a name leads to; null: it was deleted. One row.
+# The entity key that a name resolves to; null: the entity was deleted. One row.
 _LEADS = """
         SELECT (SELECT y.key
                   FROM (SELECT coalesce((SELECT a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = {key}),

@@ -42,10 +42,10 @@ THRESHOLDS = {
 
 
 class Score(float):
-    """A number that equals those nearer than 1e-6, explained with six digits: products differ by how vectors lie in memory."""
+    """A number that equals those nearer than 1e-6."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (int, float)) and abs(float(self) - float(other)) <= 2.1e-6
+        return isinstance(other, (int, float)) and abs(float(self) - float(other)) <= 1e-6
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -5,7 +5,6 @@ many: by HNSW, and exactly in the table where an index does not find enough.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +49,11 @@ def windows(query: Query, limit: int) -> Ranking:
         ids = np.array([window for _, window in best.values()])
     else:
         if (cached := vectors.cached(query, "window")) is not None:
-            chunks, _, ids = _best_windows_cached(query, cached, 2 * limit)
+            chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
         else:
             row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
             chunks, ids = int64s(row["chunks"]), int64s(row["windows"])
-        scores = vectors.exact_cosines(query, "window", ids)
+            (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
     known.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
     known.depth = limit
@@ -96,9 +95,14 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     return [_as_row(ids[cosines > 0], cosines[cosines > 0]) for ids, cosines in near]
 
 
-def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
+def _as_row(ids: Any, cosines: Any) -> dict[int, float]:
+    return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
+
+
+def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible: Any) -> list[tuple[Any, Any]]:
+    """Return for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
     where = "" if visible is None else f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible)}))"
+    ids_of: list[Any] = []
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
         part = nearby[start : start + _VECTORS_AT_ONCE]
         columns = {f"d{place}": distance(query, vector_text(vector)) for place, vector in enumerate(part)}
@@ -109,15 +113,13 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible: Any)
             f" FROM (SELECT v.entity_id, {distances} FROM graphrag.entity_vectors_{query.corpus.space} v {where} OFFSET 0) e"
         )[0]
         ids = int64s(row["ids"])
-        for name in columns:
-            cosines = 1.0 - float64s(row[name])
-            near = np.flatnonzero(cosines > 0)
-            near = near[vectors.nearest(cosines[near], limit)]
-            yield ids[near], cosines[near]
-
-
-def _as_row(ids: Any, cosines: Any) -> dict[int, float]:
-    return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
+        ids_of += [np.sort(ids[vectors.nearest(1.0 - float64s(row[name]), limit)]) for name in columns]
+    every = np.unique(np.concatenate(ids_of))
+    results = []
+    for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", every, nearby), strict=True):
+        near = cosines[np.searchsorted(every, ids)]
+        results.append((ids[near > 0], near[near > 0]))
+    return results
 
 
 def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
@@ -247,6 +249,12 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
         here = within(chunk_ids, chunks)
         scores[here] = cosines[np.searchsorted(chunks, chunk_ids[here])]
         return leveled(scores)
+    if vectors.is_small(query, "window"):
+        owners, windows = _windows_of(query, chunk_ids)
+        (cosines,) = vectors.read_cosines(query, "window", windows, [query.vector])
+        scores[:] = -np.inf
+        np.maximum.at(scores, np.searchsorted(chunk_ids, owners), cosines)
+        return leveled(np.where(np.isfinite(scores), scores, 0.0))
     db = query.db
     kind = f"{db.vector_type}({query.corpus.options.embedding.dimensions})"
     row = db.literal_query(
@@ -258,3 +266,15 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
     )[0]
     scores[np.searchsorted(chunk_ids, int64s(row["ids"]))] = float64s(row["cosines"])
     return leveled(scores)
+
+
+def _windows_of(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
+    """Return (chunks, windows), (n,) int64 each, of the windows of chunks."""
+    row = query.db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(v.window_id), ''::bytea) AS windows"
+        f"  FROM graphrag.window_vectors_{query.corpus.space} v WHERE v.chunk_id = ANY ($1)",
+        ["int8[]"],
+        [chunk_ids.tolist()],
+    )[0]
+    return int64s(row["chunks"]), int64s(row["windows"])

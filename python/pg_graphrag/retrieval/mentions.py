@@ -114,19 +114,19 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
 
 def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
     """Return (ids ascending, items, chunks, cosines to `text` or None) of all visible mentions."""
-    cached = vectors.cached(query, kind)
-    if cached is None:
+    rows = vectors.all_rows(query, kind)
+    if rows is None:
         return _all_in_table(query, kind, text)
-    cosines = cached.cosines(query.embed([text])[0]) if text is not None else None
+    cosines = rows.cosines(query.embed([text])[0]) if text is not None else None
     if query.visible is None:
-        return cached.ids, cached.items, cached.chunks, cosines
-    is_visible = within(cached.documents, query.visible)
-    columns = cached.ids, cached.items, cached.chunks
+        return rows.ids, rows.items, rows.chunks, cosines
+    is_visible = within(rows.documents, query.visible)
+    columns = rows.ids, rows.items, rows.chunks
     return *(column[is_visible] for column in columns), None if cosines is None else cosines[is_visible]
 
 
 def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
-    """Return what `_all` does, read from the table."""
+    """Return what `_all` does of a large table, of which little is visible."""
     distance = "0::float8" if text is None else dense.distance(query, vector_text(query.embed([text])[0]))
     where = "" if query.visible is None else f"WHERE v.document_id = ANY ({dense.ids_literal(query.visible)})"
     row = query.db.literal_query(

@@ -64,34 +64,29 @@ class Vectors:
         One vector at a time: the last bits of a product of matrices depend on how many there are. This way around, because
         it reads memory in order, twice as fast as rows' dot products.
         """
-        cosines = self._products(vector).astype(np.float64)
-        return np.minimum(cosines, 1.0, out=cosines)
+        return _cosines(vector, self.matrix)[: len(self.ids)]
 
     def nearest(self, vector: Any, limit: int, among: Any = None) -> tuple[Any, Any]:
         """Return (ids, cosines > 0), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last.
 
         `among`: of the rows with these ids, (m,) int64 ascending; None: of all.
         """
-        cosines = self._products(vector)
+        cosines = self.cosines(vector)
         near = np.flatnonzero(cosines > 0)
         if among is not None:
             near = near[within(self.ids[near], among)]
-        cosines = np.minimum(cosines[near].astype(np.float64), 1.0)
-        best = nearest(cosines, limit)
-        return self.ids[near[best]], cosines[best]
-
-    def _products(self, vector: Any) -> Any:
-        products: Any = vector @ self.matrix
-        return products[: len(self.ids)]
-
-    def vectors(self, ids: Any) -> Any:
-        """Return the vectors of rows, (n, dimensions), in the order of their `ids`."""
-        return self.matrix[:, np.searchsorted(self.ids, ids)].T
+        best = near[nearest(cosines[near], limit)]
+        return self.ids[best], cosines[best]
 
     def vector(self, item: int) -> Any:
         """Return the vector of the row that has the id, (dimensions,), or None."""
         row = int(np.searchsorted(self.ids, item))
         return self.matrix[:, row].copy() if row < len(self.ids) and self.ids[row] == item else None
+
+
+def _cosines(vector: Any, matrix: Any) -> Any:
+    cosines = (vector @ matrix).astype(np.float64)
+    return np.minimum(cosines, 1.0, out=cosines)
 
 
 def nearest(cosines: Any, limit: int) -> Any:
@@ -122,19 +117,40 @@ def are_all_compared(query: Query, kind: str) -> bool:
     ----------
     kind : window, entity, entity_mention or relationship_mention.
     """
+    if query.corpus.space is None or query.visible is None or is_small(query, kind):
+        return is_small(query, kind)
+    if not kind.endswith("_mention"):
+        return True
+    most = compared_rows(query.corpus.options.embedding.dimensions, kind)
+    return not _are_more(query, query.corpus.space, kind, most, query.visible_ids)
+
+
+@once
+def is_small(query: Query, kind: str) -> bool:
+    """Return whether a vector table is one that a query is compared with whole."""
     corpus = query.corpus
     if corpus.space is None:
         return False
-    is_mention = kind.endswith("_mention")
-    if query.visible is not None and not is_mention:
-        return True
-    key, most = ("all compared", corpus.space, kind), compared_rows(corpus.options.embedding.dimensions, kind)
-    revision, are_few = held.recall(key) or (None, False)
+    key = "is small", corpus.space, kind
+    revision, small = held.recall(key) or (None, False)
     if revision is None or revision != corpus.revision:
-        are_few = not _are_more(query, corpus.space, kind, most)
+        small = not _are_more(query, corpus.space, kind, compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
-            held.keep(corpus, key, (corpus.revision, are_few), 0)
-    return are_few or (query.visible is not None and not _are_more(query, corpus.space, kind, most, query.visible_ids))
+            held.keep(corpus, key, (corpus.revision, small), 0)
+    return bool(small)
+
+
+@once
+def all_rows(query: Query, kind: str) -> Vectors | None:
+    """Return all rows of a small vector table, cached or read for this query; None of a larger one."""
+    if not is_small(query, kind):
+        return None
+    rows = cached(query, kind)
+    if rows is None and query.corpus.space is not None:
+        rows = _read(
+            query, query.corpus.space, kind, None, compared_rows(query.corpus.options.embedding.dimensions, kind)
+        )
+    return rows if rows is not None and rows.matrix is not None else None
 
 
 def cached(query: Query, kind: str) -> Vectors | None:
@@ -162,20 +178,18 @@ def cached(query: Query, kind: str) -> Vectors | None:
     return kept if kept.matrix is not None else None
 
 
-def exact_cosines(query: Query, kind: str, ids: Any) -> Any:
-    """Return the cosines of the query to rows, (n,) float64 in the order of `ids`, summed in double precision.
+def read_cosines(query: Query, kind: str, ids: Any, vectors: list[Any]) -> list[Any]:
+    """Return for each of some vectors its cosines to rows, (n,) float64 in the order of `ids`, bit for bit as if cached.
 
-    A product of single precision has other last bits in the table than in memory.
+    What pgvector computes differs in the last bits.
     """
-    rows = cached(query, kind)
-    if rows is not None:
-        vectors = rows.vectors(ids)
-    else:
-        order = np.argsort(ids)
-        vectors = np.empty((len(ids), query.corpus.options.embedding.dimensions), np.float32)
-        for part, values in _read_vectors(query, query.corpus.space, kind, ids.tolist()) if len(ids) else ():
-            vectors[order[np.searchsorted(ids, part, sorter=order)]] = values
-    return np.minimum(vectors.astype(np.float64) @ query.vector.astype(np.float64), 1.0)
+    order = np.argsort(ids)
+    dimensions = query.corpus.options.embedding.dimensions
+    rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
+    for part, values in _read_vectors(query, query.corpus.space, kind, ids.tolist()) if len(ids) else ():
+        rows[order[np.searchsorted(ids, part, sorter=order)]] = values
+    matrix = _transposed(rows)
+    return [_cosines(vector, matrix)[: len(ids)] for vector in vectors]
 
 
 def _are_more(query: Query, space: int, kind: str, most: int, documents: list[int] | None = None) -> bool:

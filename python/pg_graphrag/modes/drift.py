@@ -15,9 +15,9 @@ from pg_graphrag.model_access.tasks import MAX_EXAMPLE
 from pg_graphrag.modes import graph_local
 from pg_graphrag.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.dry_run import DryRun, quarter
-from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import Option, whole
 from pg_graphrag.retrieval.points import (

@@ -1,6 +1,6 @@
 """What people said of entities and relationships, found by its words: no document says it, so no mention is scored for it."""
 
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 
 _ENTITIES = """

@@ -11,7 +11,7 @@ from typing import Any
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import vectors
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking

@@ -10,7 +10,7 @@ from typing import Any
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import as_shares, leveled
 

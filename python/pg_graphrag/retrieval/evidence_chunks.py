@@ -7,8 +7,8 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, ties
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
-from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once
 from pg_graphrag.server import Row

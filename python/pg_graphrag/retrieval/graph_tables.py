@@ -1,7 +1,7 @@
 """What retrieval reads of a corpus' graph, from the tables.
 
-`topology.TopologyGraph` and `held_graph.HeldGraph` answer the same from the session's memory, `visible_graph.VisibleGraph` from
-what some documents state.
+`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache, `visible_graph.VisibleGraph`
+from what some documents state.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ neighbourhood of what is seeded, not the whole graph.
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, graph
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import Graph, neighbourhood, spread, synonyms
 from pg_graphrag.retrieval.query import Query

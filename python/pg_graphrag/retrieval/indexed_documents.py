@@ -4,8 +4,8 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.numeric import int64s
-from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.server import Database
 
 _INDEXED = """
@@ -28,12 +28,12 @@ def covers(db: Database, corpus: Corpus, documents: Any) -> bool:
 def _indexed(db: Database, corpus: Corpus) -> Any:
     """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
     key = "indexed documents", corpus.id
-    cached = held.recall(key)
-    if cached is not None and corpus.revision is not None and cached[0] == corpus.revision:
-        return cached[1]
-    rows = held.read(db, corpus, _INDEXED) if corpus.revision is not None else None
+    cached = cache.get(corpus, key)
+    if cached is not None:
+        return cached
+    rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None
     if rows is None:
         return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
     ids = int64s(rows[0]["ids"])
-    held.keep(corpus, key, (corpus.revision, ids), ids.nbytes)
+    cache.put(corpus, key, ids, ids.nbytes)
     return ids

@@ -7,7 +7,7 @@ from typing import Any
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.retrieval import graph
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.reports import match_reports, report_rows

@@ -8,7 +8,7 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.request import Request

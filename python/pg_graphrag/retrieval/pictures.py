@@ -8,7 +8,7 @@ from pg_graphrag import bounds
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.neighbors import check_hops, graph_query, ids_around
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row

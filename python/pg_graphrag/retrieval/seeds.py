@@ -9,7 +9,7 @@ from typing import Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import titles
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
 

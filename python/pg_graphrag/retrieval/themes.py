@@ -3,7 +3,7 @@
 from collections import Counter
 
 from pg_graphrag.retrieval import graph
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.reports import report_rows, visible_communities
 from pg_graphrag.server import Row

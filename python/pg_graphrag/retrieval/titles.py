@@ -5,7 +5,7 @@ from typing import Any
 
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.held_graph import graph_of
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row

@@ -7,9 +7,9 @@ from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import float64s, int64s, np
-from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
@@ -150,13 +150,13 @@ class TopologyGraph(TableGraph):
         self._called: dict[int, Row] = {}
 
     def namesakes(self, keys: list[str], limit: int) -> list[Row]:
-        held, found = self.topology, []
+        topology, rows = self.topology, []
         for asked in keys:
-            first, end = (bisect_right(held.keys, asked + edge) for edge in (" ", "!"))
-            for place in (*held.named([asked]), *range(first, min(end, first + limit))):
-                known = {"id": int(held.entities.ids[place]), "mention_count": int(held.mention_counts[place])}
-                found.append({"asked": asked, "key": held.keys[place], **known})
-        return found
+            first, end = (bisect_right(topology.keys, asked + edge) for edge in (" ", "!"))
+            for place in (*topology.named([asked]), *range(first, min(end, first + limit))):
+                known = {"id": int(topology.entities.ids[place]), "mention_count": int(topology.mention_counts[place])}
+                rows.append({"asked": asked, "key": topology.keys[place], **known})
+        return rows
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         place, ids = self.topology.place, self.topology.entities.ids
@@ -168,44 +168,47 @@ class TopologyGraph(TableGraph):
         return {entity: self.topology.keys[place] for entity, place in known}
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
-        held = self.topology
-        _, places = held.incident.at(held.entities.places(entities))
+        topology = self.topology
+        _, places = topology.incident.at(topology.entities.places(entities))
         places = np.unique(places)[:limit]
-        columns = held.relationships.ids, held.entities.ids[held.low], held.entities.ids[held.high]
+        columns = topology.relationships.ids, topology.entities.ids[topology.low], topology.entities.ids[topology.high]
         return _rows(("id", "low_id", "high_id"), (column[places] for column in columns))
 
     def ends(self, ids: list[int]) -> list[Row]:
-        held = self.topology
-        places = held.relationships.places(ids)
-        sources = held.sources[places]
-        targets = held.low[places] + held.high[places] - sources
+        topology = self.topology
+        places = topology.relationships.places(ids)
+        sources = topology.sources[places]
+        targets = topology.low[places] + topology.high[places] - sources
         rows = _rows(
             ("id", "weight", "source_id", "target_id", "source_key", "target_key"),
             (
-                held.relationships.ids[places],
-                held.weights[places],
-                held.entities.ids[sources],
-                held.entities.ids[targets],
+                topology.relationships.ids[places],
+                topology.weights[places],
+                topology.entities.ids[sources],
+                topology.entities.ids[targets],
                 sources,
                 targets,
             ),
         )
         for row in rows:
-            row["source_key"], row["target_key"] = held.keys[row["source_key"]], held.keys[row["target_key"]]
+            row["source_key"], row["target_key"] = topology.keys[row["source_key"]], topology.keys[row["target_key"]]
         return rows
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
-        held = self.topology
-        places = {"entity": held.entities.places(entities), "relationship": held.relationships.places(relationships)}
-        if (held.mention_counts[places["entity"]] > most).any() or (
-            held.stating_counts[places["relationship"]] > most
+        topology = self.topology
+        places = {
+            "entity": topology.entities.places(entities),
+            "relationship": topology.relationships.places(relationships),
+        }
+        if (topology.mention_counts[places["entity"]] > most).any() or (
+            topology.stating_counts[places["relationship"]] > most
         ).any():
             return super().mentions(entities, relationships, most)
-        owners, chunks, _ = held.chunks_of.at(places["entity"])
-        stating, stated_in = held.stated_in.at(places["relationship"])
+        owners, chunks, _ = topology.chunks_of.at(places["entity"])
+        stating, stated_in = topology.stated_in.at(places["relationship"])
         return {
-            "entity": (chunks, held.entities.ids[owners]),
-            "relationship": (stated_in, held.relationships.ids[stating]),
+            "entity": (chunks, topology.entities.ids[owners]),
+            "relationship": (stated_in, topology.relationships.ids[stating]),
         }
 
     def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
@@ -314,7 +317,7 @@ SELECT coalesce(pg_catalog.array_agg(a.key), '{}') AS keys, coalesce(pg_catalog.
 def read(query: Query) -> Topology | None:
     """Read the topology of a corpus; None where a statement saw another revision than the corpus has."""
     statements = (_ENTITIES, _RELATIONSHIPS, _CHUNKS, _MENTIONED, _STATED, CURATED)
-    parts = [held.read(query.db, query.corpus, sql) for sql in statements]
+    parts = [read_at_revision(query.db, query.corpus, sql) for sql in statements]
     if any(part is None for part in parts):
         return None
     return built(query.corpus.revision, *(part[0] for part in parts if part))

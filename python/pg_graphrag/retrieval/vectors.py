@@ -1,7 +1,7 @@
 """Which vectors are all compared with a query, and those that a session caches: one matrix product instead of a scan.
 
-The rows of a vector table never change, so that of a new revision only the new ones are read (`held` says when what is cached
-is right).
+The rows of a vector table never change, so that of a new revision only the new ones are read (`session_cache` says
+when what is cached is right).
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE
+from pg_graphrag.retrieval.session_cache import cache
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
 # nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
@@ -47,7 +47,7 @@ class Vectors:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
     float32, of which the first n are the rows'.
 
-    `matrix` is None where the rows are more than the `most` that could be kept.
+    `matrix` is None where the rows are more than the `most` that could be cached.
     """
 
     revision: str | None
@@ -132,12 +132,12 @@ def is_small(query: Query, kind: str) -> bool:
     if corpus.space is None:
         return False
     key = "is small", corpus.space, kind
-    revision, small = held.recall(key) or (None, False)
-    if revision is None or revision != corpus.revision:
+    small: bool | None = cache.get(corpus, key)
+    if small is None:
         small = not _are_more(query, corpus.space, kind, compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
-            held.keep(corpus, key, (corpus.revision, small), 0)
-    return bool(small)
+            cache.put(corpus, key, small, 0)
+    return small
 
 
 @once
@@ -162,20 +162,21 @@ def cached(query: Query, kind: str) -> Vectors | None:
     if corpus.space is None or corpus.revision is None:
         return None
     key = "vectors", corpus.space, kind
-    kept: Vectors | None = held.recall(key)
-    if kept is None or kept.revision != corpus.revision or kept.matrix is None:
+    rows: Vectors | None = cache.latest(corpus, key)
+    if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
         # All mentions are read for every query; and what is cached already is only added to.
         first = kind.endswith("_mention")
-        known = kept is not None and kept.matrix is not None
-        pays = MAX_ROWS if first or known else max(FIRST_ROWS, ROWS_PER_QUERY * held.repeats(corpus))
-        fitting = held.room(corpus, key, first=first) // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
+        has_some = rows is not None and rows.matrix is not None
+        pays = MAX_ROWS if first or has_some else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
+        fitting = cache.room(corpus, key, first=first) // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
         most = min(compared_rows(dimensions, kind), pays, fitting)
-        if kept is None or kept.revision != corpus.revision or most > kept.most:
-            many = not known and _are_more(query, corpus.space, kind, most)
-            kept = _none(corpus.revision, most) if many else _read(query, corpus.space, kind, kept, most)
-            held.keep(corpus, key, kept, kept.matrix.nbytes if kept.matrix is not None else 0, first=first)
-    return kept if kept.matrix is not None else None
+        if rows is None or rows.revision != corpus.revision or most > rows.most:
+            are_too_many = not has_some and _are_more(query, corpus.space, kind, most)
+            rows = _none(corpus.revision, most) if are_too_many else _read(query, corpus.space, kind, rows, most)
+            size = rows.matrix.nbytes if rows.matrix is not None else 0
+            cache.put(corpus, key, rows, size, revision=rows.revision, first=first)
+    return rows if rows.matrix is not None else None
 
 
 def read_cosines(query: Query, kind: str, ids: Any, vectors: list[Any]) -> list[Any]:
@@ -208,8 +209,8 @@ def _none(revision: str | None, most: int) -> Vectors:
     return Vectors(revision, none, none, none, none, None, most)
 
 
-def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) -> Vectors:
-    """Read which rows there are, at most so many, and the vectors of those not held yet."""
+def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most: int) -> Vectors:
+    """Read which rows there are, at most so many, and the vectors of those not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
     packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
@@ -225,19 +226,19 @@ def _read(query: Query, space: int, kind: str, kept: Vectors | None, most: int) 
         return _none(row["revision"], most)
     order = np.argsort(ids)
     ids = ids[order]
-    known = np.empty(0, np.int64) if kept is None or kept.matrix is None else kept.ids
+    cached_ids = np.empty(0, np.int64) if cached_rows is None or cached_rows.matrix is None else cached_rows.ids
     rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
-    old = np.isin(ids, known)
-    if old.any() and kept is not None:
-        rows[np.flatnonzero(old)] = kept.matrix.T[np.searchsorted(known, ids[old])]
-    filled = old.copy()
-    missing = ids[~old].tolist() if old.any() else None
-    for new, vectors in () if old.all() else _read_vectors(query, space, kind, missing):
+    is_cached = np.isin(ids, cached_ids)
+    if is_cached.any() and cached_rows is not None:
+        rows[np.flatnonzero(is_cached)] = cached_rows.matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
+    is_filled = is_cached.copy()
+    missing = ids[~is_cached].tolist() if is_cached.any() else None
+    for new, vectors in () if is_cached.all() else _read_vectors(query, space, kind, missing):
         here = within(new, ids)
         places = np.searchsorted(ids, new[here])
         rows[places] = vectors[here]
-        filled[places] = True
-    if not filled.all():  # removed between two statements: the next query reads anew
+        is_filled[places] = True
+    if not is_filled.all():  # removed between two statements: the next query reads anew
         return _none(None, most)
     return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], _transposed(rows), most)
 
@@ -256,14 +257,14 @@ def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | N
     In one piece the server would copy it four times, each time into memory that the session has not touched yet.
     """
     dimensions = query.corpus.options.embedding.dimensions
-    row = "mention_id" if kind.endswith("mention") else f"{kind}_id"
+    column = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     cursor = query.db.cursor(
-        f"SELECT v.{row} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
-        f" {'' if ids is None else f'WHERE v.{row} = ANY ($1)'}",
+        f"SELECT v.{column} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
+        f" {'' if ids is None else f'WHERE v.{column} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
     )
-    while found := cursor.fetch(_PART):
+    while part := cursor.fetch(_PART):
         # In network order; before the numbers of each there are, in two bytes each, how many they are and 0.
-        rows = np.frombuffer(b"".join([one["vector"] for one in found]), ">f4").reshape(len(found), 1 + dimensions)
-        yield np.array([one["id"] for one in found], np.int64), rows[:, 1:]
+        rows = np.frombuffer(b"".join([row["vector"] for row in part]), ">f4").reshape(len(part), 1 + dimensions)
+        yield np.array([row["id"] for row in part], np.int64), rows[:, 1:]

@@ -7,9 +7,9 @@ import hashlib
 from typing import Any
 
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.graph_tables import Among, in_one_line
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.retrieval.topology import TopologyGraph
 from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts
 from pg_graphrag.retrieval.visible_topology import read_visible
@@ -35,11 +35,9 @@ def visible_graph(query: Query) -> "VisibleGraph":
     """Return the graph of the query's visible documents; kept in the session for equal ones."""
     corpus = query.corpus
     key = "visible graph", corpus.id, hashlib.sha256(query.visible.tobytes()).hexdigest()
-    cached: VisibleTexts | None = held.recall(key)
-    if cached is None or corpus.revision is None or cached.topology.revision != corpus.revision:
-        cached = VisibleTexts(read_visible(query))
-    graph = VisibleGraph(query, cached, key)
-    graph.keep()
+    texts: VisibleTexts | None = cache.get(corpus, key)
+    graph = VisibleGraph(query, texts or VisibleTexts(read_visible(query)), key)
+    graph.cache()
     return graph
 
 
@@ -51,14 +49,14 @@ class VisibleGraph(TopologyGraph):
         self.texts = texts
         self._key = key
 
-    def keep(self) -> None:
-        """Keep in the session what has been read, as far as there is room: the topology first."""
+    def cache(self) -> None:
+        """Cache what has been read, as far as there is room: the topology first."""
         corpus, revision = self.query.corpus, self.topology.revision
-        room = held.room(corpus, self._key)
+        room = cache.room(corpus, self._key)
         if self.texts.nbytes > room:
             self.texts.forget()
         if revision is not None and revision == corpus.revision and self.texts.nbytes <= room:
-            held.keep(corpus, self._key, self.texts, self.texts.nbytes)
+            cache.put(corpus, self._key, self.texts, self.texts.nbytes)
 
     def named(self, keys: list[str]) -> list[Row]:
         return self.entities(self.topology.entities.ids[self.topology.named(keys)].tolist())
@@ -76,7 +74,7 @@ class VisibleGraph(TopologyGraph):
     def texts_of(self, kind: str, ids: Any) -> dict[int, Text]:
         """Return what the documents say of entities or relationships, by id: of `ids`, and of others."""
         texts = self.texts.of(self.query.db, kind, ids.tolist())
-        self.keep()
+        self.cache()
         return texts
 
     def stated_entities(self, ids: list[int]) -> list[Row]:

@@ -11,7 +11,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
 from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
-from pg_graphrag.retrieval.bm25.small import hold, small_index
+from pg_graphrag.retrieval.bm25.small import cache_postings, small_index
 from pg_graphrag.retrieval.bm25.tail import Tail
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.server import Database
@@ -212,7 +212,7 @@ class BM25Index:
             # Outside a transaction block a volatile function may by now see a later revision.
             if state.revision != self.corpus.revision:
                 return None
-            small = hold(self.corpus, self.kind, state, missing, sources)
+            small = cache_postings(self.corpus, self.kind, state, missing, sources)
             if small is None:
                 return totals, sources
         return (len(small.items), small.length), [small.source(terms)]

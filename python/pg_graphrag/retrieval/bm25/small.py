@@ -9,9 +9,9 @@ from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import held
 from pg_graphrag.retrieval.bm25.scan import Source
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, State
+from pg_graphrag.retrieval.session_cache import cache
 
 # Larger indexes are read where they are.
 MAX_ITEMS = 20_000
@@ -21,7 +21,6 @@ MAX_ITEMS = 20_000
 class Small:
     """Live items in ascending order, with their documents and lengths, all (n,), and postings by term (ordinals: places)."""
 
-    revision: str | None
     items: Ids
     documents: Ids
     lengths: Ordinals
@@ -29,14 +28,14 @@ class Small:
     postings: dict[str, Postings] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, revision: str | None, sources: Sequence[Source]) -> "Small":
+    def of(cls, sources: Sequence[Source]) -> "Small":
         """Put together what segments and tail hold."""
         live = [slice(None) if source.dead is None else ~source.dead for source in sources]
         items = _joined([source.item_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
         documents = _joined([source.document_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
         lengths = _joined([source.lengths()[here] for source, here in zip(sources, live, strict=True)], np.int32)
         order = np.argsort(items)
-        return cls(revision, items[order], documents[order], lengths[order], int(lengths.sum(dtype=np.int64)))
+        return cls(items[order], documents[order], lengths[order], int(lengths.sum(dtype=np.int64)))
 
     def absorb(self, terms: Sequence[str], sources: Sequence[Source]) -> None:
         """Take the postings of `terms` over; the sources hold the same items, whatever their packing."""
@@ -67,23 +66,25 @@ class Small:
 
 
 def small_index(corpus: Corpus, kind: str) -> Small | None:
-    """Return the index as far as it is held for this revision."""
-    kept: Small | None = held.recall(("bm25", corpus.id, kind))
-    return kept if kept is not None and kept.revision == corpus.revision else None
+    """Return the index as far as it is cached for this revision."""
+    small: Small | None = cache.get(corpus, ("bm25", corpus.id, kind))
+    return small
 
 
-def hold(corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]) -> Small | None:
-    """Hold the postings of more terms; None where the index is large, or too new (`held.repeats`).
+def cache_postings(
+    corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]
+) -> Small | None:
+    """Cache the postings of more terms; None where the index is large, or its revision is asked for the first time.
 
     One that has grown too large is begun anew by the next query.
     """
     small = small_index(corpus, kind)
     if small is None:
-        if state.count > MAX_ITEMS or not held.repeats(corpus):
+        if state.count > MAX_ITEMS or not cache.earlier_queries(corpus):
             return None
-        small = Small.of(corpus.revision, sources)
+        small = Small.of(sources)
     small.absorb(terms, sources)
-    held.keep(corpus, ("bm25", corpus.id, kind), small, small.nbytes)
+    cache.put(corpus, ("bm25", corpus.id, kind), small, small.nbytes)
     return small
 
 

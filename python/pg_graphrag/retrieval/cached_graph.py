@@ -1,18 +1,19 @@
 """The graph of a corpus in the session's memory: what the modes otherwise read by a dozen statements a query.
 
-Held of a small corpus is all of it, of a larger one the topology.
+Of a small corpus all of it is cached, of a larger one the topology.
 """
 
 from dataclasses import dataclass
 
-from pg_graphrag.retrieval import held, topology
+from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
 from pg_graphrag.retrieval.visible_graph import visible_graph
 from pg_graphrag.server import Row
 
-# Of larger graphs no texts are held: entities, relationships and chunks of each so many, and mentions of both kinds.
+# Of larger graphs no texts are cached: entities, relationships and chunks of each so many, and mentions of both kinds.
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
 # Nor is the topology of those with more entities, relationships, chunks and mentions together.
@@ -25,22 +26,20 @@ LINKS_PER_QUERY = 10_000
 _ROW_BYTES = 1000
 _LINKED_BYTES = 300
 _MENTION_BYTES = 70
+_TOO_LARGE = -1
 
 
+@once
 def graph_of(query: Query) -> TableGraph:
-    """Return the graph as the query sees it, from memory where that holds it, the same for the whole query."""
-    if "graph" not in query.memo:
-        contents = _contents(query) if query.visible is None else None
-        if query.visible is not None:
-            query.memo["graph"] = visible_graph(query)
-        elif contents is None:
-            query.memo["graph"] = TableGraph(query)
-        elif contents.texts is None:
-            query.memo["graph"] = TopologyGraph(query, contents.topology)
-        else:
-            query.memo["graph"] = HeldGraph(query, contents.topology, contents.texts)
-    graph: TableGraph = query.memo["graph"]
-    return graph
+    """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
+    if query.visible is not None:
+        return visible_graph(query)
+    contents = _contents(query)
+    if contents is None:
+        return TableGraph(query)
+    if contents.texts is None:
+        return TopologyGraph(query, contents.topology)
+    return CachedGraph(query, contents.topology, contents.texts)
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,11 @@ class Contents:
     texts: Texts | None
 
 
-class HeldGraph(TopologyGraph):
-    """A graph that is held with its texts."""
+class CachedGraph(TopologyGraph):
+    """A graph that is cached with its texts."""
 
-    def __init__(self, query: Query, held_topology: Topology, texts: Texts):
-        super().__init__(query, held_topology)
+    def __init__(self, query: Query, cached_topology: Topology, texts: Texts):
+        super().__init__(query, cached_topology)
         self.texts = texts
 
     def named(self, keys: list[str]) -> list[Row]:
@@ -88,33 +87,33 @@ class HeldGraph(TopologyGraph):
         places = self.topology.chunks.places(ids).tolist()
         if len(places) < len(ids):
             return super().chunks(ids)
-        found = [self.texts.chunks[place] for place in places]
-        documents = self.documents(row["document_id"] for row in found)
-        return [row | documents[row["document_id"]] for row in found if row["document_id"] in documents]
-
-
-# Corpora whose graph was too large to be held whole when this session first looked, by the table they are in and for what
-# memory (most only grow): how many entities, relationships and chunks they had, None where the topology was too large too.
-_large: dict[tuple[str, int, int], int | None] = {}
+        rows = [self.texts.chunks[place] for place in places]
+        documents = self.documents(row["document_id"] for row in rows)
+        return [row | documents[row["document_id"]] for row in rows if row["document_id"] in documents]
 
 
 def _contents(query: Query) -> Contents | None:
     """Return the graph as this snapshot sees it; None where it is large, or not known yet."""
     corpus = query.corpus
-    repeats = held.repeats(corpus)
+    earlier = cache.earlier_queries(corpus)
     if corpus.revision is None:
         return None
-    kept: Contents | None = held.recall(("graph", corpus.id))
-    if kept is not None and kept.topology.revision == corpus.revision:
-        return kept
-    mark = corpus.revision.split("/")[0], corpus.id, corpus.memory
-    room = held.room(corpus, ("graph", corpus.id))
-    if mark not in _large:
-        texts = None if kept is None else kept.texts
-        if not repeats or (texts is not None and repeats * ROWS_PER_QUERY < texts.rows):
+    key = "graph", corpus.id
+    contents: Contents | None = cache.get(corpus, key)
+    if contents is not None:
+        return contents
+    # How many entities, relationships and chunks a graph had that was too large to be cached whole when the session first
+    # looked (most only grow); _TOO_LARGE where the topology was too large too.
+    large_key = "size of a large graph", corpus.id, corpus.memory
+    room = cache.room(corpus, key)
+    items: int | None = cache.latest(corpus, large_key)
+    if items is None:
+        outdated: Contents | None = cache.latest(corpus, key)
+        texts = None if outdated is None else outdated.texts
+        if not earlier or (texts is not None and earlier * ROWS_PER_QUERY < texts.rows):
             return None
         # A session's second query waits for no count of a large one.
-        most = ROWS_PER_QUERY if repeats == 1 else MAX_LINKS
+        most = ROWS_PER_QUERY if earlier == 1 else MAX_LINKS
         counts = [row["n"] for row in query.db.query(_COUNTS, ["int4", "int8"], [corpus.id, most])]
         if most < MAX_LINKS and max(counts) == most:
             return None
@@ -122,29 +121,29 @@ def _contents(query: Query) -> Contents | None:
             size, mentions = _measured(query, _TEXTS)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
             if size <= room and mentions <= MAX_MENTIONS:
-                return _hold(query, size, whole=True)
-        _large[mark] = sum(counts)
-    items = _large[mark]
+                return _read(query, size, whole=True)
+        items = sum(counts)
+        cache.put(corpus, large_key, items, 0)
     # None is without a mention.
-    if items is None or repeats * LINKS_PER_QUERY < 2 * items:
+    if items == _TOO_LARGE or earlier * LINKS_PER_QUERY < 2 * items:
         return None
     _, mentions = _measured(query, _MENTIONS)
     size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
     if items + mentions > MAX_LINKS or size > room:
-        _large[mark] = None
+        cache.put(corpus, large_key, _TOO_LARGE, 0)
         return None
-    return _hold(query, size, whole=False)
+    return _read(query, size, whole=False)
 
 
-def _hold(query: Query, size: int, *, whole: bool) -> Contents | None:
-    """Read a graph and keep it; None where a statement saw another revision than the corpus has."""
+def _read(query: Query, size: int, *, whole: bool) -> Contents | None:
+    """Read a graph and cache it; None where a statement saw another revision than the corpus has."""
     read = topology.read(query)
     texts = _texts(query, read) if read is not None and whole else None
     if read is None or (whole and texts is None):
         return None
-    made = Contents(read, texts)
-    held.keep(query.corpus, ("graph", query.corpus.id), made, size)
-    return made
+    contents = Contents(read, texts)
+    cache.put(query.corpus, ("graph", query.corpus.id), contents, size)
+    return contents
 
 
 _COUNTS = """
@@ -207,7 +206,7 @@ def _texts(query: Query, of: Topology) -> Texts | None:
     """Read what a graph says; None where a statement saw another revision than the corpus has."""
     parts = []
     for sql, ids in ((_ENTITIES, of.entities), (_RELATIONSHIPS, of.relationships), (_CHUNKS, of.chunks)):
-        rows = held.read(query.db, query.corpus, sql)
+        rows = read_at_revision(query.db, query.corpus, sql)
         if rows is None:
             return None
         by_id = {row["id"]: row for row in rows}

@@ -1,4 +1,4 @@
-"""What a session holds of small corpora in memory: never seen in a result, except that it comes sooner."""
+"""What a session caches of small corpora: never seen in a result, except that it comes sooner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED = [
     *[(mode, {"even": True}, LOW, HIGH, {}) for mode in ("local", "hybrid", "mix")],
     ("bm25", None, None, None, {"bm25_idf": "robertson"}),
 ]
-# Where what is held is to be told from what is new.
+# Where what is cached is to be told from what is new.
 BRIEF = [("mix", None, LOW, HIGH, {}), ("hybrid", None, None, None, {})]
 
 
@@ -128,68 +128,67 @@ def memory(db: Connection, size: str) -> Iterator[None]:
         db.execute("RESET graphrag.session_memory")
 
 
-def unheld(db: Connection, corpus: str, asked: Sequence[Any] = BRIEF) -> Any:
+def uncached(db: Connection, corpus: str, asked: Sequence[Any] = BRIEF) -> Any:
     with memory(db, "0"):
         return results(db, corpus, asked)
 
 
-def held(db: Connection) -> dict[str, int]:
-    """Bytes of what the session holds, by kind."""
+def cached_bytes(db: Connection) -> dict[str, int]:
+    """Bytes of what the session cached, by kind."""
     db.execute(
-        "CREATE OR REPLACE FUNCTION pg_temp.held() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
-        "import collections, json\nfrom pg_graphrag.retrieval import held\ntotal = collections.Counter()\n"
-        "for key, one in held._kept.items():\n    total[key[0]] += one.size\nreturn json.dumps(total)\n$$"
+        "CREATE OR REPLACE FUNCTION pg_temp.cached_bytes() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
+        "import json\nfrom pg_graphrag.retrieval.session_cache import cache\nreturn json.dumps(cache.sizes())\n$$"
     )
-    found: dict[str, int] = value(db, "SELECT pg_temp.held()")
+    found: dict[str, int] = value(db, "SELECT pg_temp.cached_bytes()")
     return found
 
 
 def objects(db: Connection) -> list[Any]:
-    """What the session holds that is large, by key and identity."""
+    """What the session cached that is large, by key and identity."""
     db.execute(
         "CREATE OR REPLACE FUNCTION pg_temp.objects() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
-        "import json\nfrom pg_graphrag.retrieval import held\n"
-        "return json.dumps(sorted([*map(str, key), id(one.value)]\n"
-        "                         for key, one in held._kept.items()\n"
-        "                         if one.size and key[0] not in ('bm25', 'visible graph')))\n$$"
+        "import json\nfrom pg_graphrag.retrieval.session_cache import cache\n"
+        "return json.dumps(sorted([*map(str, key), id(entry.value)]\n"
+        "                         for key, entry in cache._entries.items()\n"
+        "                         if entry.size and key[0] not in ('bm25', 'visible graph')))\n$$"
     )
     found: list[Any] = value(db, "SELECT pg_temp.objects()")
     return found
 
 
 def warm(db: Connection, corpus: str) -> Any:
-    """Ask until the session holds what it may; return what it finds then."""
+    """Ask until the session has cached what it may; return what it finds then."""
     results(db, corpus)
     results(db, corpus)
-    assert {"graph", "vectors", "bm25"} <= set(held(db))
+    assert {"graph", "vectors", "bm25"} <= set(cached_bytes(db))
     return results(db, corpus)
 
 
-def test_what_is_held_changes_no_result(reader: Connection, corpus: str) -> None:
-    before = held(reader)
-    expected = unheld(reader, corpus, ASKED)
-    assert held(reader) == before
+def test_what_is_cached_changes_no_result(reader: Connection, corpus: str) -> None:
+    before = cached_bytes(reader)
+    expected = uncached(reader, corpus, ASKED)
+    assert cached_bytes(reader) == before
     warm(reader, corpus)
     assert results(reader, corpus, ASKED) == expected
 
 
-def test_a_graph_held_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
+def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
     with session(module_db) as reader:
-        expected = unheld(reader, corpus, ASKED)
+        expected = uncached(reader, corpus, ASKED)
         reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import held_graph; held_graph.MAX_ITEMS = 0'"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = 0'"
         )
         warm(reader, corpus)
         reader.execute(
             "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
-            "from pg_graphrag.retrieval import held\n"
-            "return any(one.value.texts for key, one in held._kept.items() if key[0] == 'graph')\n$$"
+            "from pg_graphrag.retrieval.session_cache import cache\n"
+            "return any(entry.value.texts for key, entry in cache._entries.items() if key[0] == 'graph')\n$$"
         )
         assert not value(reader, "SELECT pg_temp.texts()")
         assert results(reader, corpus, ASKED) == expected
 
 
-def test_a_held_session_asks_for_no_more_than_the_caller_the_corpus_the_words_and_the_documents(
+def test_a_warm_session_asks_for_no_more_than_the_caller_the_corpus_the_words_and_the_documents(
     reader: Connection, corpus: str
 ) -> None:
     asked = [("mix", None, LOW, HIGH, {})]
@@ -222,7 +221,7 @@ def test_a_session_sees_what_another_changes(module_db: Database, reader: Connec
             delete(module_db, corpus, "enigma")
         if change not in ("title", "delete"):
             work(module_db)
-        expected = unheld(reader, corpus)
+        expected = uncached(reader, corpus)
         assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
         assert (expected == found[-1]) is (change == "optimize")
         found.append(expected)
@@ -239,16 +238,16 @@ def test_a_session_sees_what_people_change(module_db: Database, reader: Connecti
     ):
         with reader.transaction(force_rollback=True):
             value(reader, f"SELECT graphrag.{change}", corpus)
-            within = unheld(reader, corpus)
+            within = uncached(reader, corpus)
             assert [results(reader, corpus) for _ in range(2)] == [within] * 2, change
         assert results(reader, corpus) == found[-1]
         number = value(module_db, f"SELECT graphrag.{change}", corpus)
-        expected = unheld(reader, corpus)
+        expected = uncached(reader, corpus)
         assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
         assert expected not in found
         found.append(expected)
     module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
-    assert results(reader, corpus) == unheld(reader, corpus)
+    assert results(reader, corpus) == uncached(reader, corpus)
 
 
 def test_nothing_is_seen_before_its_commit(module_db: Database, reader: Connection, corpus: str) -> None:
@@ -278,7 +277,7 @@ def test_a_transaction_sees_its_own_changes_and_their_undoing(reader: Connection
             with reader.transaction(force_rollback=text == "Third."):
                 change_within(reader, corpus, text)
                 seen = [results(reader, corpus) for _ in range(2)]
-                assert seen == [unheld(reader, corpus)] * 2
+                assert seen == [uncached(reader, corpus)] * 2
                 assert text in json.dumps(seen)
         assert "Second." in json.dumps(results(reader, corpus))
     assert [results(reader, corpus) for _ in range(2)] == [before] * 2
@@ -291,13 +290,13 @@ def test_an_older_snapshot_sees_what_was_then(module_db: Database, reader: Conne
         assert results(other, corpus) == before
         put(module_db, corpus, "clarke", next(NEWS))
         work(module_db)
-        after = unheld(reader, corpus)
+        after = uncached(reader, corpus)
         assert after != before
         assert [results(other, corpus) for _ in range(2)] == [before] * 2
     assert [results(reader, corpus) for _ in range(2)] == [after] * 2
 
 
-def test_a_cursor_keeps_its_snapshot_while_the_session_holds_newer(
+def test_a_cursor_keeps_its_snapshot_while_the_session_cached_newer(
     module_db: Database, reader: Connection, corpus: str
 ) -> None:
     search = "SELECT * FROM graphrag.search(%s, %s, 'hybrid', 20)"
@@ -313,7 +312,7 @@ def test_a_cursor_keeps_its_snapshot_while_the_session_holds_newer(
         assert cursor.fetchall() == before
 
 
-def test_a_role_that_may_not_see_all_gets_nothing_that_is_held(
+def test_a_role_that_may_not_see_all_gets_nothing_that_is_cached(
     module_db: Database, reader: Connection, corpus: str
 ) -> None:
     warm(reader, corpus)
@@ -321,34 +320,34 @@ def test_a_role_that_may_not_see_all_gets_nothing_that_is_held(
     try:
         reader.execute("SET ROLE graphrag_reader")
         seen = [results(reader, corpus) for _ in range(3)]
-        assert seen == [unheld(reader, corpus)] * 3
+        assert seen == [uncached(reader, corpus)] * 3
         reader.execute("RESET ROLE")
         everything = results(reader, corpus)
         assert everything != seen[0]
-        assert everything == unheld(reader, corpus)
+        assert everything == uncached(reader, corpus)
     finally:
         module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
 
 
-def test_a_role_without_privileges_is_refused_although_the_session_holds_all(
+def test_a_role_without_privileges_is_refused_although_the_session_cached_all(
     module_db: Database, reader: Connection, corpus: str
 ) -> None:
     warm(reader, corpus)
-    module_db.execute("CREATE ROLE held_nobody")
-    module_db.execute("GRANT graphrag_reader TO held_nobody")
+    module_db.execute("CREATE ROLE cached_nobody")
+    module_db.execute("GRANT graphrag_reader TO cached_nobody")
     module_db.execute("REVOKE SELECT ON graphrag.documents FROM graphrag_reader")
     try:
-        reader.execute("SET ROLE held_nobody")
+        reader.execute("SET ROLE cached_nobody")
         refusal = refused(reader, "SELECT * FROM graphrag.search(%s, %s, 'local')", QUESTION, corpus)
         assert refusal.sqlstate == "42501"
     finally:
         reader.execute("RESET ROLE")
         module_db.execute("GRANT SELECT ON graphrag.documents TO graphrag_reader")
-        module_db.execute("DROP ROLE held_nobody")
+        module_db.execute("DROP ROLE cached_nobody")
 
 
 def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> None:
-    expected = unheld(reader, corpus)
+    expected = uncached(reader, corpus)
     for size in (60, 20):
         with memory(reader, f"{size}kB"):
             assert [results(reader, corpus) for _ in range(2)] == [expected] * 2
@@ -356,7 +355,7 @@ def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> No
             assert results(reader, corpus) == expected
             # What fits stays: no query reads anew what another of the same corpus had forgotten for it.
             assert objects(reader) == kept
-        assert sum(held(reader).values()) <= size * 1024
+        assert sum(cached_bytes(reader).values()) <= size * 1024
 
 
 def test_a_bad_setting_of_memory_is_named(reader: Connection, corpus: str) -> None:

@@ -1,0 +1,128 @@
+"""What a session caches of corpora, and when it may be used: sizes, revisions and eviction in one place.
+
+One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None for callers who may not
+read all of the tables, and in the transaction that changed the corpus: they read the tables. Documents are not cached: they
+come, go and are renamed without a merge.
+
+The setting graphrag.session_memory bounds it (``0``: nothing is cached or used). The cache decides where an answer is read, and
+never what it is.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from pg_graphrag.corpus.corpora import REVISION, Corpus
+from pg_graphrag.server import Database, Row
+
+# Corpora of which a session remembers the revision it saw last.
+_MAX_CORPORA = 256
+
+
+class _Entry(NamedTuple):
+    value: Any
+    size: int
+    corpus_id: int
+    revision: str | None
+    first: bool
+
+
+class _Visit(NamedTuple):
+    corpus: Corpus
+    earlier: int
+
+
+class SessionCache:
+    """Values by key, each of one revision of a corpus."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._visits: OrderedDict[int, _Visit] = OrderedDict()
+
+    def get(self, corpus: Corpus, key: Hashable) -> Any:
+        """Return the value of the corpus' revision under `key`, or None."""
+        entry = self._entries.get(key)
+        if entry is None or corpus.revision is None or entry.revision != corpus.revision:
+            return None
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def latest(self, corpus: Corpus, key: Hashable, default: Any = None) -> Any:
+        """Return the value under `key` of whatever revision. The extension may have been made anew: then it is none of ours."""
+        entry = self._entries.get(key)
+        if entry is None or _table(entry.revision) != _table(corpus.revision):
+            return default
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def put(
+        self, corpus: Corpus, key: Hashable, value: Any, size: int, *, revision: str | None = None, first: bool = False
+    ) -> None:
+        """Cache something of `size` bytes; for it others are evicted where need be, and it where that is not enough.
+
+        `revision`: which the rows were read at, where that may be another than the corpus has. `first`: is evicted last.
+        """
+        self._entries[key] = _Entry(value, size, corpus.id, revision or corpus.revision, first)
+        self._entries.move_to_end(key)
+        self._evict(corpus)
+
+    def room(self, corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
+        """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.
+
+        What comes `first` has the quarter. The rest of a corpus has the room that this leaves, and never comes back for what
+        was cached instead: a session that asks one corpus more than fits would else read all of it again for every query.
+        An eighth is left to what is small: postings.
+        """
+        if first:
+            return corpus.memory // 4
+        used = sum(
+            entry.size for other, entry in self._entries.items() if entry.corpus_id == corpus.id and other != key
+        )
+        return max(min(corpus.memory // 2, corpus.memory - corpus.memory // 8 - used), 0)
+
+    def earlier_queries(self, corpus: Corpus) -> int:
+        """Return how many earlier queries of the session saw the same revision in a row: reading much at once must pay."""
+        if corpus.revision is None:
+            return 0
+        self._evict(corpus)
+        visit = self._visits.get(corpus.id)
+        if visit is None or visit.corpus is not corpus:
+            repeated = visit is not None and visit.corpus.revision == corpus.revision
+            visit = self._visits[corpus.id] = _Visit(corpus, visit.earlier + 1 if visit is not None and repeated else 0)
+            self._visits.move_to_end(corpus.id)
+            if len(self._visits) > _MAX_CORPORA:
+                self._visits.popitem(last=False)
+        return visit.earlier
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that are cached, by the first word of the keys."""
+        sizes: dict[str, int] = {}
+        for key, entry in self._entries.items():
+            kind = key[0] if isinstance(key, tuple) else str(key)
+            sizes[kind] = sizes.get(kind, 0) + entry.size
+        return sizes
+
+    def _evict(self, corpus: Corpus) -> None:
+        """Evict until the rest is within the bound: of other corpora, then of this, at last `first`; the least lately used."""
+        entries = self._entries
+        total = sum(entry.size for entry in entries.values())
+        for key in sorted(entries, key=lambda key: (entries[key].corpus_id == corpus.id, entries[key].first)):
+            if total <= corpus.memory:
+                break
+            total -= entries.pop(key).size
+
+
+def _table(revision: str | None) -> str | None:
+    return revision and revision.split("/")[0]
+
+
+cache = SessionCache()
+
+
+def read_at_revision(db: Database, corpus: Corpus, sql: str) -> list[Row] | None:
+    """Run a statement with the corpus' number as ``$1``; None where it sees another revision than `corpus` has.
+
+    In a volatile function under READ COMMITTED each statement has a snapshot of its own.
+    """
+    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision, f.* FROM ({sql}) f", ["int4"], [corpus.id])
+    return None if any(row["revision"] != corpus.revision for row in rows) else rows

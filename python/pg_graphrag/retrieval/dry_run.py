@@ -17,9 +17,6 @@ from pg_graphrag.model_access.models import Models
 from pg_graphrag.retrieval.points import BATCH_TOKENS
 from pg_graphrag.retrieval.query import Query
 
-# A heading, its citation and what stands around them, in bytes.
-HEADING = 600
-
 # A guess at what is answered, in tokens; nothing bounds it.
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 200, "relevant": 10, "rate": 10,
@@ -63,6 +60,8 @@ class DryRun(Models):
     """Models that are not asked: `parts` has what they would be, by task; `price` what that would cost."""
 
     sends: ClassVar[bool] = False
+    # A heading, its citation and what stands around them, in bytes.
+    HEADING: ClassVar[int] = 600
 
     def __init__(self, asked: Query, total: int) -> None:
         super().__init__(asked.db, asked.corpus, asked.caller)
@@ -101,7 +100,7 @@ class DryRun(Models):
     def embeds(self, texts: int) -> None:
         """Count what searching for so many texts embeds, where that is done at an endpoint."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
-            each = 2 * quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
+            each = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * each)
 
     def points(self, size: int, tokens: int) -> None:
@@ -109,7 +108,7 @@ class DryRun(Models):
         if tokens:
             number = 2 * tokens // BATCH_TOKENS + 1
             expanded = "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
-            self.add("map", number, number * self.tokens("map", question=expanded) + quarter(size))
+            self.add("map", number, number * self.tokens("map", question=expanded) + self.quarter(size))
 
     def tokens(self, task: str, **arguments: Any) -> int:
         """Return the tokens of the prompt of a task."""
@@ -118,6 +117,21 @@ class DryRun(Models):
     def longest_part(self) -> str:
         """Return a question as long as a part of one may be; where it is not taken apart, it is the question itself."""
         return "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
+
+    def largest_chunks(self, number: int) -> list[int]:
+        """Return the bytes of the largest chunks that the caller may see, the largest first."""
+        rows = self.db.query(
+            "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
+            " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
+            ["int4", "int8[]", "int4"],
+            [self.corpus.id, self.asked.visible_ids, number],
+        )
+        return [row["size"] for row in rows]
+
+    @staticmethod
+    def quarter(size: int) -> int:
+        """Return the tokens of so many bytes."""
+        return size // BYTES_PER_TOKEN + 1
 
     @cached_property
     def room(self) -> int:
@@ -147,19 +161,3 @@ class DryRun(Models):
         if task == "rerank":
             return options.reranker()[0], "rerank"
         return options.llm.of(self._request(task, _EMPTY).role)[0], "openai"
-
-
-def largest_chunks(asked: Query, number: int) -> list[int]:
-    """Return the bytes of the largest chunks that the caller may see, the largest first."""
-    rows = asked.db.query(
-        "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
-        " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
-        ["int4", "int8[]", "int4"],
-        [asked.corpus.id, asked.visible_ids, number],
-    )
-    return [row["size"] for row in rows]
-
-
-def quarter(size: int) -> int:
-    """Return the tokens of so many bytes."""
-    return size // BYTES_PER_TOKEN + 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
@@ -82,6 +83,14 @@ class DryRun(Models):
         for one in arguments:
             self.add(task, 1, estimated_tokens(self._request(task, one)), exact=exact)
         return [{"value": _REPLIES[task]} for _ in arguments], {}
+
+    def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+        """Refuse: what is near is not known without the vectors."""
+        raise _unknown("vectors")
+
+    def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+        """Refuse: what comes first is not known without the scores."""
+        raise _unknown("scores")
 
     def send(self, task: str, *, exact: bool = True, **arguments: Any) -> None:
         """Count a request whose prompt is known; `exact`: it will be made."""
@@ -161,3 +170,11 @@ class DryRun(Models):
         if task == "rerank":
             return options.reranker()[0], "rerank"
         return options.llm.of(self._request(task, _EMPTY).role)[0], "openai"
+
+
+def _unknown(what: str) -> GraphRAGError:
+    return GraphRAGError(
+        f"{what} of an endpoint are not known before it is asked",
+        sqlstate="0A000",
+        hint="The mode must say what it asks at most: estimate.",
+    )

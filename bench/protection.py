@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from pg_graphrag.mode_names import MODES
 from psycopg import conninfo, sql
 from psycopg.types.json import Jsonb
 
@@ -32,9 +33,6 @@ SHARES = (1, 50, 99)
 NAMES = 8000
 VERBS = ("admired", "met", "paid", "hired", "taught", "left", "followed", "praised")
 FIRST = ("Ada", "Alan", "Grace", "Mary", "Karl", "Ivan", "Rosa", "Otto", "Nina", "Hugo")
-MODES = (
-    "naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "graph_global", "drift", "lazy",
-)  # fmt: skip
 VIEWS = ("document_coverage", "entity_timeline", "graph_growth")
 # View: (its column of items, kind of these)
 GRAPH_VIEWS = {"graph_nodes": ("entity_id", "entity"), "graph_edges": ("relationship_id", "relationship")}

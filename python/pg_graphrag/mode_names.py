@@ -1,4 +1,4 @@
-"""Names of the modes, for what runs beside the server. Written by tests/mode_texts.py."""
+"""Names of the modes, for what runs beside the server. Written by docs/modes.py."""
 
 MODES = (
     "naive",

@@ -1,4 +1,4 @@
--- search() with the mode fixed. Written by tests/mode_texts.py.
+-- search() with the mode fixed. Written by docs/modes.py.
 
 CREATE FUNCTION graphrag.naive_search(
     query               text,

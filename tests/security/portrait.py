@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from pg_graphrag.mode_names import MODES
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.ingest import Connection, rows
 
-MODES = (
-    "naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "graph_global", "drift", "lazy",
-)  # fmt: skip
 # Modes, with options, in which nothing depends on statistics of BM25, which are of the whole corpus by contract.
 WITHOUT_BM25 = {"naive": "{}", "path": '{"path_weighting": "vector", "fuse": false, "profile": "paper"}'}
 # What there is besides scores.

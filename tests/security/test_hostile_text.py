@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag.mode_names import MODES
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
@@ -16,7 +17,6 @@ from tests.security import hostile
 from tests.security.interrupting import PROMISED
 from tests.sql.ingest import put, value, work
 
-MODES = "naive bm25 local global hybrid mix path ppr graph_local graph_global drift lazy".split()
 # Every shape at the first length, every eighth at the others.
 LENGTHS = (8_192, 60_000, 1_000_000)
 EVERY = 8

@@ -171,6 +171,8 @@ def test_client_and_command_say_it_before_and_answer_after(
 def test_it_fails_as_ask_does_and_is_the_owners(module_db: Database, themed: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         estimated(module_db, "Who?", themed, "drift", n_depth=9)
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="the question is empty"):
+        estimated(module_db, " ", themed, "naive")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
         estimated(module_db, "Who?", new_corpus(module_db), "naive")
     with as_reader(module_db), pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag import mode_names
 from pg_graphrag.cli import main
 from pg_graphrag.exchange import given as exchange_given
+from pg_graphrag.mode_names import MODES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -260,26 +260,6 @@ def test_a_refresh_keeps_what_was_imported_while_nothing_changes(loaded: Databas
     loaded.execute("BEGIN; UPDATE graphrag.communities SET report_due = true; COMMIT")
     work(loaded)
     assert [row[8:] for row in partition(loaded)] == [row[8:] for row in before]
-
-
-def test_modes_are_all_searched_here() -> None:
-    assert set(MODES) == set(mode_names.MODES)
-
-
-MODES = [
-    "naive",
-    "bm25",
-    "local",
-    "global",
-    "hybrid",
-    "mix",
-    "path",
-    "ppr",
-    "graph_local",
-    "graph_global",
-    "drift",
-    "lazy",
-]
 
 
 @pytest.mark.parametrize("mode", MODES)

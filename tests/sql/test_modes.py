@@ -12,8 +12,8 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import rows
-from tests.sql.themes import context, counted, points, task
+from tests.sql.ingest import new_corpus, put_all, rows, value, work
+from tests.sql.themes import SEA, context, counted, points, task
 
 FIRST = '''
 """first: the first chunks by BM25, and no others."""
@@ -51,12 +51,32 @@ def answer(query, question, total):
 
 MODE = Mode(name="read", does="A model reads them.", source="–", retrieve=first.retrieve, answer=answer)
 '''
+NEAR = '''
+"""near: as read, of the nearest chunks."""
+
+from pg_graphrag.modes import read
+from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.rankings import alone
+
+
+def retrieve(query, depth):
+    return alone([dense.windows(query, depth)])
+
+
+def answer(query, question, total):
+    retrieve(query, 10)
+    return read.answer(query, question, total)
+
+
+MODE = Mode(name="near", does="A model reads them.", source="–", retrieve=retrieve, answer=answer)
+'''
 PUT = """
 DO LANGUAGE plpython3u $do$
 import pathlib, tempfile
 from pg_graphrag import modes
 folder = pathlib.Path(tempfile.mkdtemp())
-for name, text in (("first", {first!r}), ("read", {read!r})):
+for name, text in (("first", {first!r}), ("read", {read!r}), ("near", {near!r})):
     (folder / f"{{name}}.py").write_text(text)
 modes.__path__.append(str(folder))
 modes._modules.cache_clear()
@@ -75,7 +95,7 @@ QUESTION = "Who broke the Enigma machine?"
 @pytest.fixture(scope="module")
 def extended(module_db: Database, themed: str) -> str:
     """A corpus, in a session with two modes more."""
-    module_db.execute(PUT.format(first=FIRST, read=READ))
+    module_db.execute(PUT.format(first=FIRST, read=READ, near=NEAR))
     return themed
 
 
@@ -98,7 +118,7 @@ def test_it_is_searched_with_its_own_option(module_db: Database, extended: str) 
 def test_it_is_named_beside_the_others(module_db: Database, extended: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as unknown:
         found(module_db, extended, "second")
-    assert str(unknown.value.diag.message_hint).endswith("drift, lazy, first, read.")
+    assert str(unknown.value.diag.message_hint).endswith("drift, lazy, first, near, read.")
     with pytest.raises(psycopg.errors.InvalidParameterValue) as misplaced:
         found(module_db, extended, "hybrid", keep=1)
     assert "Modes that do: first." in str(misplaced.value.diag.message_hint)
@@ -120,6 +140,20 @@ def test_it_is_asked_and_estimated_by_what_ask_does(
     assert counted(module_endpoint) == tasks
     assert calls == usage["calls"] and usage["tokens_in"] <= tokens_in
     assert {name: part["calls"] for name, part in parts.items()} == tasks and parts[next(iter(tasks))]["exact"]
+
+
+def test_an_estimate_asks_no_endpoint_for_vectors(
+    module_db: Database, extended: str, module_endpoint: Endpoint
+) -> None:
+    llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", extended)
+    vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
+    corpus = new_corpus(module_db, llm=llm, embedding=vectors)
+    put_all(module_db, corpus, SEA)
+    work(module_db)
+    module_endpoint.forget()
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="vectors of an endpoint are not known"):
+        rows(module_db, "SELECT * FROM graphrag.estimate_ask(%s, %s, 'near')", QUESTION, corpus)
+    assert module_endpoint.requests == []
 
 
 def test_it_is_gone_with_its_file(db: Database) -> None:

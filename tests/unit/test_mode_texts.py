@@ -9,12 +9,12 @@ from pg_graphrag import modes
 from pg_graphrag.cli.arguments import MODES
 from pg_graphrag.mode_names import REDUCED
 
-from tests.mode_texts import ROOT, texts
+from docs.modes import ROOT, texts
 
 
 @pytest.mark.parametrize(("path", "text"), texts().items(), ids=lambda one: one.name if isinstance(one, Path) else "")
 def test_what_is_written_of_the_modes_is_not_stale(path: Path, text: str) -> None:
-    stale = f"{path.relative_to(ROOT)} is stale: python -m tests.mode_texts"
+    stale = f"{path.relative_to(ROOT)} is stale: python -m docs.modes"
     assert path.read_text() == text, stale
 
 

@@ -13,7 +13,7 @@ from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, M
 from pg_graphrag.model_access.replies import MAX_QUERIES
 from pg_graphrag.retrieval import rerank
 from pg_graphrag.retrieval.context import assemble, budget
-from pg_graphrag.retrieval.dry_run import HEADING, DryRun, largest_chunks, quarter
+from pg_graphrag.retrieval.dry_run import DryRun
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.search.search import prepare
@@ -85,8 +85,9 @@ def _transformed(made: DryRun) -> None:
         made.send(kind, question=question)
         made.embeds(MAX_QUERIES)
     elif kind == "corrective":
-        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in largest_chunks(made.asked, MAX_GRADED))
-        made.add("grades", 1, made.tokens("grades", question=question) + quarter(most) + MAX_GRADED * quarter(HEADING))
+        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in made.largest_chunks(MAX_GRADED))
+        read = made.quarter(most) + MAX_GRADED * made.quarter(made.HEADING)
+        made.add("grades", 1, made.tokens("grades", question=question) + read)
         made.send("rewrite", question=question)
         made.embeds(2)
 
@@ -95,5 +96,5 @@ def _reranked(made: DryRun) -> None:
     """Count the longest texts that may be re-scored."""
     if made.asked.options.reranks:
         rows = max(made.asked.options.chunk_top_k, rerank.CANDIDATES)
-        each = quarter(len(made.question.encode()))
-        made.add("rerank", 1, rows * each + quarter(sum(largest_chunks(made.asked, rows))) + rows * quarter(HEADING))
+        each = made.quarter(len(made.question.encode())) + made.quarter(made.HEADING)
+        made.add("rerank", 1, rows * each + made.quarter(sum(made.largest_chunks(rows))))

@@ -13,8 +13,8 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="bm25",
     place=20,
-    does="""Okapi BM25 (k1 1.5, b 0.75), stemmed or morphological, exact after any mix of changes. Names, codes, error
-    messages.""",
+    does="""Okapi BM25 (k1 1.5, b 0.75), stemmed or morphological, exact after any mix of changes. For names, codes
+    and error messages.""",
     source="Robertson & Zaragoza 2009",
     function="Okapi BM25 alone",
     options=("bm25_idf",),

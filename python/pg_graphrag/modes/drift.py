@@ -8,7 +8,7 @@ fails costs itself, not the answer, and the context says so.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.tasks import MAX_EXAMPLE
@@ -17,7 +17,6 @@ from pg_graphrag.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.context import assemble
-from pg_graphrag.retrieval.dry_run import DryRun, quarter
 from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import Option, whole
 from pg_graphrag.retrieval.points import (
@@ -34,6 +33,9 @@ from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, alone
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
 from pg_graphrag.server import Row
+
+if TYPE_CHECKING:
+    from pg_graphrag.retrieval.dry_run import DryRun
 
 PRIMER_FOLDS = Option("primer_folds", 5, whole(1, 20), ask_only=True)
 DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, whole(0, 100), ask_only=True)
@@ -305,7 +307,7 @@ def _context(search: _Search) -> dict[str, Any]:
     )
 
 
-def estimate(made: DryRun) -> None:
+def estimate(made: "DryRun") -> None:
     """One expansion, the folds, the rounds."""
     asked = made.asked
     rows = cut_reports(asked)
@@ -317,21 +319,23 @@ def estimate(made: DryRun) -> None:
             report = max((row["content"][:MAX_EXAMPLE] for row in rows), key=lambda text: len(text.encode()))
             made.send("expand", exact=False, question=asked.text, report=report)
         read = sorted((len(one.text.encode()) + 2 for one in passages), reverse=True)[:PRIMER_REPORTS]
-        made.add("primer", number, number * made.tokens("primer", question=asked.text) + quarter(sum(read)))
+        made.add("primer", number, number * made.tokens("primer", question=asked.text) + made.quarter(sum(read)))
     followed = asked.options[DRIFT_K_FOLLOWUPS] * asked.options[N_DEPTH]
     if followed:
         made.embeds(followed)
-        each = made.tokens("follow_up", question=made.longest_part(), whole=asked.text) + quarter(made.room)
+        each = made.tokens("follow_up", question=made.longest_part(), whole=asked.text) + made.quarter(made.room)
         made.add("follow_up", followed, followed * each)
 
 
 MODE = Mode(
     name="drift",
     place=110,
-    does="""`ask` has the best reports read in folds (a primer, after the question was expanded to what a report could
-    say), follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds,
-    and answers from all answers: at most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls. `search`
-    and `context` look, without them, around the query's entities and those that the best reports rest on.""",
+    does="The best reports raise questions, which local searches follow up.",
+    details="""`ask` expands the question to what a report could say, has the best reports read in folds (the primer),
+    follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds, and
+    answers from all answers. That is at most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls.
+    `search` and `context` make none: they look around the entities of the query and those that the best reports rest
+    on.""",
     source="DRIFT, Microsoft Research 2024",
     options=("bm25_idf", "graph_top_k", "level", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
     defaults={"max_total_tokens": 12_000},

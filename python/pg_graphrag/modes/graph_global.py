@@ -7,12 +7,11 @@ batch that fails costs its reports, which the context says, not the answer.
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.modes.lazy import NEAR_ENOUGH
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks
-from pg_graphrag.retrieval.dry_run import DryRun
 from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
@@ -21,6 +20,9 @@ from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
 from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows, visible_communities
 from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
 from pg_graphrag.server import Row
+
+if TYPE_CHECKING:
+    from pg_graphrag.retrieval.dry_run import DryRun
 
 DYNAMIC = Option("dynamic", False, FLAG)
 # Reports that graph_global goes down from, and chunks of each that are looked at.
@@ -222,7 +224,7 @@ def shuffled(rows: list[Row]) -> list[Row]:
     return random.Random(SEED).sample(rows, len(rows))
 
 
-def estimate(made: DryRun) -> None:
+def estimate(made: "DryRun") -> None:
     """The batches are known; with `dynamic` as many reports as could be relevant."""
     asked = made.asked
     if not asked.options[DYNAMIC]:
@@ -257,11 +259,12 @@ def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable
 MODE = Mode(
     name="graph_global",
     place=100,
-    does="""What GraphRAG calls global search (`global` is LightRAG's, another thing): from the reports of one level
-    of communities (`level` 1) down to chunks, the themes taking turns; `ask` reads every report of the level in
-    parallel batches and answers from the points they give; with `dynamic` only those that the model of the role
-    `relevance` rates 1 or more of 5 (`search` and `context`, which ask nobody: those that score half of the best),
-    from the coarsest level down to `level`, going into what is relevant alone.""",
+    does="From the reports on one level of communities down to chunks. For questions about the whole.",
+    details="""`level` (1) is the level of communities. The themes take turns. `ask` reads every report of the level,
+    in parallel batches, and answers from the points they give. With `dynamic`, it reads only reports that the model
+    of the role `relevance` rates 1 or more of 5, from the coarsest level down to `level`, and goes into what is
+    relevant alone. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the
+    best.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "level", DYNAMIC),
     defaults={"max_total_tokens": 12_000},

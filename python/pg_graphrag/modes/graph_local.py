@@ -13,9 +13,9 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="graph_local",
     place=90,
-    does="""Entities of the query, the relationships among them first, and the chunks that say most of both; `context`
-    and `ask` add reports on their communities and claims (shares: .5 text, .15 reports, the rest graph and claims;
-    12,000 tokens).""",
+    does="Entities of the query, the relationships among them first, and the chunks that say most of both.",
+    details="""`context` and `ask` add reports on the communities of the entities, and claims: .5 text, .15 reports,
+    the rest graph and claims, in 12,000 tokens.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "graph_top_k"),
     defaults={"max_total_tokens": 12_000},

@@ -7,12 +7,12 @@ from pg_graphrag.retrieval.mode import Context, Mode
 MODE = Mode(
     name="hybrid",
     place=50,
-    does="""BM25, windows and personalised PageRank over the graph of entities and chunks, fused by z-scores; the walk
-    starts from titles, names, dates (however written), numbers and identifiers of the question, and from the best
-    chunks, by BM25, windows and, with `"extractor": "llm"`, what the model said of entities and relationships. Where
-    the question names a document by its title, the walk weighs more. The default: multi-hop questions gain most;
-    where words alone find the answer it stays within .02 of `bm25`'s recall. `{"profile": "paper"}`: local and
-    global, round-robin.""",
+    does="BM25, windows and personalised PageRank over the graph of entities and chunks, fused. The default.",
+    details="""Scores are fused as z-scores. The walk starts from titles, names, dates (however written), numbers and
+    identifiers of the question, and from the best chunks by BM25, windows and, with `"extractor": "llm"`, what the
+    model said of entities and relationships. Where the question names a document by its title, the walk weighs more.
+    Multi-hop questions gain most; where words alone find the answer, it stays within .02 of `bm25`'s recall.
+    `{"profile": "paper"}`: local and global, round-robin.""",
     source="HippoRAG, arXiv 2405.14831; LightRAG",
     function="BM25, dense retrieval and PageRank over the entity–chunk graph, fused",
     options=("profile", "bm25_idf", "graph_top_k", "damping"),

@@ -7,11 +7,10 @@ nearness to the query, with a threshold. What was not published is ours: `k`, `z
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import claims, dense, evidence_chunks
-from pg_graphrag.retrieval.dry_run import HEADING, DryRun, largest_chunks, quarter
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, whole
@@ -20,11 +19,14 @@ from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, alone, ranking
 from pg_graphrag.server import Row
 
+if TYPE_CHECKING:
+    from pg_graphrag.retrieval.dry_run import DryRun
+
 RELEVANCE_TEST_BUDGET = Option("relevance_test_budget", 100, whole(1, 100_000))
 # Chunks of a community that are tested at a time; and barren communities in a row after which the search goes deeper.
 K = Option("k", 10, whole(1, 1000))
 Z = Option("z", 5, whole(1, 1000))
-# Chunks that are looked at for a query, by nearness.
+# Chunks that are looked at for a query, by BM25 and by windows each.
 CANDIDATES = 1000
 # Without a model, a chunk is relevant that is so near as a share of the nearest: chosen on the dev questions of two sets
 # (bench/lazy.py) as the highest share at which hardly anything is lost of what all tested chunks hold.
@@ -292,7 +294,7 @@ def grouped(rows: list[Row]) -> list[Row]:
     return [row for group in groups.values() for row in group]
 
 
-def estimate(made: DryRun) -> None:
+def estimate(made: "DryRun") -> None:
     """No more tests than the budget, and of the relevant chunks the largest."""
     asked = made.asked
     if not has_chunks(asked):
@@ -300,10 +302,10 @@ def estimate(made: DryRun) -> None:
     made.send("refine", question=asked.text)
     made.embeds(MAX_QUERIES)
     spend = asked.options[RELEVANCE_TEST_BUDGET]
-    sizes = largest_chunks(asked, min(spend, MAX_QUERIES * CANDIDATES))
+    sizes = made.largest_chunks(min(spend, MAX_QUERIES * 2 * CANDIDATES))
     if asked.corpus.options.llm.has("relevance"):
         tested = [size for size in sizes for _ in range(MAX_QUERIES)][:spend]
-        read = len(tested) * made.tokens("relevant", question=made.longest_part()) + quarter(sum(tested))
+        read = len(tested) * made.tokens("relevant", question=made.longest_part()) + made.quarter(sum(tested))
         made.add("relevant", len(tested), read)
     row = asked.db.query(
         "SELECT coalesce(pg_catalog.sum(s.token_count), 0) AS tokens, coalesce((SELECT pg_catalog.sum(pg_catalog.octet_length("
@@ -314,18 +316,19 @@ def estimate(made: DryRun) -> None:
         ["int4", "int4", "int8[]"],
         [asked.corpus.id, len(sizes), asked.visible_ids],
     )[0]
-    around = HEADING * len(sizes) + int(row["claims"])
-    made.points(sum(sizes) + around, int(row["tokens"]) + quarter(around))
+    around = made.HEADING * len(sizes) + int(row["claims"])
+    made.points(sum(sizes) + around, int(row["tokens"]) + made.quarter(around))
 
 
 MODE = Mode(
     name="lazy",
     place=120,
-    does="""Chunks best first, communities breadth first, within `relevance_test_budget` 100 tests (`k` 10 chunks of a
-    community at a time; deeper after `z` 5 barren ones). `search` and `context` test by nearness (half that of the
-    nearest chunk; `context` puts the chunks of a community together) and ask nobody; `ask` refines the question,
-    tests by the model of the role `relevance`, with never more requests than the budget, those sent again included,
-    and answers from the claims in what is relevant. Zero calls at index time, with or without reports.""",
+    does="Chunks best first, communities breadth first, within a budget of relevance tests. No calls at index time.",
+    details="""`relevance_test_budget` (100) bounds the tests; `k` (10) chunks of a community are tested at a time,
+    and after `z` (5) barren communities it goes deeper. `search` and `context` test by nearness (half that of the
+    nearest chunk) and ask nobody; `context` puts the chunks of a community together. `ask` refines the question,
+    tests by the model of the role `relevance`, and answers from the claims in what is relevant. It never makes more
+    requests than the budget, those sent again included. It works with reports and without.""",
     source="LazyGraphRAG, Microsoft Research 2024",
     options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K),
     defaults={"max_total_tokens": 12_000},

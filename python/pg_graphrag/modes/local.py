@@ -13,8 +13,9 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="local",
     place=30,
-    does="""Entities that the query names (or nearly) or, with `"extractor": "llm"`, that the model described so,
-    their relationships, and the chunks that mention them. Questions about particular things.""",
+    does="""Entities that the query names (or nearly), their relationships, and the chunks that mention them. For
+    questions about particular things.""",
+    details="""With `"extractor": "llm"`, also entities that the model described so.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",
     options=("profile", "bm25_idf", "graph_top_k"),

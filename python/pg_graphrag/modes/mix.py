@@ -18,7 +18,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="mix",
     place=60,
-    does="`local`, `global` and direct chunks by reciprocal rank.",
+    does="`local`, `global` and direct chunks, by reciprocal rank.",
     source="LightRAG",
     options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
     retrieve=_retrieve,

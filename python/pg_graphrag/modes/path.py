@@ -20,9 +20,10 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="path",
     place=70,
-    does="""From what the query names over paths of at most two relationships to chunks, each by the votes of all its
-    paths; important relationships by `path_weighting`, fused with BM25 by `fuse`. For questions that connect two
-    named things; `explain` shows path and relationships.""",
+    does="""From what the query names, over paths of at most two relationships, to chunks. For questions that connect
+    two named things.""",
+    details="""Each chunk gets the votes of all its paths. `path_weighting` says which relationships are important,
+    and `fuse` how that is fused with BM25. `explain` shows path and relationships.""",
     source="MiniRAG, arXiv 2501.06713; BM25 weighting: Takami et al.",
     options=(
         "profile",

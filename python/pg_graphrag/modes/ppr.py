@@ -16,8 +16,8 @@ MODE = Mode(
     name="ppr",
     place=80,
     does="""Chunks by personalised PageRank alone, over entities, chunks and synonyms. For multi-hop questions whose
-    second passage shares no word with the question. `{"profile": "paper"}`: HippoRAG 2's facts and passages, without
-    its LLM filter.""",
+    second passage shares no word with the question.""",
+    details="""`{"profile": "paper"}`: HippoRAG 2's facts and passages, without its LLM filter.""",
     source="HippoRAG 2, arXiv 2502.14802",
     options=("profile", "bm25_idf", "damping"),
     retrieve=_retrieve,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.ledger import cost
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
@@ -16,9 +17,6 @@ from pg_graphrag.model_access import replies, tasks
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.retrieval.points import BATCH_TOKENS
 from pg_graphrag.retrieval.query import Query
-
-# A heading, its citation and what stands around them, in bytes.
-HEADING = 600
 
 # A guess at what is answered, in tokens; nothing bounds it.
 _OUT = {
@@ -63,6 +61,8 @@ class DryRun(Models):
     """Models that are not asked: `parts` has what they would be, by task; `price` what that would cost."""
 
     sends: ClassVar[bool] = False
+    # A heading, its citation and what stands around them, in bytes.
+    HEADING: ClassVar[int] = 600
 
     def __init__(self, asked: Query, total: int) -> None:
         super().__init__(asked.db, asked.corpus, asked.caller)
@@ -84,6 +84,14 @@ class DryRun(Models):
             self.add(task, 1, estimated_tokens(self._request(task, one)), exact=exact)
         return [{"value": _REPLIES[task]} for _ in arguments], {}
 
+    def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+        """Refuse: what is near is not known without the vectors."""
+        raise _unknown("vectors")
+
+    def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+        """Refuse: what comes first is not known without the scores."""
+        raise _unknown("scores")
+
     def send(self, task: str, *, exact: bool = True, **arguments: Any) -> None:
         """Count a request whose prompt is known; `exact`: it will be made."""
         self.add(task, 1, self.tokens(task, **arguments), exact=exact)
@@ -101,7 +109,7 @@ class DryRun(Models):
     def embeds(self, texts: int) -> None:
         """Count what searching for so many texts embeds, where that is done at an endpoint."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
-            each = 2 * quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
+            each = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * each)
 
     def points(self, size: int, tokens: int) -> None:
@@ -109,7 +117,7 @@ class DryRun(Models):
         if tokens:
             number = 2 * tokens // BATCH_TOKENS + 1
             expanded = "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
-            self.add("map", number, number * self.tokens("map", question=expanded) + quarter(size))
+            self.add("map", number, number * self.tokens("map", question=expanded) + self.quarter(size))
 
     def tokens(self, task: str, **arguments: Any) -> int:
         """Return the tokens of the prompt of a task."""
@@ -118,6 +126,21 @@ class DryRun(Models):
     def longest_part(self) -> str:
         """Return a question as long as a part of one may be; where it is not taken apart, it is the question itself."""
         return "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
+
+    def largest_chunks(self, number: int) -> list[int]:
+        """Return the bytes of the largest chunks that the caller may see, the largest first."""
+        rows = self.db.query(
+            "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
+            " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
+            ["int4", "int8[]", "int4"],
+            [self.corpus.id, self.asked.visible_ids, number],
+        )
+        return [row["size"] for row in rows]
+
+    @staticmethod
+    def quarter(size: int) -> int:
+        """Return the tokens of so many bytes."""
+        return size // BYTES_PER_TOKEN + 1
 
     @cached_property
     def room(self) -> int:
@@ -149,17 +172,9 @@ class DryRun(Models):
         return options.llm.of(self._request(task, _EMPTY).role)[0], "openai"
 
 
-def largest_chunks(asked: Query, number: int) -> list[int]:
-    """Return the bytes of the largest chunks that the caller may see, the largest first."""
-    rows = asked.db.query(
-        "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
-        " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
-        ["int4", "int8[]", "int4"],
-        [asked.corpus.id, asked.visible_ids, number],
+def _unknown(what: str) -> GraphRAGError:
+    return GraphRAGError(
+        f"{what} of an endpoint are not known before it is asked",
+        sqlstate="0A000",
+        hint="The mode must say what it asks at most: estimate.",
     )
-    return [row["size"] for row in rows]
-
-
-def quarter(size: int) -> int:
-    """Return the tokens of so many bytes."""
-    return size // BYTES_PER_TOKEN + 1

@@ -19,7 +19,7 @@ Retriever = Callable[[Query, int], Fused]
 ContextMaker = Callable[[Query, str, int], tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Budgets:
     """Tokens of the parts of a context.
 
@@ -48,7 +48,7 @@ def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budget
     return budgets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Context:
     """What a mode's context has besides its chunks.
 
@@ -65,14 +65,14 @@ class Context:
     budgets: Callable[[SearchOptions, int], Budgets] = proportional
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Mode:
     """A mode of search, context and ask.
 
     Parameters
     ----------
-    name, does, source : str
-        What it is called, what it does, and the paper or page that it is from, as the manual says it.
+    name, does, source, details : str
+        What it is called, what it does, the paper or page that it is from, and what else there is to know, as the manual says it.
     place : int
         Where lists of modes name it.
     function : str, optional
@@ -95,6 +95,7 @@ class Mode:
     does: str
     source: str
     retrieve: Retriever
+    details: str = ""
     place: int = 1000
     function: str | None = None
     options: tuple[str | Option[Any], ...] = ()

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Check:
     """What an option may be: a test, and the values that pass it, in words."""
 
@@ -48,7 +48,7 @@ MAX_NAME = 200
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Option(Generic[T]):
     """An option of one mode alone, kept in its file; `query.options[OPTION]` reads it.
 

@@ -9,7 +9,6 @@ from typing import Any
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
-from pg_graphrag.retrieval.hybrid import hybrid
 from pg_graphrag.retrieval.mode import Retriever
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, reciprocal_rank
@@ -64,6 +63,8 @@ def _decompose(mode: Retriever) -> Retriever:
 
 def _corrective(mode: Retriever) -> Retriever:
     """What came back is graded: kept where it answers, widened by a rewritten query where it may not, replaced where not."""
+    # Other searches are spared its modules.
+    from pg_graphrag.retrieval.hybrid import hybrid
 
     def retrieve(query: Query, depth: int) -> Fused:
         fused = mode(query, depth)

@@ -1,18 +1,19 @@
 """What lists the modes, written from their registry: SQL, command line, client and manual.
 
-`python -m tests.mode_texts` writes it; a test fails while any of it is stale.
+`python -m docs.modes` writes it; a test fails while any of it is stale.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pg_graphrag import modes
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.options import OF_EVERY_MODE
+from pg_graphrag.retrieval.options import CHECKS, OF_EVERY_MODE, PAPER, SearchOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = (
@@ -65,7 +66,7 @@ def _and(names: list[str]) -> str:
 
 def _functions(every: list[Mode]) -> str:
     made = "".join("\n" + _function(mode) for mode in every if mode.function)
-    return f"-- search() with the mode fixed. Written by tests/mode_texts.py.\n{made}"
+    return f"-- search() with the mode fixed. Written by docs/modes.py.\n{made}"
 
 
 def _function(mode: Mode) -> str:
@@ -100,7 +101,7 @@ def _names(every: list[Mode]) -> str:
     def listed(names: list[str]) -> str:
         return "(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
 
-    return f'''"""Names of the modes, for what runs beside the server. Written by tests/mode_texts.py."""
+    return f'''"""Names of the modes, for what runs beside the server. Written by docs/modes.py."""
 
 MODES = {listed([mode.name for mode in every])}
 # For graphrag.ask, models make the context of the answer.
@@ -109,23 +110,45 @@ REDUCED = {listed([mode.name for mode in every if mode.answer])}
 
 
 def _manual(every: list[Mode]) -> str:
-    rows = "".join(
-        f"| `{mode.name}` | {' '.join(mode.does.split())} | {_code(mode.option_names)} | {mode.source} |\n"
-        for mode in every
-    )
-    return f"""<!-- Written by tests/mode_texts.py from python/pg_graphrag/modes/. -->
+    rows = "".join(f"| `{mode.name}` | {_line(mode.does)} | {mode.source} |\n" for mode in every)
+    details = "".join(f"- **{mode.name}.** {_line(mode.details)}\n" for mode in every if mode.details)
+    return f"""<!-- Written by docs/modes.py from python/pg_graphrag/modes/. -->
 # Modes
 
-The argument `mode` of `search`, `context` and `ask`. Each is one file of `python/pg_graphrag/modes/`; {_code(OF_EVERY_MODE)} are
-options of every mode.
+The argument `mode` of `search`, `context` and `ask`.
 
-| mode | what it does | options | source |
+| mode | what it does | source |
+|---|---|---|
+{rows}
+{details}
+## Options
+
+`options => '{{…}}'`. Unknown or misplaced ones are errors.
+
+| option | default | a value is | modes |
 |---|---|---|---|
-{rows}"""
+{"".join(_options(every))}"""
 
 
-def _code(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "–"
+def _options(every: list[Mode]) -> Iterator[str]:
+    own = {name: option for mode in every for name, option in mode.own.items()}
+    shared = SearchOptions()
+    for name in dict.fromkeys([*OF_EVERY_MODE, *(name for mode in every for name in mode.option_names)]):
+        default, check = (own[name].default, own[name].check) if name in own else (getattr(shared, name), CHECKS[name])
+        having = "all" if name in OF_EVERY_MODE else ", ".join(f"`{mode.name}`" for mode in every if mode.has(name))
+        if name in own and own[name].ask_only:
+            having += ", in `ask` alone"
+        others = {mode.name: mode.defaults[name] for mode in every if name in mode.defaults}
+        said = [json.dumps(default), *([f"{PAPER[name]} in profile `paper`"] if name in PAPER else [])]
+        said += [
+            f"{value} in {_and([f'`{one}`' for one in others if others[one] == value])}"
+            for value in sorted({*others.values()})
+        ]
+        yield f"| `{name}` | {'; '.join(said)} | {check.wanted} | {having} |\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class CachedGraph(TopologyGraph):
 def _contents(query: Query) -> Contents | None:
     """Return the graph as this snapshot sees it; None where it is large, or not known yet."""
     corpus = query.corpus
-    earlier = cache.earlier_queries(corpus)
+    query_count = cache.earlier_queries(corpus)
     if corpus.revision is None:
         return None
     key = "graph", corpus.id
@@ -110,38 +110,38 @@ def _contents(query: Query) -> Contents | None:
     if items is None:
         outdated: Contents | None = cache.latest(corpus, key)
         texts = None if outdated is None else outdated.texts
-        if not earlier or (texts is not None and earlier * ROWS_PER_QUERY < texts.rows):
+        if not query_count or (texts is not None and query_count * ROWS_PER_QUERY < texts.rows):
             return None
         # A session's second query waits for no count of a large one.
-        most = ROWS_PER_QUERY if earlier == 1 else MAX_LINKS
+        most = ROWS_PER_QUERY if query_count == 1 else MAX_LINKS
         counts = [row["n"] for row in query.db.query(_COUNTS, ["int4", "int8"], [corpus.id, most])]
         if most < MAX_LINKS and max(counts) == most:
             return None
         if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
-            size, mentions = _measured(query, _TEXTS)
+            size, mentions = _text_sizes(query, _TEXTS)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
             if size <= room and mentions <= MAX_MENTIONS:
-                return _read(query, size, whole=True)
+                return _read_and_cache(query, size, with_texts=True)
         items = sum(counts)
         cache.put(corpus, large_key, items, 0)
     # None is without a mention.
-    if items == _TOO_LARGE or earlier * LINKS_PER_QUERY < 2 * items:
+    if items == _TOO_LARGE or query_count * LINKS_PER_QUERY < 2 * items:
         return None
-    _, mentions = _measured(query, _MENTIONS)
+    _, mentions = _text_sizes(query, _MENTIONS)
     size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
     if items + mentions > MAX_LINKS or size > room:
         cache.put(corpus, large_key, _TOO_LARGE, 0)
         return None
-    return _read(query, size, whole=False)
+    return _read_and_cache(query, size, with_texts=False)
 
 
-def _read(query: Query, size: int, *, whole: bool) -> Contents | None:
+def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | None:
     """Read a graph and cache it; None where a statement saw another revision than the corpus has."""
-    read = topology.read(query)
-    texts = _texts(query, read) if read is not None and whole else None
-    if read is None or (whole and texts is None):
+    topology_read = topology.read(query)
+    texts = _texts(query, topology_read) if topology_read is not None and with_texts else None
+    if topology_read is None or (with_texts and texts is None):
         return None
-    contents = Contents(read, texts)
+    contents = Contents(topology_read, texts)
     cache.put(query.corpus, ("graph", query.corpus.id), contents, size)
     return contents
 
@@ -173,7 +173,7 @@ SELECT 0, r.mention_count FROM graphrag.relationships r WHERE r.corpus_id = $1
 """
 
 
-def _measured(query: Query, rows: str) -> tuple[int, int]:
+def _text_sizes(query: Query, rows: str) -> tuple[int, int]:
     """Return about how many bytes texts have, and how many mentions there are."""
     sums = (
         "coalesce(pg_catalog.sum(f.size), 0)::int8 AS size, coalesce(pg_catalog.sum(f.mentions), 0)::int8 AS mentions"
@@ -202,10 +202,10 @@ SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_coun
 """
 
 
-def _texts(query: Query, of: Topology) -> Texts | None:
+def _texts(query: Query, graph: Topology) -> Texts | None:
     """Read what a graph says; None where a statement saw another revision than the corpus has."""
     parts = []
-    for sql, ids in ((_ENTITIES, of.entities), (_RELATIONSHIPS, of.relationships), (_CHUNKS, of.chunks)):
+    for sql, ids in ((_ENTITIES, graph.entities), (_RELATIONSHIPS, graph.relationships), (_CHUNKS, graph.chunks)):
         rows = read_at_revision(query.db, query.corpus, sql)
         if rows is None:
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.embedding.text import vector_text
-from pg_graphrag.numeric import float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
@@ -37,9 +37,9 @@ def windows(query: Query, limit: int) -> Ranking:
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
-    known = _ranked_windows(query)
-    if limit <= known.depth:
-        return known.ranking
+    ranked = _ranked_windows(query)
+    if limit <= ranked.depth:
+        return ranked.ranking
     best: dict[int, tuple[float, int]] = {}
     for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
         best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
@@ -52,25 +52,26 @@ def windows(query: Query, limit: int) -> Ranking:
             chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
         else:
             row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
-            chunks, ids = int64s(row["chunks"]), int64s(row["windows"])
-            (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
+            chunks, ids, scores = int64s(row["chunks"]), int64s(row["windows"]), 1.0 - float64s(row["distances"])
+            if vectors.is_small(query, "window"):
+                (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
-    known.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
-    known.depth = limit
-    return known.ranking
+    ranked.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
+    ranked.depth = limit
+    return ranked.ranking
 
 
 @dataclass
-class _Ranked:
-    """How deep windows were looked for, and what was found."""
+class _RankedWindows:
+    """The windows that were ranked so far, and how many at least."""
 
     depth: int
     ranking: Ranking
 
 
 @once
-def _ranked_windows(query: Query) -> _Ranked:
-    return _Ranked(0, Ranking.empty("windows"))
+def _ranked_windows(query: Query) -> _RankedWindows:
+    return _RankedWindows(0, Ranking.empty("windows"))
 
 
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
@@ -82,43 +83,47 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
     graph = graph_of(query)
-    visible = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
+    visible_ids = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
     if (cached := vectors.cached(query, "entity")) is not None:
-        return [_as_row(*cached.nearest(vector, limit, visible)) for vector in nearby]
-    if vectors.are_all_compared(query, "entity") and (visible is None or len(visible) <= vectors.MAX_ROWS):
-        return [_as_row(*near) for near in _nearest_in_table(query, nearby, limit, visible)]
+        return [_as_row(*cached.nearest(vector, limit, visible_ids)) for vector in nearby]
+    if vectors.are_all_compared(query, "entity") and (visible_ids is None or len(visible_ids) <= vectors.MAX_ROWS):
+        return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit, visible_ids)]
     if in_view != EF_SEARCH:
         _view(query, in_view)
-    near = [_near(query, "entity", "entity_id", vector, limit) for vector in nearby]
+    nearest = [_nearest_by_sql(query, "entity", "entity_id", vector, limit) for vector in nearby]
     if in_view != EF_SEARCH:
         _view(query, EF_SEARCH)
-    return [_as_row(ids[cosines > 0], cosines[cosines > 0]) for ids, cosines in near]
+    return [_as_row(ids[cosines > 0], cosines[cosines > 0]) for ids, cosines in nearest]
 
 
-def _as_row(ids: Any, cosines: Any) -> dict[int, float]:
+def _as_row(ids: Ids, cosines: Scores) -> dict[int, float]:
     return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
 
 
-def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible: Any) -> list[tuple[Any, Any]]:
+def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: Ids | None) -> list[tuple[Ids, Scores]]:
     """Return for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
-    where = "" if visible is None else f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible)}))"
+    condition = ""
+    if visible_ids is not None:
+        condition = f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible_ids)}))"
     ids_of: list[Any] = []
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
         part = nearby[start : start + _VECTORS_AT_ONCE]
         columns = {f"d{place}": distance(query, vector_text(vector)) for place, vector in enumerate(part)}
-        packed = (f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns)
+        aggregates = (
+            f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns
+        )
         distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         row = query.db.literal_query(
-            f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(packed)}"
-            f" FROM (SELECT v.entity_id, {distances} FROM graphrag.entity_vectors_{query.corpus.space} v {where} OFFSET 0) e"
+            f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(aggregates)}"
+            f" FROM (SELECT v.entity_id, {distances} FROM graphrag.entity_vectors_{query.corpus.space} v {condition} OFFSET 0) e"
         )[0]
         ids = int64s(row["ids"])
         ids_of += [np.sort(ids[vectors.nearest(1.0 - float64s(row[name]), limit)]) for name in columns]
-    every = np.unique(np.concatenate(ids_of))
+    all_ids = np.unique(np.concatenate(ids_of))
     results = []
-    for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", every, nearby), strict=True):
-        near = cosines[np.searchsorted(every, ids)]
-        results.append((ids[near > 0], near[near > 0]))
+    for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", all_ids, nearby), strict=True):
+        scores = cosines[np.searchsorted(all_ids, ids)]
+        results.append((ids[scores > 0], scores[scores > 0]))
     return results
 
 
@@ -137,14 +142,14 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
-def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Any, Any]:
+def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Ids, Scores]:
     """Return (ids ascending, cosines), (n,) each, of the `limit` described mentions nearest to a text (and all that tie)."""
-    ids, cosines = _near(query, kind, "mention_id", query.embed([text])[0], limit)
+    ids, cosines = _nearest_by_sql(query, kind, "mention_id", query.embed([text])[0], limit)
     order = np.argsort(ids)
     return ids[order], cosines[order]
 
 
-def _near(query: Query, kind: str, column: str, vector: Any, limit: int) -> tuple[Any, Any]:
+def _nearest_by_sql(query: Query, kind: str, column: str, vector: Any, limit: int) -> tuple[Ids, Scores]:
     """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last."""
     literal = vector_text(vector)
     rows = _indexed(query, kind, column, literal, limit)
@@ -163,17 +168,17 @@ def _view(query: Query, rows: int) -> None:
     query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
-def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | None) -> tuple[Any, Any, Any]:
+def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | None) -> tuple[Ids, Scores, Ids]:
     """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
     chunks, scores, windows = _every_best_window(query, cached)
     if limit is None:
         return chunks, scores, windows
-    near = vectors.nearest(scores, limit)
-    return chunks[near], scores[near], windows[near]
+    places = vectors.nearest(scores, limit)
+    return chunks[places], scores[places], windows[places]
 
 
 @once
-def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Any, Any, Any]:
+def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Ids, Scores, Ids]:
     scores = cached.cosines(query.vector)
     chunks, windows = cached.chunks, cached.ids
     if query.visible is not None:
@@ -190,17 +195,19 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
 
     The literal, not a parameter, lets the planner see the index.
     """
-    where = ""
+    condition = ""
     if query.visible is not None:
-        where = _IS_VISIBLE[kind].format(visible=ids_literal(query.visible))
-    return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM graphrag.{_table(query, kind)} v {where}"
+        condition = _IS_VISIBLE[kind].format(visible=ids_literal(query.visible))
+    return (
+        f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM graphrag.{_table(query, kind)} v {condition}"
+    )
 
 
 def _table(query: Query, kind: str) -> str:
     return f"{kind}_vectors_{query.corpus.space}"
 
 
-def ids_literal(ids: Any) -> str:
+def ids_literal(ids: Ids) -> str:
     """SQL of an array of ids."""
     return f"'{{{','.join(map(str, ids.tolist()))}}}'::int8[]"
 
@@ -229,6 +236,7 @@ def _best_windows(query: Query, limit: int) -> str:
         "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
         f"  ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) v GROUP BY v.chunk_id)"
         " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
+        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
         "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
         "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
         f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"
@@ -241,13 +249,13 @@ def _is_indexed(query: Query, table: str) -> bool:
     return bool(query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"])
 
 
-def score_chunks(query: Query, chunk_ids: Any) -> Any:
+def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
     """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
     scores = np.zeros(len(chunk_ids))
     if (cached := vectors.cached(query, "window")) is not None:
         chunks, cosines, _ = _best_windows_cached(query, cached, None)
-        here = within(chunk_ids, chunks)
-        scores[here] = cosines[np.searchsorted(chunks, chunk_ids[here])]
+        has_window = within(chunk_ids, chunks)
+        scores[has_window] = cosines[np.searchsorted(chunks, chunk_ids[has_window])]
         return leveled(scores)
     if vectors.is_small(query, "window"):
         owners, windows = _windows_of(query, chunk_ids)
@@ -268,7 +276,7 @@ def score_chunks(query: Query, chunk_ids: Any) -> Any:
     return leveled(scores)
 
 
-def _windows_of(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
+def _windows_of(query: Query, chunk_ids: Ids) -> tuple[Ids, Ids]:
     """Return (chunks, windows), (n,) int64 each, of the windows of chunks."""
     row = query.db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks,"

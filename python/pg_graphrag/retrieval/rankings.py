@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Scores, np
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
@@ -140,12 +140,12 @@ def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> 
     return Fused(every, scores, rankings)
 
 
-def as_shares(scores: Any) -> Any:
+def as_shares(scores: Scores) -> Scores:
     """Return scores, (n,), as shares of the largest, whatever its sign."""
     return scores / (np.abs(scores).max(initial=0.0) or 1.0)
 
 
-def leveled(scores: Any) -> Any:
+def leveled(scores: Scores) -> Scores:
     """Return cosines, (n,) in any order, with those equal that differ by what an embedder's batches differ by.
 
     The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.numeric import Ids, Scores, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE
@@ -35,10 +35,10 @@ _COLUMNS = {
     "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM graphrag.window_vectors_{space} v",
     "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM graphrag.entity_vectors_{space} v",
 }
-for _what in ("entity", "relationship"):
-    _COLUMNS[f"{_what}_mention"] = (
-        f"v.mention_id, v.chunk_id, v.document_id, m.{_what}_id FROM graphrag.{_what}_mention_vectors_{{space}} v"
-        f" JOIN graphrag.{_what}_mentions m ON m.id = v.mention_id AND m.{_what}_id IS NOT NULL"
+for _item in ("entity", "relationship"):
+    _COLUMNS[f"{_item}_mention"] = (
+        f"v.mention_id, v.chunk_id, v.document_id, m.{_item}_id FROM graphrag.{_item}_mention_vectors_{{space}} v"
+        f" JOIN graphrag.{_item}_mentions m ON m.id = v.mention_id AND m.{_item}_id IS NOT NULL"
     )
 
 
@@ -51,14 +51,14 @@ class Vectors:
     """
 
     revision: str | None
-    ids: Any
-    chunks: Any
-    documents: Any
-    items: Any
+    ids: Ids
+    chunks: Ids
+    documents: Ids
+    items: Ids
     matrix: Any
     most: int
 
-    def cosines(self, vector: Any) -> Any:
+    def cosines(self, vector: Any) -> Scores:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
 
         One vector at a time: the last bits of a product of matrices depend on how many there are. This way around, because
@@ -66,16 +66,16 @@ class Vectors:
         """
         return _cosines(vector, self.matrix)[: len(self.ids)]
 
-    def nearest(self, vector: Any, limit: int, among: Any = None) -> tuple[Any, Any]:
+    def nearest(self, vector: Any, limit: int, allowed_ids: Ids | None = None) -> tuple[Ids, Scores]:
         """Return (ids, cosines > 0), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last.
 
-        `among`: of the rows with these ids, (m,) int64 ascending; None: of all.
+        `allowed_ids`: of the rows with these ids, (m,) int64 ascending; None: of all.
         """
         cosines = self.cosines(vector)
-        near = np.flatnonzero(cosines > 0)
-        if among is not None:
-            near = near[within(self.ids[near], among)]
-        best = near[nearest(cosines[near], limit)]
+        places = np.flatnonzero(cosines > 0)
+        if allowed_ids is not None:
+            places = places[within(self.ids[places], allowed_ids)]
+        best = places[nearest(cosines[places], limit)]
         return self.ids[best], cosines[best]
 
     def vector(self, item: int) -> Any:
@@ -84,12 +84,12 @@ class Vectors:
         return self.matrix[:, row].copy() if row < len(self.ids) and self.ids[row] == item else None
 
 
-def _cosines(vector: Any, matrix: Any) -> Any:
-    cosines = (vector @ matrix).astype(np.float64)
+def _cosines(vector: Any, matrix: Any) -> Scores:
+    cosines: Scores = (vector @ matrix).astype(np.float64)
     return np.minimum(cosines, 1.0, out=cosines)
 
 
-def nearest(cosines: Any, limit: int) -> Any:
+def nearest(cosines: Scores, limit: int) -> Ids:
     """Return the places of the `limit` highest cosines, and of all that tie with the last."""
     if len(cosines) <= limit:
         return np.arange(len(cosines))
@@ -132,12 +132,12 @@ def is_small(query: Query, kind: str) -> bool:
     if corpus.space is None:
         return False
     key = "is small", corpus.space, kind
-    small: bool | None = cache.get(corpus, key)
-    if small is None:
-        small = not _are_more(query, corpus.space, kind, compared_rows(corpus.options.embedding.dimensions, kind))
+    is_few: bool | None = cache.get(corpus, key)
+    if is_few is None:
+        is_few = not _are_more(query, corpus.space, kind, compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
-            cache.put(corpus, key, small, 0)
-    return small
+            cache.put(corpus, key, is_few, 0)
+    return is_few
 
 
 @once
@@ -179,7 +179,7 @@ def cached(query: Query, kind: str) -> Vectors | None:
     return rows if rows.matrix is not None else None
 
 
-def read_cosines(query: Query, kind: str, ids: Any, vectors: list[Any]) -> list[Any]:
+def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Any]) -> list[Scores]:
     """Return for each of some vectors its cosines to rows, (n,) float64 in the order of `ids`, bit for bit as if cached.
 
     What pgvector computes differs in the last bits.
@@ -213,10 +213,12 @@ def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most
     """Read which rows there are, at most so many, and the vectors of those not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
-    packed = ", ".join(f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns)
+    aggregates = ", ".join(
+        f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns
+    )
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
     row = query.db.query(
-        f"SELECT {REVISION.format(corpus='$1')} AS revision, {packed}"
+        f"SELECT {REVISION.format(corpus='$1')} AS revision, {aggregates}"
         f" FROM (SELECT {_COLUMNS[kind].format(space=space)} LIMIT {most + 1}) v ({', '.join(columns)})",
         ["int4"],
         [query.corpus.id],
@@ -232,11 +234,11 @@ def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most
     if is_cached.any() and cached_rows is not None:
         rows[np.flatnonzero(is_cached)] = cached_rows.matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
     is_filled = is_cached.copy()
-    missing = ids[~is_cached].tolist() if is_cached.any() else None
-    for new, vectors in () if is_cached.all() else _read_vectors(query, space, kind, missing):
-        here = within(new, ids)
-        places = np.searchsorted(ids, new[here])
-        rows[places] = vectors[here]
+    missing_ids = ids[~is_cached].tolist() if is_cached.any() else None
+    for new, vectors in () if is_cached.all() else _read_vectors(query, space, kind, missing_ids):
+        is_wanted = within(new, ids)
+        places = np.searchsorted(ids, new[is_wanted])
+        rows[places] = vectors[is_wanted]
         is_filled[places] = True
     if not is_filled.all():  # removed between two statements: the next query reads anew
         return _none(None, most)

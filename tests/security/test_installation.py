@@ -174,7 +174,10 @@ def upgraded_from(bare_db: Database) -> Iterator[Database]:
         for corpus in ("open", "guarded"):
             for key in ("a", "b"):
                 put(old, corpus, f"{corpus}/{key}", f"Ada Lovelace met Charles Babbage in {key}.")
-        old.execute("CALL graphrag.process_jobs()")
+        # The tables of vectors, which its worker made.
+        old.execute(
+            "SELECT graphrag._add_space(c.id, 'local', 'all-MiniLM-L6-v2', 384, 'active') FROM graphrag.corpora c ORDER BY c.id"
+        )
         old.execute("SELECT graphrag.protect('guarded', $$source_key <> 'guarded/b'$$)")
     with new_role(bare_db) as app:
         for granted in (

@@ -30,11 +30,8 @@ RELEASED = sorted(
 
 # Where released scripts look for what has moved since.
 _MOVED = """
-import sys
-import pg_graphrag.corpus.corpora, pg_graphrag.admin.corpora, pg_graphrag.worker.worker
+import pg_graphrag.corpus.corpora, pg_graphrag.admin.corpora
 pg_graphrag.corpus.corpora.create = pg_graphrag.admin.corpora.create
-sys.modules["pg_graphrag.queue"] = pg_graphrag.worker
-sys.modules["pg_graphrag.queue.worker"] = pg_graphrag.worker.worker
 """
 
 

@@ -34,10 +34,10 @@ class Sending:
     request: Request
     model: str
     key: str
-    waiting: list[tuple[int, Request]]
+    waiters: list[tuple[int, Request]]
     tries: int = 0
     not_before: float = 0.0
-    started: float = 0.0
+    started_at: float = 0.0
     reserved: float = 0.0
 
 
@@ -99,9 +99,9 @@ class Channel:
         return self.ledger.usage
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def visible_usage(self) -> dict[str, Any]:
         """The usage as who asks may see it."""
-        return self.ledger.shown.as_dict()
+        return self.ledger.visible_usage.as_dict()
 
     def endpoint_of(self, request: Request) -> tuple[Endpoint, str]:
         """Return the endpoint that a request is for, and the model."""
@@ -169,7 +169,7 @@ class Channel:
         model: str,
         request: Request,
         tokens: tuple[int, int],
-        started: float,
+        started_at: float,
         fault: GraphRAGError | None,
         reserved: float,
     ) -> None:
@@ -178,7 +178,7 @@ class Channel:
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - started_at
         self.ledger.note_call(endpoint.provider, model, purpose, tokens, seconds, error, reserved)
 
 

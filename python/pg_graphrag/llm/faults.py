@@ -31,11 +31,11 @@ class ProviderFault(GraphRAGError):
         retry_after: float | None = None,
         permanent: bool = False,
         status: int | None = None,
-        asked: bool = True,
+        was_sent: bool = True,
         hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
-        self.asked = asked
+        self.was_sent = was_sent
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
@@ -60,9 +60,9 @@ class TooManyStreams(CallersFault):
 class StreamExpired(CallersFault):
     """A stream was open for too long, or nothing of it was fetched for too long. Its place may be another's by now."""
 
-    def __init__(self, what: str, seconds: float, option: str):
+    def __init__(self, condition: str, seconds: float, option: str):
         super().__init__(
-            f"the answer of ask_stream() was {what} for more than {seconds:g} s",
+            f"the answer of ask_stream() was {condition} for more than {seconds:g} s",
             sqlstate="57014",
             hint=f"Fetch it without long breaks, or ask again with ask(); provider option {option} is the limit.",
         )
@@ -113,7 +113,7 @@ class Waiting(GraphRAGError):
         self.keys = set(keys)
         self.seconds = seconds
 
-    def with_keys(self, other: "Waiting") -> "Waiting":
+    def with_keys(self, fault: "Waiting") -> "Waiting":
         """Return this, waiting for what `other` waits for too."""
-        self.keys |= other.keys
+        self.keys |= fault.keys
         return self

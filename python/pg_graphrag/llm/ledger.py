@@ -59,7 +59,7 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
 # What this session knows of what the calls of a corpus' month, or those of a role, cost that are written down: (when it was
 # read, the sum), by corpus and role. Not read at every request: the month may have many.
 BUDGET_SECONDS = 5.0
-_written: dict[tuple[int, str | None], tuple[float, float]] = {}
+_written_costs: dict[tuple[int, str | None], tuple[float, float]] = {}
 _WRITTEN = """
 SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c
  WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.role = $2) AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')
@@ -67,7 +67,7 @@ SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_ca
 # What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
 # calls it made there, by corpus, until it may write them down.
 MAX_REMEMBERED = 2000
-_remembered: dict[tuple[int, str], str] = {}
+_remembered_replies: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
 # The answers among them, by corpus: {key: (purpose, model, answer)}.
 _unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
@@ -99,7 +99,7 @@ class Ledger:
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
         # From now on the cache has them, if the transaction commits.
         for key in self._answers:
-            _remembered.pop((corpus.id, key), None)
+            _remembered_replies.pop((corpus.id, key), None)
         self.usage = Usage()
         self._answered = Usage()
 
@@ -109,7 +109,7 @@ class Ledger:
         return self._role if self.discreet else None
 
     @property
-    def shown(self) -> Usage:
+    def visible_usage(self) -> Usage:
         """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
         return self._answered if self.discreet else self.usage
 
@@ -122,16 +122,16 @@ class Ledger:
             ["int4", "text[]"],
             [self._corpus.id, list(keys)],
         )
-        known = {row["key"]: row["reply"] for row in rows}
+        replies = {row["key"]: row["reply"] for row in rows}
         for key in keys:
-            if key not in known and (self._corpus.id, key) in _remembered:
-                known[key] = _remembered[self._corpus.id, key]
-        return known
+            if key not in replies and (self._corpus.id, key) in _remembered_replies:
+                replies[key] = _remembered_replies[self._corpus.id, key]
+        return replies
 
     def cut_off(self, key: str) -> str | None:
         """Return the answer that was cut off earlier in this transaction, if there is one."""
-        begun, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
-        return reply if begun and begun == self._transaction() else None
+        transaction, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
+        return reply if transaction and transaction == self._transaction() else None
 
     def keep_cut_off(self, key: str, reply: str) -> None:
         """Keep an answer that was cut off for the rest of the transaction: ask() after ask_stream() has the same."""
@@ -200,9 +200,9 @@ class Ledger:
     def remember(self) -> None:
         """Keep what was noted in the session; needs no SQL."""
         for key, (_, _, reply) in self._answers.items():
-            _remembered[self._corpus.id, key] = reply
-        while len(_remembered) > MAX_REMEMBERED:
-            del _remembered[next(iter(_remembered))]
+            _remembered_replies[self._corpus.id, key] = reply
+        while len(_remembered_replies) > MAX_REMEMBERED:
+            del _remembered_replies[next(iter(_remembered_replies))]
         unsaved = _unsaved.setdefault(self._corpus.id, {})
         unsaved |= self._answers
         for key in list(unsaved)[:-MAX_REMEMBERED]:
@@ -251,13 +251,13 @@ class Ledger:
 
     def _spent(self, role: str | None) -> float:
         """What was spent this month: the meter has what was rolled back, llm_calls what was restored."""
-        of = self._corpus.id, role
-        read, written = _written.get(of, (-BUDGET_SECONDS, 0.0))
-        if read <= time.monotonic() - BUDGET_SECONDS:
-            written = float(self._db.query(_WRITTEN, ["int4", "name"], [*of])[0]["spent"])
-            _written[of] = time.monotonic(), written
+        key = self._corpus.id, role
+        read_at, amount = _written_costs.get(key, (-BUDGET_SECONDS, 0.0))
+        if read_at <= time.monotonic() - BUDGET_SECONDS:
+            amount = float(self._db.query(_WRITTEN, ["int4", "name"], [*key])[0]["spent"])
+            _written_costs[key] = time.monotonic(), amount
         meter = Meter(self._db, self._corpus.id, role)
         metered = meter.spent()
         if metered is None:
-            meter.add(0.0, known=written)
-        return max(written, metered or 0.0)
+            meter.add(0.0, initial=amount)
+        return max(amount, metered or 0.0)

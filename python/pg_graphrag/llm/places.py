@@ -80,7 +80,7 @@ class Places:
                 # A cancel between opening a file and noting it would leave its lock to nobody.
                 with undisturbed():
                     if turn is None:
-                        turn = _locked(self._path.with_name(f"{self._path.name}_turn"))
+                        turn = _lock_file(self._path.with_name(f"{self._path.name}_turn"))
                     place = self._free() if turn is not None else None
                 if place is not None or time.monotonic() >= until:
                     return place
@@ -99,11 +99,11 @@ class Places:
         """Take a place that nobody has, or whose holder's time is over. Only under the turn's lock."""
         for number in range(self._count):
             path = self._path.with_name(f"{self._path.name}_{number}")
-            file = _locked(path)
+            file = _lock_file(path)
             if file is None and _deadline(path) < time.monotonic():
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
-                file = _locked(path)
+                file = _lock_file(path)
             if file is not None:
                 os.pwrite(file, _DEADLINE.pack(float("inf")), 0)
                 return Place(file)
@@ -113,7 +113,7 @@ class Places:
 _WAIT = 0.01
 
 
-def _locked(path: Path) -> int | None:
+def _lock_file(path: Path) -> int | None:
     """Open a file and lock it; None where another has it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

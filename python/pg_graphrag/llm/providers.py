@@ -63,15 +63,15 @@ class Provider:
         """
         if self.api_key_env:
             value = os.environ.get(self.api_key_env, "").strip()
-            where = f"environment variable {self.api_key_env}"
+            source = f"environment variable {self.api_key_env}"
         elif self.api_key_file:
-            where = f"file {self.api_key_file}"
-            value = _read(Path(self.api_key_file)).strip()
+            source = f"file {self.api_key_file}"
+            value = _read_text(Path(self.api_key_file)).strip()
         else:
             return None
         if not 0 < len(value) < MAX_KEY or not value.isascii() or not value.isprintable() or " " in value:
             raise GraphRAGError(
-                f'no usable key for provider "{self.name}" in {where}',
+                f'no usable key for provider "{self.name}" in {source}',
                 sqlstate="58P01",
                 hint="The server's process reads it when it makes a call: set it there (an environment variable needs a "
                 "restart of the server), readable for the server's user, one line.",
@@ -79,7 +79,7 @@ class Provider:
         return value
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The text of a file, empty where there is none; no device is read, and no more than a key can be."""
     try:
         if not path.is_file():
@@ -156,10 +156,10 @@ def check(
     for option, value in options.items():
         if option not in _OPTIONS:
             raise GraphRAGError(f'unknown provider option "{option}"', hint=f"Known: {', '.join(sorted(_OPTIONS))}.")
-        types, good, wanted = _OPTIONS[option]
+        types, good, expectation = _OPTIONS[option]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
-            shown = "that value" if option in ("headers", "query") else json.dumps(value)
-            raise GraphRAGError(f'provider option "{option}" cannot be {shown}', hint=f"Give {wanted}.")
+            value_text = "that value" if option in ("headers", "query") else json.dumps(value)
+            raise GraphRAGError(f'provider option "{option}" cannot be {value_text}', hint=f"Give {expectation}.")
     for place, secret in _PLACES.items():
         for field_name in options.get(place, {}):
             if secret.search(field_name):
@@ -184,8 +184,8 @@ def _check_url(base_url: str | None) -> None:
         )
     if not good:
         # What may be a key is not repeated.
-        shown = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
-        raise GraphRAGError(f"base_url cannot be {shown!r}", hint="For example https://api.openai.com/v1.")
+        url_text = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
+        raise GraphRAGError(f"base_url cannot be {url_text!r}", hint="For example https://api.openai.com/v1.")
 
 
 def set_provider(
@@ -205,17 +205,17 @@ def set_provider(
         42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
     """
     _refuse_others(db)
-    given = read_json(options) if options else {}
-    if not isinstance(given, dict):
+    values = read_json(options) if options else {}
+    if not isinstance(values, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
-    check(name, kind, base_url, api_key_env, api_key_file, given)
+    check(name, kind, base_url, api_key_env, api_key_file, values)
     db.query(
         "INSERT INTO graphrag.providers (name, kind, base_url, api_key_env, api_key_file, options)"
         " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind,"
         " base_url = excluded.base_url, api_key_env = excluded.api_key_env, api_key_file = excluded.api_key_file,"
         " options = excluded.options",
         ["text", "text", "text", "text", "text", "jsonb"],
-        [name, kind, base_url, api_key_env, api_key_file, json.dumps(given)],
+        [name, kind, base_url, api_key_env, api_key_file, json.dumps(values)],
     )
     # What failed with the old settings says nothing of the new.
     db.query("DELETE FROM graphrag.provider_state WHERE provider = $1", ["text"], [name])

@@ -67,14 +67,14 @@ Task = Generator[Request, Reply, Any]
 def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:
     """Run tasks one after another and return their results; where an answer comes later, the others are asked meanwhile."""
     results: list[T] = []
-    waiting: Waiting | None = None
+    fault: Waiting | None = None
     for task in tasks:
         try:
             results.append((yield from task))
-        except Waiting as later:
-            waiting = later if waiting is None else waiting.with_keys(later)
-    if waiting is not None:
-        raise waiting
+        except Waiting as error:
+            fault = error if fault is None else fault.with_keys(error)
+    if fault is not None:
+        raise fault
     return results
 
 

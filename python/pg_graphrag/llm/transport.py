@@ -69,9 +69,9 @@ def _was_stale(steps: Sequence[str], began: float) -> bool:
 
     Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
     """
-    opened = any(step.startswith("connection.") for step in steps)
+    has_opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
-    return bool(steps) and not opened and not answered and time.monotonic() - began < STALE_SECONDS
+    return bool(steps) and not has_opened and not answered and time.monotonic() - began < STALE_SECONDS
 
 
 async def _error_body(response: "httpx2.Response") -> Any:
@@ -93,10 +93,10 @@ def clean(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
-def count_tokens(stated: Any, text: str) -> int:
+def count_tokens(api_count: Any, text: str) -> int:
     """Tokens as the endpoint counted them; where it does not say, a quarter of the bytes."""
-    if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0:
-        return min(stated, 2**31 - 1)
+    if isinstance(api_count, int) and not isinstance(api_count, bool) and api_count >= 0:
+        return min(api_count, 2**31 - 1)
     return len(text.encode("utf-8", "replace")) // 4 + 1
 
 
@@ -109,14 +109,14 @@ class FieldRefused(Exception):
 
 
 def _headers(provider: Provider, api_key: str | None) -> dict[str, str]:
-    given = {"Accept": "application/json", "User-Agent": "pg_graphrag", **provider.headers}
+    headers = {"Accept": "application/json", "User-Agent": "pg_graphrag", **provider.headers}
     if api_key is not None:
-        given |= {"api-key": api_key} if provider.auth == "api-key" else {"Authorization": f"Bearer {api_key}"}
-    return given
+        headers |= {"api-key": api_key} if provider.auth == "api-key" else {"Authorization": f"Bearer {api_key}"}
+    return headers
 
 
 @contextlib.asynccontextmanager
-async def sent(
+async def open_response(
     provider: Provider,
     api_key: str | None,
     path: str,
@@ -125,14 +125,14 @@ async def sent(
     method: str = "POST",
     file: tuple[str, bytes] | None = None,
     seconds: float | None = None,
-    once: bool = False,
+    at_most_once: bool = False,
 ) -> AsyncIterator["httpx2.Response"]:
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
     `method` is POST, GET or DELETE; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
     time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
-    may not be made twice (`once`): that the endpoint has not read it is all but sure. A redirect is not followed: it would
-    take key and texts where nobody told us to.
+    may not be made twice (`at_most_once`): that the endpoint has not read it is all but sure. A redirect is
+    not followed: it would take key and texts where nobody told us to.
     """
     import httpx2
 
@@ -156,7 +156,7 @@ async def sent(
                 return await send(steps)
             except httpx2.TransportError:
                 # Each goes with its connection: the last one is new.
-                if once or not _was_stale(steps, began):
+                if at_most_once or not _was_stale(steps, began):
                     raise
 
     async def answered() -> httpx2.Response:
@@ -185,16 +185,18 @@ async def sent(
             await response.aclose()
 
 
-async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **how: Any) -> Any:
-    """Return the JSON of a response within the time-out and `limit` bytes; `how` as in `sent`."""
-    seconds = how.get("seconds") or provider.timeout
+async def post(
+    provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **options: Any
+) -> Any:
+    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`."""
+    seconds = options.get("seconds") or provider.timeout
 
     answered = False
 
-    async def read() -> bytes:
+    async def read_body() -> bytes:
         nonlocal answered
         data = bytearray()
-        async with sent(provider, api_key, path, body, **how) as response:
+        async with open_response(provider, api_key, path, body, **options) as response:
             answered = True
             async for piece in response.aiter_bytes():
                 data += piece
@@ -206,10 +208,10 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
     # The first time the library is imported, in time that is not the endpoint's.
     _client(provider.base_url)
     try:
-        data = await asyncio.wait_for(read(), seconds)
+        data = await asyncio.wait_for(read_body(), seconds)
     except TimeoutError:
-        missed = "finish" if answered else "answer"
-        raise ProviderFault(f'provider "{provider.name}" did not {missed} within {seconds:g} s') from None
+        verb = "finish" if answered else "answer"
+        raise ProviderFault(f'provider "{provider.name}" did not {verb} within {seconds:g} s') from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:
@@ -227,9 +229,9 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     # Only the classes' names: messages of libraries may repeat what was sent.
-    cause, seen = error, 0
-    while (inner := cause.__cause__ or cause.__context__) is not None and seen < 10:
-        cause, seen = inner, seen + 1
+    cause, depth = error, 0
+    while (inner := cause.__cause__ or cause.__context__) is not None and depth < 10:
+        cause, depth = inner, depth + 1
     return ProviderFault(f'the connection to provider "{provider.name}" failed ({type(cause).__name__})')
 
 
@@ -237,38 +239,38 @@ def _status_fault(
     provider: Provider, api_key: str | None, body: dict[str, Any], response: "httpx2.Response", error: Any
 ) -> Exception:
     """Whose fault a status is; `error` is what came with it."""
-    status, said = response.status_code, words_of(error, api_key)
-    if (refused := refusal(provider, status, said, body)) is not None:
-        return refused
-    where = f'provider "{provider.name}" answered {status}'
+    status, message = response.status_code, words_of(error, api_key)
+    if (fault := refusal(provider, status, message, body)) is not None:
+        return fault
+    prefix = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
-        return ProviderFault(f"{where}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
+        return ProviderFault(f"{prefix}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
     if status == 404:
         return ProviderFault(
-            f'{where}: no such model ("{body.get("model")}") or path: {said}',
+            f'{prefix}: no such model ("{body.get("model")}") or path: {message}',
             permanent=True,
             status=status,
             hint=_ADDRESS_HINT,
         )
     if status < 400:
-        return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
+        return ProviderFault(f"{prefix}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
     return ProviderFault(
-        f"{where}: {said}",
+        f"{prefix}: {message}",
         retry_after=retry_after_seconds(response.headers.get("retry-after", "")),
         status=status,
     )
 
 
-def refusal(provider: Provider, status: int, said: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
+def refusal(provider: Provider, status: int, message: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
     """What is wrong with the request `body`, where a status says that it is the request; `said`: the endpoint's words."""
     if status not in (400, 413, 422):
         return None
-    if _TOO_LONG.search(said) or status == 413:
-        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=said)
+    if _TOO_LONG.search(message) or status == 413:
+        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=message)
     for words, field in _OPTIONAL:
-        if field in body and words.search(said):
+        if field in body and words.search(message):
             return FieldRefused(field)
-    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {said}')
+    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {message}')
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."
@@ -294,11 +296,11 @@ def words_of(error: Any, api_key: str | None) -> str:
 def _message(error: Any) -> str:
     """The text of an error as OpenAI, TEI, FastAPI and proxies word it; a page of HTML says nothing."""
     if isinstance(error, list):
-        return "; ".join(_message(one) for one in error[:5])
+        return "; ".join(_message(part) for part in error[:5])
     if isinstance(error, dict):
-        said = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
+        inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
         place = error.get("loc")
-        return ".".join(map(str, place)) + f": {_message(said)}" if isinstance(place, list) else _message(said)
+        return ".".join(map(str, place)) + f": {_message(inner)}" if isinstance(place, list) else _message(inner)
     return error if isinstance(error, str) and not error.lstrip().startswith("<") else ""
 
 

@@ -34,8 +34,8 @@ def log_query(
     usage: dict[str, Any] | None,
 ) -> None:
     """Note a question and what it found; `counts` are entities, relationships, chunks. With the owner's rights."""
-    said = None if usage is None else json.dumps(usage)
-    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, said))
+    usage_json = None if usage is None else json.dumps(usage)
+    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, usage_json))
 
 
 def log_named(
@@ -63,9 +63,9 @@ def log_named(
     number, role, is_owner = int(rows[0]["id"]), str(rows[0]["role"]), bool(rows[0]["is_owner"])
     if kind in ("ask", "ask_stream") and not is_owner:
         raise GraphRAGError(f'kind of query cannot be "{kind}"', hint="Give search or context: ask() notes itself.")
-    for name, given in (("entities", entities), ("relationships", relationships), ("chunks", chunks)):
-        if given is not None and given < 0:
-            raise GraphRAGError(f"{name} cannot be {given}", hint="Give how many there were, or null.")
+    for name, count in (("entities", entities), ("relationships", relationships), ("chunks", chunks)):
+        if count is not None and count < 0:
+            raise GraphRAGError(f"{name} cannot be {count}", hint="Give how many there were, or null.")
     if milliseconds is None or not math.isfinite(milliseconds) or milliseconds < 0:
         raise GraphRAGError(f"milliseconds cannot be {milliseconds}", hint="Give the time that the query took.")
     values = (question, kind, mode, milliseconds, entities, relationships, chunks, usage)

@@ -64,9 +64,9 @@ class DryRun(Models):
 
     sends: ClassVar[bool] = False
 
-    def __init__(self, asked: Query, total: int) -> None:
-        super().__init__(asked.db, asked.corpus, asked.caller)
-        self.asked, self.question, self.total = asked, asked.text, total
+    def __init__(self, query: Query, total: int) -> None:
+        super().__init__(query.db, query.corpus, query.caller)
+        self.query, self.question, self.total = query, query.text, total
         self.parts: dict[str, Part] = {}
         self.price = 0.0
 
@@ -108,7 +108,7 @@ class DryRun(Models):
         """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one."""
         if tokens:
             number = 2 * tokens // BATCH_TOKENS + 1
-            expanded = "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
+            expanded = "x" * max(len(self.query.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
             self.add("map", number, number * self.tokens("map", question=expanded) + quarter(size))
 
     def tokens(self, task: str, **arguments: Any) -> int:
@@ -117,7 +117,7 @@ class DryRun(Models):
 
     def longest_part(self) -> str:
         """Return a question as long as a part of one may be; where it is not taken apart, it is the question itself."""
-        return "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
+        return "x" * max(len(self.query.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
 
     @cached_property
     def room(self) -> int:
@@ -128,7 +128,7 @@ class DryRun(Models):
             "  FROM (SELECT c.content, c.token_count FROM graphrag.chunks c"
             "         WHERE c.corpus_id = $1 AND ($3 IS NULL OR c.document_id = ANY ($3)) LIMIT $2) s",
             ["int4", "int4", "int8[]"],
-            [self.corpus.id, _SAMPLE, self.asked.visible_ids],
+            [self.corpus.id, _SAMPLE, self.query.visible_ids],
         )[0]
         return round(self.total * max(float(row["bytes"]), float(BYTES_PER_TOKEN)))
 
@@ -149,13 +149,13 @@ class DryRun(Models):
         return options.llm.of(self._request(task, _EMPTY).role)[0], "openai"
 
 
-def largest_chunks(asked: Query, number: int) -> list[int]:
+def largest_chunks(query: Query, number: int) -> list[int]:
     """Return the bytes of the largest chunks that the caller may see, the largest first."""
-    rows = asked.db.query(
+    rows = query.db.query(
         "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
         " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
         ["int4", "int8[]", "int4"],
-        [asked.corpus.id, asked.visible_ids, number],
+        [query.corpus.id, query.visible_ids, number],
     )
     return [row["size"] for row in rows]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.bm25.optimize import to_merge
-from pg_graphrag.retrieval.bm25.packing import Entry, _packed, merged
+from pg_graphrag.retrieval.bm25.packing import Entry, _packed, merge_runs
 from pg_graphrag.retrieval.bm25.segments import Postings
 
 frequencies = st.dictionaries(st.integers(0, 199), st.sampled_from([1, 2, 254, 255, 256, 70_000]), min_size=1)
@@ -40,7 +40,8 @@ def test_merged_runs_hold_every_posting_once_in_order(runs: list[dict[str, dict[
             yield term, ordinals * np.int32(step) + np.int32(number), counts
 
     got = {
-        term: dict(zip(o.tolist(), f.tolist(), strict=True)) for term, o, f in merged([entries(n) for n in range(step)])
+        term: dict(zip(o.tolist(), f.tolist(), strict=True))
+        for term, o, f in merge_runs([entries(n) for n in range(step)])
     }
     expected: dict[str, dict[int, int]] = {}
     for number, run in enumerate(runs):

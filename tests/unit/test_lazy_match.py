@@ -29,7 +29,7 @@ def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int
         again = min(spare, more)
         return [chunk in relevant for chunk in chunks], again
 
-    query: Any = SimpleNamespace(options=SearchOptions(own={"k": k, "z": z}))
+    query: Any = SimpleNamespace(options=SearchOptions(own_values={"k": k, "z": z}))
     return lazy.match(query, budget, tester)
 
 

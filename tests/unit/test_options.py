@@ -66,7 +66,7 @@ def test_changed_names_what_differs() -> None:
 
 @pytest.mark.parametrize("name", known_options())
 def test_every_search_option_takes_its_default_in_some_mode_of_ask(name: str) -> None:
-    own = {name: option.default for mode in modes.all_modes() for name, option in mode.own.items()}
+    own = {name: option.default for mode in modes.all_modes() for name, option in mode.own_options.items()}
     default = own[name] if name in own else getattr(SearchOptions(), name)
     assert any(_accepts(name, default, mode) for mode in MODES)
 
@@ -76,7 +76,7 @@ def test_every_shared_option_has_a_field_and_a_check() -> None:
 
 
 def test_an_option_of_one_mode_is_read_by_its_object() -> None:
-    k = modes.find("lazy").own["k"]
+    k = modes.find("lazy").own_options["k"]
     assert (search_options(None, "lazy")[k], search_options('{"k": 3}', "lazy")[k]) == (10, 3)
 
 

@@ -15,7 +15,7 @@ from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.model_access import tasks
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import save_accounts
-from pg_graphrag.retrieval.citations import Citations, listed
+from pg_graphrag.retrieval.citations import Citations, cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
@@ -71,7 +71,14 @@ def ask(
     request, answer, citations, usage = at_one_snapshot(db, run)
     usage["invalid_citations"] = citations.invalid
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
-    return [(answer, to_json(listed(citations.found, request.context)), to_json(usage), to_json(request.context))]
+    return [
+        (
+            answer,
+            to_json(cited_documents(citations.cited_sentences, request.context)),
+            to_json(usage),
+            to_json(request.context),
+        )
+    ]
 
 
 def answer_request(request: AskRequest) -> tuple[AskRequest, str, Citations, dict[str, Any]]:
@@ -171,8 +178,8 @@ def build_request(
     understanding: Understanding | None = None
     if mode.understands:
         has_keywords = query.request.low is not None or query.request.high is not None
-        understanding = understand(query.models, question, given=has_keywords, history=turns)
-        query.said["keywords"] = understanding
+        understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
+        query.model_replies["keywords"] = understanding
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))

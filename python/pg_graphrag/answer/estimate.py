@@ -16,8 +16,8 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
 
-# Until the corpus has so many calls of its own to go by, an extraction is taken to have so many tokens, and so many for
-# each of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
+# A corpus with fewer calls of its own gives no average. An extraction then counts as so many tokens, and so many for each
+# token of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
 MIN_CALLS = 20
 SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
@@ -39,14 +39,14 @@ class _Count:
     cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    # Prompts counted so far: the same one is sent once.
+    # Prompts counted so far; the same prompt is sent once.
     prompts: set[str] = field(default_factory=set)
 
 
 def estimate(db: Database, corpus: str | None, extractor: str | None, sample: int | None) -> list[tuple[Any, ...]]:
     """Return one row (documents, chunks, calls, cached_calls, tokens_in, tokens_out, cost, basis).
 
-    An upper bound where it can be one: every gleaning round is counted, though one that brings nothing is the last.
+    An upper bound where possible: all gleaning rounds are counted, although a round without results is the last.
     """
     target = find(db, corpus)
     options = target.options if extractor is None else replace(target.options, extractor=extractor)
@@ -79,7 +79,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
             basis["summaries"] = _summaries(db, target, options, scale * totals.calls)
             price += basis["summaries"]["cost"] or 0.0
     if not options.embedding.local:
-        # Windows are as long as the text; what a model says of it is embedded too.
+        # Windows are as long as the text; the model's descriptions are embedded too.
         basis["embedding"] = _embedding(db, options, round(scale * totals.text_tokens) + tokens_out)
         price += basis["embedding"]["cost"]
     scaled = (round(scale * number) for number in (totals.chunks, totals.calls, totals.cached_calls))
@@ -107,7 +107,7 @@ def _count(db: Database, corpus: Corpus, options: Options, documents: Sequence[R
 
 
 def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, text: str, into: _Count) -> None:
-    """Walk through the extraction of a chunk: what is cached is answered, the first that is not and the rest are paid."""
+    """Walk through the extraction of a chunk: cached answers are free, the first uncached call and all after it are paid."""
     from pg_graphrag.extraction.extract import extraction
     from pg_graphrag.llm.requests import Reply
 
@@ -142,7 +142,7 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
 
 
 def _parsed(request: Any, cached_text: str) -> Any:
-    """The value of a cached answer; None for one that another version kept and this one cannot read: it is asked anew."""
+    """Return the value of a cached answer; None for one of another version that this one cannot read: it is asked again."""
     try:
         return request.parse(cached_text, False)
     except ItemFault:
@@ -179,7 +179,7 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
 
 
 def _output_per_call(db: Database, corpus: Corpus) -> tuple[float | None, int]:
-    """Tokens that an extraction call of this corpus gave on average, where there were some; and how many there were."""
+    """Return (the average output tokens of an extraction call of this corpus, None for too few calls; their number)."""
     row = db.query(
         "SELECT pg_catalog.count(*) AS n, pg_catalog.avg(l.tokens_out)::float8 AS tokens_out FROM graphrag.llm_calls l"
         " WHERE l.corpus_id = $1 AND l.purpose = 'extract' AND l.error IS NULL",

@@ -1,4 +1,4 @@
-"""graphrag.estimate_ask: what an answer would cost, counted before anybody is asked: ask's own code, run dry."""
+"""graphrag.estimate_ask: what an answer would cost, by a dry run of ask's own code that asks no model."""
 
 import json
 from dataclasses import replace
@@ -62,7 +62,7 @@ def estimate(
 
 
 def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the context itself where no model has a say in it, else one as long as it may be."""
+    """Return the context itself where no model takes part in it, else one of the greatest length."""
     dry_run = query.models
     assert isinstance(dry_run, DryRun)
     dry_run.query = query
@@ -80,7 +80,7 @@ def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, An
 
 
 def _transformed(dry_run: DryRun) -> None:
-    """Count what a transform asks at most."""
+    """Count the requests of a transform at most."""
     kind = dry_run.query.options.transform
     question = dry_run.query.text[:MAX_UNDERSTOOD]
     if kind in ("hyde", "decompose"):

@@ -10,11 +10,11 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.server import Database
 
-# What the log takes of a question.
+# Characters of a question that the log keeps.
 MAX_QUESTION = 10_000
-# A role fills neither the disk nor, by what retention then forgets, the log with its own entries.
+# So that no role fills the disk, or crowds the entries of others out of the log.
 ENTRIES_PER_MINUTE = 600
-# As the caller: whose documents of a corpus are none may not read it, and has no question to it.
+# Read as the caller: a role that sees no document of a corpus may not log questions to it.
 _LOGGED = """
 SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner
   FROM graphrag.corpora c, pg_catalog.pg_extension e
@@ -33,7 +33,7 @@ def log_query(
     counts: Sequence[int | None],
     usage: dict[str, Any] | None,
 ) -> None:
-    """Note a question and what it found; `counts` are entities, relationships, chunks. With the owner's rights."""
+    """Log a question with the `counts` of entities, relationships and chunks in its result. Needs the owner's rights."""
     usage_json = None if usage is None else json.dumps(usage)
     _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, usage_json))
 
@@ -55,7 +55,7 @@ def log_named(
     Raises
     ------
     GraphRAGError
-        22023 for a time or a count that is none, and where others than the owner note what ask() notes itself.
+        22023 for a bad time or count, and for kinds that ask() logs itself where the caller is not the owner.
     """
     rows = db.query(_LOGGED, ["text"], [corpus])
     if not rows:

@@ -43,7 +43,7 @@ _FIELDS = frozenset(item.name for item in fields(Document))
 
 
 def as_document(document: DocumentLike) -> Document:
-    """Return `given` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
+    """Return `document` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
 
     Raises
     ------

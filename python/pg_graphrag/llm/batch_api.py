@@ -1,4 +1,4 @@
-"""The batch API of an endpoint (OpenAI's ``files`` and ``batches``): what is sent, and what comes back.
+"""The batch API of an endpoint (OpenAI's ``files`` and ``batches``): requests and results.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -28,15 +28,15 @@ from pg_graphrag.llm.transport import (
     words_of,
 )
 
-# How long the endpoint may take: OpenAI knows no other.
+# How long the endpoint may take; OpenAI accepts no other value.
 WINDOW = "24h"
-# States that do not change any more.
+# Final states.
 ENDED = ("completed", "failed", "expired", "cancelled")
 # The key of our mark in a batch's metadata.
 MARK = "pg_graphrag"
-# Pages of a listing that are looked through for a mark, at most.
+# Pages of a listing that are searched for a mark, at most.
 MAX_PAGES = 200
-# A file goes at this speed at least, and comes at that.
+# Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
 # Answers to a list or a look; a line of a result carries one answer of a model.
@@ -49,8 +49,8 @@ class Line:
     """What became of one request.
 
     `reply` is the answer (of an unusable one, what the model said); `error` what is wrong with it, None: nothing known;
-    `refused` a field that the model does not know; `answered` is False where the request was not executed, or the
-    endpoint failed: it is asked again.
+    `refused_field` one that the model does not know; `answered` is False where the request was not executed, or the
+    endpoint failed: it is sent again.
     """
 
     reply: str | None = None
@@ -132,7 +132,7 @@ async def cancel(provider: Provider, key: str | None, batch: str) -> None:
 
 
 async def delete_file(provider: Provider, key: str | None, file: str) -> None:
-    """Delete a file; that it is gone already is as good."""
+    """Delete a file; a missing file is no error."""
     with contextlib.suppress(Missing):
         await _ask(provider, key, f"/files/{_path_part(file)}", {}, method="DELETE")
 
@@ -140,7 +140,7 @@ async def delete_file(provider: Provider, key: str | None, file: str) -> None:
 async def results(
     provider: Provider, key: str | None, file: str, requests: dict[str, dict[str, Any]], strict: bool
 ) -> dict[str, Line]:
-    """Return {custom_id: what became of it} of a result or error file; `asked`: {custom_id: body of the request}.
+    """Return {custom_id: what became of it} of a result or error file; `requests`: {custom_id: body of the request}.
 
     `strict`: a line that is not the API's makes the whole a `ProviderFault`, since a page of a proxy, or the half of a
     file, would cost all answers; else it is left out.
@@ -160,7 +160,7 @@ async def results(
 
 
 def add_lines(lines: dict[str, Line], more: dict[str, Line]) -> dict[str, Line]:
-    """Add `more` to `found`: of several lines for one request, the first that was answered counts."""
+    """Add `more` to `lines`: of several lines for one request, the first that was answered counts."""
     lines.update((name, line) for name, line in more.items() if name not in lines or not lines[name].answered)
     return lines
 
@@ -193,7 +193,7 @@ def _line(provider: Provider, key: str | None, item: dict[str, Any], request: di
 
 
 def _tokens(body: Any) -> tuple[int, int]:
-    """What an answer cost that has no text."""
+    """Return the tokens of an answer without text."""
     usage = body.get("usage") if isinstance(body, dict) else None
     counts = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
     first, second = (count if isinstance(count, int) and 0 <= count < 2**31 else 0 for count in counts)
@@ -201,7 +201,7 @@ def _tokens(body: Any) -> tuple[int, int]:
 
 
 async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **options: Any) -> Any:
-    """`post`, with the faults of this API: what it refuses, it will refuse again."""
+    """`post`, with the faults of this API: a refusal is permanent."""
     try:
         return await post(provider, key, path, body, _MAX_BYTES, **options)
     except ItemFault as fault:
@@ -243,7 +243,7 @@ def _path_part(name: str) -> str:
 
 
 async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterator[dict[str, Any]]:
-    """Yield what the endpoint lists, page after page."""
+    """Yield the items of a listing, page by page."""
     cursor = ""
     for _ in range(MAX_PAGES):
         page = await post(provider, key, path + cursor, {}, _MAX_BYTES, method="GET")
@@ -257,12 +257,12 @@ async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterato
 
 
 async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as they come; those too long to be an answer are left out."""
+    """Yield the lines of a file as they come, without lines too long to be an answer."""
     try:
         async with open_response(provider, key, path, {}, method="GET") as response:
             pieces, buffer, deadline = response.aiter_bytes(), b"", time.monotonic() + provider.timeout
             while True:
-                # The whole may be large; what is not waited for is silence, or what is hardly better.
+                # The file may be large: the deadline moves with each piece, so that only silence or a crawl ends the wait.
                 seconds = min(provider.timeout, deadline - time.monotonic())
                 piece = await asyncio.wait_for(anext(pieces, None), max(0.0, seconds))
                 if piece is None:

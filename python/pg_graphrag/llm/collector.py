@@ -1,4 +1,4 @@
-"""The gateway's side of the batch API: what is not known yet is collected, what came back is read by who asked for it.
+"""The gateway's side of the batch API: it collects new requests and reads the answers that came back.
 
 The other side, which takes the collected requests to the endpoint, is `pg_graphrag.indexing.batch`.
 """
@@ -16,7 +16,7 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
 
-# So many unusable answers, and a request is not sent again before retry_failed().
+# After so many unusable answers a request is not sent again before retry_failed().
 MAX_FAULTS = 3
 # First half of the advisory lock that orders, per corpus, who begins to wait for an answer and who brings one.
 BATCH_LOCK = 1735549296
@@ -24,7 +24,7 @@ BATCH_LOCK = 1735549296
 
 @dataclass(slots=True)
 class _BatchRequest:
-    """What is known of a request: a row of llm_batch_requests."""
+    """The state of a request: a row of llm_batch_requests."""
 
     id: int
     state: str
@@ -52,7 +52,7 @@ class Collector:
         self._waited_for = False
 
     def look(self, keys: Sequence[str]) -> None:
-        """Learn what is known of requests, before `ask` is called for them."""
+        """Read the states of requests before `ask` is called for them."""
         rows = self._db.query(
             "SELECT r.key, r.id, r.state, r.provider, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
             "  FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.key = ANY ($2)",
@@ -84,7 +84,7 @@ class Collector:
                 fault = self._over_budget()
             if fault is not None:
                 return fault
-            # As long as what is asked about: there is nothing better to go by.
+            # A guess at the answer's length: that of the last message.
             tokens = (estimated_tokens(request), len(request.messages[-1]["content"].encode()) // 4 + 1)
             estimate = cost(provider, *tokens) * provider.batch_price
             schema = None if request.schema is None else json.dumps(request.schema)

@@ -1,4 +1,4 @@
-"""Texts to vectors at an endpoint: what goes into one request, and whose fault it is when one does not come back."""
+"""Vectors of texts from an endpoint: how many texts a request has, and which text is at fault when it fails."""
 
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def texts_at_once(model: Embedding) -> int:
 
 
 def note_run(model: Embedding, parts: Sequence[Sequence[str]], seconds: float) -> None:
-    """Note that requests, all of them answered, took so long together: quick ones that were full may hold twice as much."""
+    """Note how long answered requests took together: after full and quick ones the next may hold twice as many texts."""
     limit = texts_at_once(model)
     if seconds < QUICK_SECONDS and any(len(part) >= limit for part in parts):
         key = (model.provider, model.model)
@@ -61,7 +61,7 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
 def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
-    What a request is refused for is found by halving it, so that one text holds up no other.
+    A refused request is halved until the text at fault is found, so that one text holds up no other.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
         first = yield from embedding(model, texts[:half])
         vectors = first + (yield from embedding(model, texts[half:]))
         if not any(isinstance(vector, GraphRAGError) for vector in vectors):
-            # No text was to blame, but how many there were.
+            # No text was at fault, only their number.
             _note_limit(model, half)
         return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:

@@ -19,7 +19,7 @@ from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
 from pg_graphrag.llm.run import Run
 from pg_graphrag.llm.transport import count_tokens
 
-# What who asked is told of an answer that is not whole.
+# The WARNING for an incomplete answer.
 CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
 
 
@@ -29,7 +29,7 @@ class Gateway(Channel):
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Run the tasks side by side; return each one's result, or the `GraphRAGError` that ended it, in their order.
 
-        Other errors, query cancel among them, end all tasks and pass.
+        Other errors, such as query cancel, end all tasks and are raised.
         """
         return Run(self, tasks).finish()
 
@@ -41,7 +41,7 @@ class Gateway(Channel):
         return result
 
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
-        """Yield the pieces of an answer as they come, or a known answer in one; return the whole.
+        """Yield the pieces of an answer as they come, or a cached answer in one; return the whole answer.
 
         May be closed at any moment, also by the end of the caller's cursor, when no SQL can be run: so what ends with it
         needs none.
@@ -49,7 +49,7 @@ class Gateway(Channel):
         endpoint, model = self.endpoint_of(request)
         key = cache_key(model, request.messages)
         if self.ledger.discreet:
-            # Before the cache: that a limit is reached must not tell a reader what it knows.
+            # Checked before the cache is read: an error at the limit must not reveal what is cached.
             self.ledger.check_budget()
             self.ledger.admit()
         if cached := self.ledger.cached([key]):
@@ -120,7 +120,7 @@ class Gateway(Channel):
                     self.poll(POLL_SECONDS)
                 continue
             except GeneratorExit:
-                # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
+                # Closed before its end: the request is paid for all the same. The session's next gateway saves it.
                 self.note(endpoint, model, request, (estimate, count_tokens(None, text)), start, None, reserved)
                 self.ledger.remember()
                 raise

@@ -1,4 +1,4 @@
-"""What calls cost, what they answered, and what is left of the budget: llm_calls, llm_cache."""
+"""Costs and answers of calls, and the rest of the budget: llm_calls, llm_cache."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ class Usage:
 
 
 def cache_key(model: str, messages: Sequence[dict[str, str]]) -> str:
-    """Return the SHA-256 that an answer is kept under, within its corpus."""
+    """Return the SHA-256 that is an answer's key in its corpus."""
     text = json.dumps([model, list(messages)], ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -78,7 +78,7 @@ _cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
 
 
 class Ledger:
-    """The books of a corpus.
+    """The accounts of a corpus.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ class Ledger:
         self._db = db
         self._corpus = corpus
         self._role = None if caller is None else caller.role
-        # The cache is everybody's: what others asked before must not show in what a reader is told.
+        # All roles share the cache: a reader must not learn from his usage what others asked before.
         self.discreet = caller is not None and not caller.is_owner
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
-        # From now on the cache has them, if the transaction commits.
+        # The cache has them from now on, if the transaction commits.
         for key in self._answers:
             _remembered_replies.pop((corpus.id, key), None)
         self.usage = Usage()
@@ -110,11 +110,11 @@ class Ledger:
 
     @property
     def visible_usage(self) -> Usage:
-        """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
+        """The usage that the caller may see: for readers a cached answer counts as much as a new one."""
         return self._answered if self.discreet else self.usage
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return {key: answer} of what has been answered before."""
+        """Return {key: answer} of the cached answers."""
         if not keys:
             return {}
         rows = self._db.query(
@@ -152,7 +152,7 @@ class Ledger:
         error: str | None,
         reserved: float,
     ) -> None:
-        """Note one request, also one that failed; `reserved` is what was counted when it was sent."""
+        """Note one request, also a failed one; `reserved` is the cost counted when it was sent."""
         spent = cost(provider, *tokens)
         self.usage.add(tokens, spent)
         if purpose in ("embedding", "rerank"):
@@ -171,7 +171,7 @@ class Ledger:
         self._answers[key] = (purpose, model, reply)
 
     def save(self) -> None:
-        """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
+        """Write the notes in the caller's transaction; keep them in the session where nothing may be written."""
         if not self.writes:
             self.remember()
             return
@@ -198,7 +198,7 @@ class Ledger:
         self._answers.clear()
 
     def remember(self) -> None:
-        """Keep what was noted in the session; needs no SQL."""
+        """Keep the notes in the session; needs no SQL."""
         for key, (_, _, reply) in self._answers.items():
             _remembered_replies[self._corpus.id, key] = reply
         while len(_remembered_replies) > MAX_REMEMBERED:
@@ -250,7 +250,7 @@ class Ledger:
                 Meter(self._db, self._corpus.id, role).add(amount)
 
     def _spent(self, role: str | None) -> float:
-        """What was spent this month: the meter has what was rolled back, llm_calls what was restored."""
+        """Return the month's cost: the meter includes rolled-back calls, llm_calls those of a restored database."""
         key = self._corpus.id, role
         read_at, amount = _written_costs.get(key, (-BUDGET_SECONDS, 0.0))
         if read_at <= time.monotonic() - BUDGET_SECONDS:

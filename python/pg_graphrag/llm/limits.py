@@ -1,4 +1,4 @@
-"""What a provider allows: so many requests at once, so many requests and tokens a minute, none while its breaker is open."""
+"""Limits of a provider: concurrent requests, requests and tokens a minute, and a circuit breaker."""
 
 import hashlib
 import time
@@ -10,10 +10,10 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
-# So many failures in a row open the breaker.
+# Failures in a row that open the breaker.
 BREAKER_FAILURES = 5
 MINUTE = 60.0
-# How long one wait for a place may take before cancel is looked for.
+# Longest wait for a place before cancel is checked.
 _QUEUE_SECONDS = 0.5
 
 
@@ -29,7 +29,7 @@ class Slots:
         return len(self._taken_places)
 
     def take(self, count: int, seconds: float = 0.0) -> bool:
-        """Take free places until `wanted` are held; return whether they are."""
+        """Take free places until `count` are taken; return whether they are."""
         while len(self._taken_places) < min(count, self._count):
             place = self._places.take(seconds)
             if place is None:
@@ -42,17 +42,17 @@ class Slots:
         self.take(len(self._taken_places) + 1, _QUEUE_SECONDS)
 
     def hand_over(self) -> Place:
-        """Give away one of the places that are held, to who releases it himself."""
+        """Hand one of the taken places over; its new owner releases it."""
         return self._taken_places.pop()
 
     def give_back(self, keep: int = 0) -> None:
-        """Free places until `keep` are held."""
+        """Free places until `keep` are left."""
         while len(self._taken_places) > keep:
             self._taken_places.pop().release()
 
 
 class OpenStream:
-    """What an open stream holds, and until when: one of its role's streams, and then a place at the provider.
+    """The places of an open stream and their deadline: one of its role's streams, then one at the provider.
 
     Its time is over once nobody has fetched anything for too long, or it is open for too long. A session that sits idle in a
     transaction runs nothing, not even the thread that reads: others take its places then, and it finds out when it goes on.
@@ -113,7 +113,7 @@ class OpenStream:
             place.extend(until + _GRACE_SECONDS)
 
     def release(self) -> None:
-        """Free what is held; needs no SQL, and may be called in any thread and again."""
+        """Free the places; needs no SQL, and may be called in any thread and repeatedly."""
         for place in self._open:
             place.release()
 
@@ -153,7 +153,7 @@ class Pace:
         now = time.monotonic()
         while self._sent and self._sent[0][0] <= now - MINUTE:
             self._spent -= self._sent.popleft()[1]
-        if not self._sent:  # also where one request is more than a minute's tokens: it goes alone
+        if not self._sent:  # a request of more than a minute's tokens goes alone
             return 0.0
         is_full = self._requests is not None and len(self._sent) >= self._requests
         if is_full or (self._tokens is not None and self._spent + tokens > self._tokens):
@@ -180,7 +180,7 @@ def _sent_lately(db: Database, provider: Provider) -> list[tuple[float, int]]:
 
 
 class Breaker:
-    """Stops asking a provider that fails. What one worker finds out, all know; only workers write it down.
+    """A circuit breaker: stops requests to a failing provider. Workers save its state; all sessions read it.
 
     It opens after several failures in a row, at once where the fault will not pass by itself or the endpoint asks for
     time, and each time for twice as long. Once its time is over requests go again; the first failure opens it anew.
@@ -198,7 +198,7 @@ class Breaker:
         self.load()
 
     def load(self) -> None:
-        """Learn what other sessions found out."""
+        """Read the state that other sessions saved."""
         if self._is_changed:
             return
         rows = self._db.query(
@@ -220,7 +220,7 @@ class Breaker:
         self._failures = self._openings = 0
 
     def failed(self, fault: ProviderFault, sent_at: float) -> None:
-        """Note the failure of a request that was sent at `started`; one sent before the breaker opened is old news."""
+        """Note the failure of a request sent at `sent_at`; one sent before the breaker opened does not count."""
         if sent_at < self._opened_at:
             return
         self._failures += 1
@@ -242,7 +242,7 @@ class Breaker:
         )
 
     def save(self) -> None:
-        """Write down what changed, in the caller's (short) transaction; never shorten what another session wrote."""
+        """Save changes in the caller's (short) transaction; never shorten another session's wait."""
         if not self._writes or not self._is_changed:
             return
         self._db.query(

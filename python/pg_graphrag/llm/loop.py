@@ -1,6 +1,6 @@
-"""The session's background thread: an event loop that talks HTTP while the main thread keeps watch over cancel.
+"""The session's background thread: an event loop for HTTP, while the main thread watches for cancel.
 
-A blocking call in PL/Python ends only when it wants to (docs/decisions.md). So requests run in a thread that blocks all signals
+Nothing can interrupt a blocking call in PL/Python (docs/decisions.md). So requests run in a thread that blocks all signals
 and never touches plpy; the main thread waits in short steps and polls the database between them.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.signals import signals_blocked
 
-# How long the end of cancelled requests is waited for.
+# Longest wait for cancelled requests to end.
 CLOSE_SECONDS = 0.2
-# How often a stream is looked at for the end of its time.
+# How often the deadline of a stream is checked.
 WATCH_SECONDS = 0.5
 
 _lock = threading.Lock()
@@ -42,7 +42,7 @@ class _Work:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin with `work`, which is made in the loop: what is cancelled before leaves nothing."""
+        """Begin with `work`, which the loop creates: a cancel before that leaves nothing behind."""
 
         def make() -> None:
             task = self._loop.create_task(work())
@@ -52,7 +52,7 @@ class _Work:
         self._loop.call_soon_threadsafe(make)
 
     def cancel(self) -> None:
-        """End what is under way and wait for it, for a moment: its connections are closed.
+        """End what is under way and wait a moment until its connections are closed.
 
         A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
         """
@@ -115,9 +115,9 @@ class Stream:
     Parameters
     ----------
     expired : Callable[[], GraphRAGError | None]
-        Says what is wrong once the stream's time is over: it ends, although nobody takes anything.
-    ended : Callable[[], None]
-        Called when nothing more is read, in the background thread.
+        Returns the fault once the stream's time is over; the stream then ends even if nobody takes an item.
+    on_end : Callable[[], None]
+        Called in the background thread when nothing more is read.
     """
 
     _END = object()
@@ -159,7 +159,7 @@ class Stream:
 
     @property
     def is_received(self) -> bool:
-        """Whether nothing more comes from the endpoint: what is there can be taken without it."""
+        """Whether the endpoint has sent everything; the rest can be taken without it."""
         return self._is_received or self._is_over
 
     def take(self, timeout: float) -> tuple[bool, Any]:

@@ -1,4 +1,4 @@
-"""What was spent and sent, counted the moment it is: no rollback and no end of a session takes it back.
+"""Meters of cost and requests, which no rollback and no end of a session takes back.
 
 `llm_calls` is written in the caller's transaction, and is gone with it. So each corpus, and each role of it, has a meter
 besides: a file of 40 bytes in ``pg_stat``, which PostgreSQL gives to extensions for what outlives the server, changed under the
@@ -27,7 +27,7 @@ MINUTE = 60.0
 
 @dataclass
 class _Count:
-    """Months since the year 0 and what was spent in this one; minutes since 1970, and what was sent in this one and before it."""
+    """The month (since the year 0) and its cost; the minute (since 1970), and the requests in it and in the one before."""
 
     month: int = 0
     spent: float = 0.0
@@ -37,15 +37,15 @@ class _Count:
 
 
 class Meter:
-    """What a corpus spends in a calendar month (UTC), or one role of it, and how many requests the role makes in a minute."""
+    """The cost of a corpus, or of one of its roles, in a calendar month (UTC), and the role's requests in a minute."""
 
     def __init__(self, db: Database, corpus_id: int, role: str | None = None) -> None:
-        # A role's name may hold what a file's may not.
+        # A role's name may have characters that a file's may not.
         suffix = "" if role is None else "_" + hashlib.sha256(role.encode()).hexdigest()[:32]
         self._path = FOLDER / f"{installation(db)}_spent_{corpus_id}{suffix}"
 
     def spent(self) -> float | None:
-        """What was spent this month; None: nothing is known of it."""
+        """Return this month's cost; None where nothing is known of it."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -54,7 +54,7 @@ class Meter:
         return count.spent if count.month == _month() else None
 
     def add(self, cost: float, *, initial: float = 0.0) -> None:
-        """Add what was spent, to `known` where nothing is known of the month."""
+        """Add a cost, to `initial` where nothing is known of the month."""
         with self._locked_count() as count:
             if count.month != _month():
                 count.month, count.spent = _month(), initial

@@ -1,4 +1,4 @@
-"""Endpoints of models: what is known of one, its checks, and its key, which is read when a call is made and kept nowhere."""
+"""Endpoints of models: settings, their checks, and the key, which is read for each call and stored nowhere."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Provider:
 
     @property
     def batch_path(self) -> str:
-        """What the requests of a batch ask for: Azure calls it otherwise than OpenAI."""
+        """The path of a batch's requests; Azure's differs from OpenAI's."""
         return self.batch_endpoint or ("/chat/completions" if self.auth == "api-key" else "/v1/chat/completions")
 
     def api_key(self) -> str | None:
@@ -80,7 +80,7 @@ class Provider:
 
 
 def _read_text(path: Path) -> str:
-    """The text of a file, empty where there is none; no device is read, and no more than a key can be."""
+    """Return the text of a file, at most MAX_KEY characters; empty where there is no regular file."""
     try:
         if not path.is_file():
             return ""
@@ -90,7 +90,7 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-# option: (type, check, what is wanted)
+# option: (type, check, allowed values in words)
 _POSITIVE = "a number above 0"
 _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "concurrency": ((int,), lambda v: 1 <= v <= 256, "a whole number from 1 to 256"),
@@ -183,7 +183,7 @@ def _check_url(base_url: str | None) -> None:
             "base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file."
         )
     if not good:
-        # What may be a key is not repeated.
+        # The error must not repeat a key.
         url_text = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
         raise GraphRAGError(f"base_url cannot be {url_text!r}", hint="For example https://api.openai.com/v1.")
 
@@ -217,9 +217,9 @@ def set_provider(
         ["text", "text", "text", "text", "text", "jsonb"],
         [name, kind, base_url, api_key_env, api_key_file, json.dumps(values)],
     )
-    # What failed with the old settings says nothing of the new.
+    # Failures with the old settings say nothing of the new ones.
     db.query("DELETE FROM graphrag.provider_state WHERE provider = $1", ["text"], [name])
-    # Nor need what waits for a batch wait on, where there may be none any more.
+    # Jobs that wait for a batch look again: the new settings may have no batches.
     db.query(
         "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE state = 'pending' AND payload ? 'waiting'"
     )

@@ -1,4 +1,4 @@
-"""Many tasks side by side: their requests are sent as limits allow, each once, and the replies go to who waits for them."""
+"""Many tasks side by side: each distinct request is sent once, as limits allow, and its reply goes to all waiting tasks."""
 
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -42,7 +42,7 @@ class Run:
             channel.save()
         except BaseException:
             if channel.worker:
-                # Cancelled, most likely: what was answered is paid for.
+                # Most likely cancelled; answers that came are paid for.
                 channel.db.rollback()
                 channel.save()
             raise
@@ -72,7 +72,7 @@ class Run:
             self._unfinished -= 1
 
     def _dispatch(self) -> None:
-        """Answer what was asked from the cache; put the rest into the endpoints' queues."""
+        """Answer new requests from the cache; put the others into the endpoints' queues."""
         channel, requests = self._channel, self._new_requests
         self._new_requests = []
         ready: list[tuple[int, Reply | GraphRAGError]] = []
@@ -83,7 +83,7 @@ class Run:
             except GraphRAGError as error:
                 ready.append((number, error))
                 continue
-            # What is not a chat is not shared.
+            # Only chat requests are shared.
             key = cache_key(model, request.messages) if isinstance(request, ChatRequest) else f"of task {number}"
             new.append((number, request, endpoint, model, key))
         cached = channel.ledger.cached(
@@ -94,7 +94,7 @@ class Run:
         }
         if by_batch:
             channel.collector.look(sorted(by_batch))
-        # Whether a limit is reached must not tell a reader what the cache knows.
+        # An error at a limit must not reveal to a reader what is cached.
         blocked: GraphRAGError | None = self._over_budget() if channel.ledger.discreet else None
         for number, request, endpoint, model, key in new:
             limit_fault = (blocked if channel.ledger.discreet else None) or self._over_rate()
@@ -107,7 +107,7 @@ class Run:
                     channel.usage.cache_hits += 1
                     channel.ledger.note_answer(endpoint.provider, request, cached[key])
                     continue
-                except ItemFault:  # kept by a version that read it otherwise: ask again
+                except ItemFault:  # cached by a version with another format: ask again
                     pass
             chats = isinstance(request, ChatRequest) and not channel.worker
             if isinstance(request, ChatRequest) and chats and (cut := channel.ledger.cut_off(key)) is not None:
@@ -133,10 +133,10 @@ class Run:
             self._step(number, reply)
 
     def _send(self) -> None:
-        """Start what limits allow."""
+        """Start the requests that limits allow."""
         for endpoint in self._channel.endpoints.values():
             while endpoint.queue:
-                # Looked at each time: what was answered meanwhile may have been the last that the budget pays.
+                # Checked each time: an answer that came meanwhile may have used the budget up.
                 fault = endpoint.breaker.fault or self._over_budget()
                 if fault is not None:
                     sending = endpoint.queue.popleft()
@@ -179,14 +179,14 @@ class Run:
         return len(endpoint.slots) > endpoint.in_flight
 
     def _receive(self) -> None:
-        """Take what has ended; wait for it a moment."""
+        """Take finished requests, waiting a moment for the first."""
         if not self._unfinished:
             return
         outcome = self._requests.take(POLL_SECONDS)
         while outcome is not None:
             (endpoint, sending), result, error = outcome
             endpoint.in_flight -= 1
-            # Also when more is to be sent: the place is the next session's that waits for it.
+            # Also when more is to be sent: the place goes to the next waiting session.
             endpoint.slots.give_back(endpoint.in_flight)
             self._finish(endpoint, sending, result, error)
             outcome = self._requests.take(0)
@@ -207,7 +207,7 @@ class Run:
                 if isinstance(own_request, ChatRequest) and isinstance(reply, Reply):
                     channel.ledger.note_answer(endpoint.provider, own_request, result.text)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
-            # What was cut off may be of use, but the next one who asks deserves the whole.
+            # A cut-off answer may be of use, but the next caller should get a complete one.
             if request.cacheable and fault is None and not result.cut_off:
                 channel.ledger.keep(sending.key, request.role, sending.model, result.text)
             if fault is None and result.cut_off and not channel.worker:
@@ -224,7 +224,7 @@ class Run:
             sending.not_before = time.monotonic() + wait
             endpoint.queue.append(sending)
             return
-        # What was not tried again for want of retries says little of the provider.
+        # A fault that was not retried because no retries were left says little about the provider.
         if isinstance(fault, ProviderFault) and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)

@@ -1,4 +1,4 @@
-"""The way to an endpoint: the HTTP client, the time-out, and whose fault an error is.
+"""HTTP to an endpoint: the client, the time-out, and how errors become faults.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -22,13 +22,13 @@ from pg_graphrag.llm.providers import Provider
 if TYPE_CHECKING:
     import httpx2
 
-# No useful answer is longer; a runaway one must not fill the server's memory.
+# No useful answer is longer; an endless one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
-# Of what comes with an error, its beginning is read.
+# Bytes that are read of an error's body.
 MAX_ERROR_BYTES = 64_000
-# That an endpoint has closed a connection shows within the way there and back.
+# A closed connection shows within one round trip.
 STALE_SECONDS = 1.0
-# A shorter key is no secret but a word ("none", "ollama"), which answers may hold.
+# A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
 _MIN_SECRET = 12
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
 # Fields that some models refuse and that can be done without: their words for it, and the field.
@@ -39,7 +39,7 @@ _OPTIONAL = (
     (re.compile(r"encoding_format", re.I), "encoding_format"),
     (re.compile(r"stream_options", re.I), "stream_options"),
 )
-# What PostgreSQL's text cannot hold.
+# Characters that PostgreSQL's text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -49,7 +49,7 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
 
     The server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine.
     """
-    # What asks no endpoint does without these 70 ms.
+    # Imported here because it takes 70 ms, which sessions without endpoints save.
     import httpx2
 
     parts = urlsplit(base_url)
@@ -94,7 +94,7 @@ def clean(text: str) -> str:
 
 
 def count_tokens(api_count: Any, text: str) -> int:
-    """Tokens as the endpoint counted them; where it does not say, a quarter of the bytes."""
+    """Return the endpoint's count of tokens; without one, a quarter of the bytes."""
     if isinstance(api_count, int) and not isinstance(api_count, bool) and api_count >= 0:
         return min(api_count, 2**31 - 1)
     return len(text.encode("utf-8", "replace")) // 4 + 1
@@ -155,7 +155,7 @@ async def open_response(
             try:
                 return await send(steps)
             except httpx2.TransportError:
-                # Each goes with its connection: the last one is new.
+                # Each failure discards its connection; the last one is new.
                 if at_most_once or not _was_stale(steps, began):
                     raise
 
@@ -205,7 +205,7 @@ async def post(
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
         return without_key(bytes(data), api_key)
 
-    # The first time the library is imported, in time that is not the endpoint's.
+    # The import on first use must not count against the endpoint's time-out.
     _client(provider.base_url)
     try:
         data = await asyncio.wait_for(read_body(), seconds)
@@ -238,7 +238,7 @@ def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
 def _status_fault(
     provider: Provider, api_key: str | None, body: dict[str, Any], response: "httpx2.Response", error: Any
 ) -> Exception:
-    """Whose fault a status is; `error` is what came with it."""
+    """Return the fault of a status; `error` is the body."""
     status, message = response.status_code, words_of(error, api_key)
     if (fault := refusal(provider, status, message, body)) is not None:
         return fault
@@ -262,7 +262,7 @@ def _status_fault(
 
 
 def refusal(provider: Provider, status: int, message: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
-    """What is wrong with the request `body`, where a status says that it is the request; `said`: the endpoint's words."""
+    """Return what is wrong with the request `body`, where a status blames the request; `message` is the endpoint's."""
     if status not in (400, 413, 422):
         return None
     if _TOO_LONG.search(message) or status == 413:
@@ -280,13 +280,13 @@ _ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.
 
 
 def refuse_error(provider: Provider, reply: Any, api_key: str | None) -> None:
-    """Raise what an endpoint says went wrong, under a status that says that nothing did (gateways; within streams)."""
+    """Raise an error that came with a successful status (gateways; within streams)."""
     if isinstance(reply, dict) and reply.get("error"):
         raise ProviderFault(f'provider "{provider.name}" answered with an error: {words_of(reply["error"], api_key)}')
 
 
 def words_of(error: Any, api_key: str | None) -> str:
-    """The endpoint's own words of an error, if it is short about it; a key it may repeat, or parts of one, are cut out."""
+    """Return the endpoint's own short text of an error, without the key or parts of it."""
     text = " ".join(_message(error).split()) or "no reason given"
     if api_key:
         text = text.replace(api_key, "…")
@@ -294,7 +294,7 @@ def words_of(error: Any, api_key: str | None) -> str:
 
 
 def _message(error: Any) -> str:
-    """The text of an error as OpenAI, TEI, FastAPI and proxies word it; a page of HTML says nothing."""
+    """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML."""
     if isinstance(error, list):
         return "; ".join(_message(part) for part in error[:5])
     if isinstance(error, dict):
@@ -305,7 +305,7 @@ def _message(error: Any) -> str:
 
 
 def without_key(data: bytes, api_key: str | None) -> bytes:
-    """Cut the key out of an answer: what repeats it must not bring it into tables and messages."""
+    """Cut the key out of an answer, so that it gets into no table and no message."""
     return data.replace(api_key.encode(), "…".encode()) if api_key and len(api_key) >= _MIN_SECRET else data
 
 

@@ -1,4 +1,4 @@
-"""One request to an endpoint: what is sent, and what comes back.
+"""Single requests to an endpoint: chat, embeddings, rerank.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -28,7 +28,7 @@ from pg_graphrag.llm.transport import (
 from pg_graphrag.numeric import np
 
 MAX_VECTORS_BYTES = 256_000_000
-# What endpoints call an answer that ends before its end: by its length, or by a filter.
+# Finish reasons of a cut-off answer: by its length, or by a filter.
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
 
 
@@ -43,7 +43,7 @@ class Completion:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the answer ends before its end."""
+        """Whether the answer is cut off."""
         return self.finish_reason.lower() in _CUT_OFF
 
 
@@ -82,7 +82,7 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any) -> Completion:
-    """Return what the body of a chat completion says; `messages` are what was asked. Raises as `chat`."""
+    """Read the body of a chat completion; `messages` are those of the request. Raises as `chat`."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
@@ -103,26 +103,26 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
 
 
 def _text(content: Any) -> str:
-    """The text of a message that is whole."""
+    """Return the text of a complete message."""
     return clean(_content_text(content))
 
 
 def _content_text(content: Any) -> str:
-    """What a message says, which some endpoints give in parts, beside parts of other types."""
+    """Return the text of a message; some endpoints give it in parts, among parts of other types."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
     return content if isinstance(content, str) else ""
 
 
 def _whole_characters(text: str) -> tuple[str, str]:
-    """Return the text of a piece, and the half of a character at its end whose other half the next piece brings."""
+    """Return the complete characters of a piece, and the half of a surrogate pair at its end."""
     half = text[-1:] if "\ud800" <= text[-1:] < "\udc00" else ""
     complete = text.removesuffix(half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return clean(complete), half
 
 
 def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason: str) -> None:
-    """Raise what is wrong with an answer that has come to its end."""
+    """Raise the fault of an answer that ended without text or with an error."""
     if reason == "error":
         raise ProviderFault(f'provider "{provider.name}" broke off its answer')
     if not text.strip() and refusal_text.strip():
@@ -153,7 +153,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     Raises
     ------
     ProviderFault, ItemFault
-        As `chat`. A stream that breaks off raises too: what was yielded is not the whole.
+        As `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
     pieces: list[str] = []
     size, reason, refusal_text, half = 0, "", "", ""
@@ -168,7 +168,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             refuse_error(provider, event, api_key)
             usage = event.get("usage") or usage
             (choice, *_) = event.get("choices") or [{}]
-            # Whole where the endpoint does not stream.
+            # One complete message where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
             piece, half = _whole_characters(half + _content_text(message.get("content")))
             refusal_text += _text(message.get("refusal"))
@@ -227,7 +227,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
             if is_json:
                 continue
             lines = buffer.split(b"\n")
-            # Only its end shows that the last line is one.
+            # The last line is complete only at the end.
             buffer = b"" if at_end else lines.pop()
             for line in lines:
                 if line.startswith(b"data:"):
@@ -247,11 +247,11 @@ async def embed(
     ItemFault
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
-    # Packed vectors are half as long and need no parsing, here and there; what does not know them sends numbers.
+    # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
     fields = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
     fields |= provider.embedding_request
     while True:
-        # Only some models can shorten their vectors; what comes is checked in any case.
+        # Only some models can shorten their vectors; the length is checked in any case.
         refused_fields = _refused_fields.get((provider.base_url, model), frozenset())
         body = {name: value for name, value in fields.items() if value is not None and name not in refused_fields}
         try:

@@ -1,7 +1,7 @@
-"""A corpus' models, as searches and answers ask them. With the owner's rights: providers, cache and accounts are the owner's.
+"""The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
 
-What is asked is a task of `pg_graphrag.model_access.tasks` with its arguments. Of a fault, only the owner is told what the
-endpoint said.
+A request is a task of `pg_graphrag.model_access.tasks` with its arguments. Only the owner sees the endpoint's text of a
+fault.
 """
 
 import re
@@ -22,9 +22,9 @@ from pg_graphrag.model_access import tasks
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database
 
-# Keywords and transforms of a query are worth a moment; the query as it is costs none.
+# Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
-# Characters of a text that is embedded or re-ranked: models see no more.
+# Characters of a text that models embed or re-rank.
 MAX_CHARACTERS = 8000
 
 
@@ -42,8 +42,8 @@ class Models:
     def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Have a task done; return {value, cached, usage} or {fault, usage}.
 
-        A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
-        `save_accounts` writes them. To who is not the owner nothing is `cached`: others may have asked it.
+        A fault is a value, for callers that can do without the model. The session keeps cost and answer until
+        `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
         request = tasks.request(self.corpus.options, task, arguments)
         gateway = self._gateway(request)
@@ -150,12 +150,12 @@ _WORD = re.compile(r"\s*(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)")
 
 
 def _by_words(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the same text word by word: how an answer is cut must not tell whether it was known or came in pieces."""
+    """Yield the same text word by word: the pieces must not reveal whether the answer was cached."""
     rest = ""
     for piece in pieces:
         rest += piece
         words = list(_WORD.finditer(rest))
-        # Only what follows shows that a word is whole.
+        # A word is complete only when another follows.
         for word in words[:-1]:
             yield word.group()
         rest = rest[words[-1].start() :] if words else rest
@@ -167,7 +167,7 @@ _CLOSING = ("</think>", "</thinking>")
 
 
 def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
-    """Leave out the reasoning that an answer may begin with, as `replies.without_reasoning` does of a whole one."""
+    """Leave out the reasoning at the beginning of an answer, as `replies.without_reasoning` does for a complete one."""
     head = ""
     for piece in pieces:
         head += piece
@@ -188,7 +188,7 @@ def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
-    """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting."""
     if isinstance(fault, CallersFault):
         return {"kind": "caller", "sqlstate": fault.sqlstate, **_words(fault)}
     kind = "setting"

@@ -1,4 +1,4 @@
-"""What a model says, read tolerantly: JSON among prose and fences, other systems' names, reasoning in front."""
+"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front."""
 
 import re
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from pg_graphrag.lenient_json import Reader
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.transport import clean
 
-# A keyword is a phrase, and a question has few of them: what a looping model adds is not read.
+# Keywords are few short phrases; the rest is of a model in a loop.
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
-# A part of a question, or one that an answer raises, is asked many times.
+# Sub-questions and follow-ups are sent many times.
 MAX_PART_CHARACTERS = 500
-# Points of one batch of reports, and characters of one.
+# Points of one batch of reports, and characters of each.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
 # A step of DRIFT: ours, then what GraphRAG's prompts ask for; and how much of it is read.
@@ -23,7 +23,7 @@ _STEP_ANSWER = ("answer", "intermediate_answer", "response")
 _STEP_RAISED = ("follow_ups", "follow_up_queries")
 MAX_FOLLOW_UPS = 10
 MAX_STEP_CHARACTERS = 12_000
-# Braces that are tried as the beginning of JSON.
+# Braces that are tried as beginnings of JSON.
 MAX_BRACES = 50
 
 # Ours; then what LightRAG's and MiniRAG's prompts ask for.
@@ -73,7 +73,7 @@ def _first(fields: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
 
 
 def _phrases(value: Any) -> list[str]:
-    """Phrases of a list, or of a string with commas; what is not text is left out."""
+    """Return the phrases of a list, or of a string with commas, without items that are not text."""
     items = re.split(r"[,;、，\n]", value) if isinstance(value, str) else value if isinstance(value, list) else []
     phrases: dict[str, None] = {}
     for item in items:
@@ -87,7 +87,7 @@ def _phrases(value: Any) -> list[str]:
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """The whole JSON objects in `text`, from its first braces on."""
+    """Yield the complete JSON objects in `text`, from its first braces on."""
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         reader = Reader(text, brace.start())
         if not reader.torn:
@@ -95,7 +95,7 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
-    """Return [{description: str, score: int in 0 … 100}] of a map request; what is no point is left out.
+    """Return [{description: str, score: int in 0 … 100}] of a map request, without invalid points.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _point(item: Any) -> dict[str, Any] | None:
 
 
 def _score(value: Any, most: int) -> int | None:
-    """A score in 0 … `most`; None for what is no number."""
+    """Return a score in 0 … `most`; None where it is no number."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
@@ -217,7 +217,7 @@ def rating(text: str, cut_off: bool) -> int:
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
-    """Return {text, cut_off}: an answer in prose is what it is.
+    """Return {text, cut_off} of an answer in prose.
 
     Raises
     ------
@@ -239,7 +239,7 @@ GRADES = ("correct", "ambiguous", "incorrect")
 
 
 def passage(text: str, cut_off: bool) -> str:
-    """Return the passage that a model wrote; of a cut-off one what there is."""
+    """Return the passage that a model wrote, also a cut-off one."""
     body = clean(without_reasoning(text)).strip()
     if not body or body.startswith("<think"):
         raise ItemFault("the model wrote no passage", raw=text)
@@ -264,7 +264,7 @@ def query(text: str, cut_off: bool) -> str:
 
 
 def grades(text: str, cut_off: bool, count: int) -> list[str]:
-    """Return the grade of each of `count` texts, in their order; what the model left out is ambiguous.
+    """Return the grade of each of `count` texts, in their order; ambiguous where the model gave none.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from pg_graphrag.model_access import replies
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
 
-# The model puts it into the question's language; with nothing found at all no model is asked.
+# Used where search found nothing: then no model is asked that would answer in the question's language.
 NOT_FOUND = "The documents do not answer this question."
 _NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
 
@@ -38,7 +38,7 @@ def _object(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fenced(tag: str, data: str) -> tuple[str, str]:
-    """Return (boundary, data between marks that hold it): no text can hold the hash of what holds the text."""
+    """Return (boundary, data between marks with it): no text can contain a hash of itself."""
     boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
     return boundary, f"<{tag}-{boundary}>\n{data}\n</{tag}-{boundary}>"
 
@@ -49,7 +49,7 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     fields: dict[str, Any] = dict.fromkeys(_LISTS, _PHRASES)
     message = question
     if turns:
-        # Its end: what was said last is what a question refers to.
+        # The end of the conversation: a question refers to the last turns.
         conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
         message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
         fields["question"] = {"type": "string"}
@@ -145,7 +145,7 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _messages_about(options: Options, prompt: str, tag: str, data: str, question: str) -> tuple[dict[str, str], ...]:
-    """The messages of a prompt about data, and what is asked of it."""
+    """Return the messages of a prompt with data and a question about it."""
     boundary, fenced = _fenced(tag, data)
     return (
         {"role": "system", "content": prompts.render(options.prompts, prompt, boundary=boundary)},

@@ -1,6 +1,6 @@
 """drift: DRIFT search (Microsoft Research 2024), from the reports that a query is about into the graph.
 
-For search and context no model is asked, but for keywords as in the other modes: they look around the entities that the best
+Search and context ask no model, except for keywords as the other modes do: they look around the entities that the best
 reports rest on, and around those of the query. For ask, models read the best reports (a primer), and the questions that this
 raises are followed up by graph_local: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. What
 fails costs itself, not the answer, and the context says so.
@@ -19,7 +19,7 @@ from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.dry_run import DryRun, quarter
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.mode import Context, Mode, shares
-from pg_graphrag.retrieval.options import Option, whole
+from pg_graphrag.retrieval.options import Option, integer
 from pg_graphrag.retrieval.points import (
     Sources,
     batches,
@@ -31,13 +31,13 @@ from pg_graphrag.retrieval.points import (
     tolerated,
 )
 from pg_graphrag.retrieval.query import Query, once
-from pg_graphrag.retrieval.rankings import Fused, alone
-from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
+from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.server import Row
 
-PRIMER_FOLDS = Option("primer_folds", 5, whole(1, 20), ask_only=True)
-DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, whole(0, 100), ask_only=True)
-N_DEPTH = Option("n_depth", 3, whole(0, 3), ask_only=True)
+PRIMER_FOLDS = Option("primer_folds", 5, integer(1, 20), ask_only=True)
+DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, integer(0, 100), ask_only=True)
+N_DEPTH = Option("n_depth", 3, integer(0, 3), ask_only=True)
 # Reports that the primer is made of (GraphRAG: drift_k_followups, 20 there), and those that a search looks around.
 PRIMER_REPORTS = 20
 SEARCHED_REPORTS = 5
@@ -45,28 +45,28 @@ SEARCHED_REPORTS = 5
 
 def retrieve(query: Query, depth: int) -> Fused:
     """Local retrieval from the query's entities and those of the best reports together."""
-    return alone(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
+    return single_ranking(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
 
 
 def evidence(query: Query) -> graph.Evidence:
-    """What the query is about, then what the reports on it are about."""
+    """Return the query's own evidence, then that of its best reports."""
     local, primer = themes.local_evidence(query), _primer(query).evidence
     return graph.Evidence(
         local.entities | {number: score for number, score in primer.entities.items() if number not in local.entities},
         local.relationships
         | {number: score for number, score in primer.relationships.items() if number not in local.relationships},
-        primer.why | local.why,
-        local.described,
+        primer.reasons | local.reasons,
+        local.scored_mentions,
     )
 
 
-def matched_reports(query: Query, limit: int) -> list[Matched]:
+def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     """Return the reports of the level that a query is about, best first; with a WARNING where there are none at all."""
     cut = themes.level_cut(query)
     if not cut:
         themes.without_reports(query)
         return []
-    return match_reports(query, limit, within=cut)
+    return match_reports(query, limit, communities=cut)
 
 
 def searched_reports(query: Query, _: int) -> list[Row]:
@@ -120,7 +120,7 @@ def _primer(query: Query) -> _Primer:
             member_ids = members.get(match.community_id, [])
             if place < len(member_ids) and member_ids[place] not in merged.entities and len(merged.entities) < limit:
                 merged.entities[member_ids[place]] = match.score
-                merged.why["entity", member_ids[place]] = _reason(report)
+                merged.reasons["entity", member_ids[place]] = _reason(report)
     _relate(query, merged, limit)
     return _Primer(reports, merged)
 
@@ -136,7 +136,7 @@ def _relate(query: Query, merged: graph.Evidence, limit: int) -> None:
     for relationship, low, high, _ in rows[:limit]:
         end = min((low, high), key=merged.entities.__getitem__)
         merged.relationships[relationship] = merged.entities[end]
-        merged.why["relationship", relationship] = merged.why["entity", end]
+        merged.reasons["relationship", relationship] = merged.reasons["entity", end]
 
 
 def _reason(report: dict[str, Any]) -> str:
@@ -153,7 +153,7 @@ class _Open:
 
 @dataclass
 class _Search:
-    """What one question has led to so far."""
+    """The state of the search for one question."""
 
     query: Query
     question: str
@@ -166,7 +166,7 @@ class _Search:
     usage: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, question: str, reply: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
-        """Take down an answer, and the questions it raises that are new."""
+        """Note an answer and its new follow-up questions."""
         answer = citing_only(reply["answer"], numbers)
         if answer and reply["score"] > 0:
             self.steps.append({"question": question, "answer": answer, "score": reply["score"], "round": number})
@@ -174,7 +174,7 @@ class _Search:
             self.ask(follow_up["question"], follow_up["score"])
 
     def ask(self, question: str, score: int) -> None:
-        """Put a question on the list, once."""
+        """Put a question on the list once."""
         key = " ".join(question.casefold().split()).strip(" ?？")
         if key and key not in self.known_questions:
             self.known_questions.add(key)
@@ -193,7 +193,7 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     rows = _reports(search)
     folds, failed = _prime(search, rows)
     if not rows:
-        # The question itself is all there is to follow.
+        # Without reports the question itself is followed.
         search.ask(question, 100)
     rounds = []
     for number in range(1, query.options[N_DEPTH] + 1):
@@ -231,7 +231,7 @@ def _reports(search: _Search) -> list[Row]:
                 hint="Reports were found by it as it is.",
             )
         else:
-            matches = matched_reports(query.about(search.question, passage=outcome["value"]), PRIMER_REPORTS)
+            matches = matched_reports(query.with_text(search.question, passage=outcome["value"]), PRIMER_REPORTS)
     rows = report_rows(query.db, [match.community_id for match in matches])
     return [rows[match.community_id] for match in matches]
 
@@ -244,7 +244,7 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     number = min(query.options[PRIMER_FOLDS], len(rows))
     # Dealt out, so that each fold has its share of the best.
     dealt = [[report_passage(row, search.sources) for row in rows[start::number]] for start in range(number)]
-    # What does not fit one request is left out, the last first.
+    # Reports that do not fit one request are left out, the last first.
     folds = [batches(passages, count)[0] for passages in dealt]
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
@@ -268,7 +268,7 @@ def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> di
     """Answer the questions of a round from local contexts, side by side."""
     query, contexts = search.query, []
     for item in open_questions:
-        context = assemble(query.about(item.question), graph_local.MODE, search.total, search.sources.numbers)
+        context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
         search.sources.add(query, (item["chunk_id"] for item in [*context["claims"], *context["chunks"]]))
         if context["prompt"]:
             contexts.append((item.question, context))
@@ -306,7 +306,7 @@ def _context(search: _Search) -> dict[str, Any]:
 
 
 def estimate(dry_run: DryRun) -> None:
-    """One expansion, the folds, the rounds."""
+    """Count one expansion, the folds and the rounds."""
     query = dry_run.query
     rows = cut_reports(query)
     passages, _ = passages_of(query, rows)

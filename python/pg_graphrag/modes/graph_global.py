@@ -1,8 +1,8 @@
 """graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
 
-For ask, map and reduce over the reports of one level: every report of it is read (`dynamic`: those that a model finds relevant),
-in batches at a time, each of which gives points with a score; the best points are the context that the answer is made from. A
-batch that fails costs its reports, which the context says, not the answer.
+Ask maps and reduces over the reports of one level: a model reads all of them (`dynamic`: those that a model finds relevant) in
+batches and gives points with scores; the answer is made from the best points. If a batch fails, the answer misses its reports,
+and the context says so.
 """
 
 import random
@@ -17,18 +17,18 @@ from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
-from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows, visible_communities
+from pg_graphrag.retrieval.rankings import Fused, Ranking, ranking, single_ranking
+from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows, visible_communities
 from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
 from pg_graphrag.server import Row
 
 DYNAMIC = Option("dynamic", False, FLAG)
-# Reports that graph_global goes down from, and chunks of each that are looked at.
+# Reports that graph_global starts from, and candidate chunks of each.
 GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
-# What a chunk that a finding rests on counts beside its nearness.
+# Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Shuffles the reports: neighbours would tell of the same.
+# Seed that shuffles the reports: neighbours are about the same things.
 SEED = 86
 # Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
@@ -42,14 +42,14 @@ def retrieve(query: Query, depth: int) -> Fused:
     cut = _cut(query)
     if not cut:
         without_reports(query)
-        return alone([Ranking.empty("graph_global")])
-    matches = match_reports(query, GLOBAL_REPORTS, within=cut)
-    return alone([_in_turns(query, matches, depth)])
+        return single_ranking([Ranking.empty("graph_global")])
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
+    return single_ranking([_in_turns(query, matches, depth)])
 
 
 def reports(query: Query, limit: int) -> list[Row]:
     """Return the reports of the cut that the query is about, best first."""
-    ids = [match.community_id for match in match_reports(query, limit, within=_cut(query))]
+    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
     rows = report_rows(query.db, ids)
     return [rows[number] for number in ids]
 
@@ -57,8 +57,8 @@ def reports(query: Query, limit: int) -> list[Row]:
 def _cut(query: Query) -> list[int]:
     """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough.
 
-    As where a model rates them: from the coarsest level down to the option's, going into the parts of what is near alone,
-    which stand for it where any of them is. Without a model that is as in lazy: a share of the nearest report's score.
+    From the coarsest level down to the option's, only near communities are divided; near parts take the place of their
+    community. Near is a share of the nearest report's score, as in lazy, where otherwise a model rates.
     """
     if not query.options[DYNAMIC]:
         return level_cut(query)
@@ -74,7 +74,7 @@ def _cut(query: Query) -> list[int]:
     return sorted(selection)
 
 
-def _in_turns(query: Query, matches: list[Matched], depth: int) -> Ranking:
+def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
     """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
     titles = report_rows(query.db, [match.community_id for match in matches])
     chunks = _chunks(query, [match.community_id for match in matches])
@@ -87,7 +87,7 @@ def _in_turns(query: Query, matches: list[Matched], depth: int) -> Ranking:
         flags = chunks.get(match.community_id, {})
         order = sorted(flags, key=lambda chunk: -round(nearness[chunk] + TELLING * flags[chunk], 9))
         lists.append([(chunk, match) for chunk in order])
-    match_of: dict[int, Matched] = {}
+    match_of: dict[int, ReportMatch] = {}
     for place in range(max(map(len, lists), default=0)):
         for pairs in lists:
             if place < len(pairs):
@@ -180,8 +180,8 @@ def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
 def _rated_reports(query: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
-    From the coarsest level down to the option's, each level side by side; only the parts of what is relevant are rated, and
-    stand for it where any of them is. A report that cannot be rated is taken for relevant.
+    From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
+    relevant parts take the place of their community. A report that cannot be rated counts as relevant.
     """
     query.corpus.options.llm.of("relevance")
     selection: dict[int, Row] = {}
@@ -218,12 +218,12 @@ def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
 
 
 def shuffled(rows: list[Row]) -> list[Row]:
-    """Return reports in the order that they are read in, always the same."""
+    """Return reports in a fixed random order."""
     return random.Random(SEED).sample(rows, len(rows))
 
 
 def estimate(dry_run: DryRun) -> None:
-    """The batches are known; with `dynamic` as many reports as could be relevant."""
+    """Count the batches, which are known; with `dynamic`, of as many reports as could be relevant."""
     query = dry_run.query
     if not query.options[DYNAMIC]:
         answer(query, query.text, dry_run.total)
@@ -246,7 +246,7 @@ def estimate(dry_run: DryRun) -> None:
 
 
 def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
-    """Return what the relevant reports weigh at most: of a community itself, or of its parts instead."""
+    """Return the greatest weight of the relevant reports: of a community, or of its parts in its place."""
     child_weights: dict[int | None, int] = {}
     for row in sorted(rows, key=lambda row: -row["level"]):
         weight = max(weigh(passages[row["community_id"]]), child_weights.get(row["community_id"], 0))

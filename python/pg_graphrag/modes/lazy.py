@@ -1,7 +1,7 @@
 """lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of tests.
 
-The index costs no call. A relevance test says whether a chunk helps: a model's word where one is asked, else the chunk's
-nearness to the query, with a threshold. What was not published is ours: `k`, `z`, the threshold.
+The index costs no call. A relevance test decides whether a chunk helps: by a model, or by the chunk's nearness to the query
+and a threshold. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict
@@ -14,27 +14,27 @@ from pg_graphrag.retrieval import claims, dense, evidence_chunks
 from pg_graphrag.retrieval.dry_run import HEADING, DryRun, largest_chunks, quarter
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
-from pg_graphrag.retrieval.options import Option, SearchOptions, whole
+from pg_graphrag.retrieval.options import Option, SearchOptions, integer
 from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
 from pg_graphrag.retrieval.query import Query, once
-from pg_graphrag.retrieval.rankings import Fused, alone, ranking
+from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.server import Row
 
-RELEVANCE_TEST_BUDGET = Option("relevance_test_budget", 100, whole(1, 100_000))
+RELEVANCE_TEST_BUDGET = Option("relevance_test_budget", 100, integer(1, 100_000))
 # Chunks of a community that are tested at a time; and barren communities in a row after which the search goes deeper.
-K = Option("k", 10, whole(1, 1000))
-Z = Option("z", 5, whole(1, 1000))
-# Chunks that are looked at for a query, by nearness.
+K = Option("k", 10, integer(1, 1000))
+Z = Option("z", 5, integer(1, 1000))
+# Candidate chunks of a query, by nearness.
 CANDIDATES = 1000
-# Without a model, a chunk is relevant that is so near as a share of the nearest: chosen on the dev questions of two sets
-# (bench/lazy.py) as the highest share at which hardly anything is lost of what all tested chunks hold.
+# Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
+# (bench/lazy.py) the highest share that loses hardly any evidence of the tested chunks.
 NEAR_ENOUGH = 0.5
 # Chunks that mention no clustered entity are a group of their own.
 NOWHERE = 0
 
-# Sub-queries that one question may be taken apart into.
+# Sub-queries of one question, at most.
 MAX_QUERIES = 5
-# Of a context, the share that the claims of its chunks may have.
+# Share of a context that the claims of its chunks may have.
 CLAIMS = 0.15
 
 # Of (a query, chunks in the order in which the budget is spent, how much of it would be left) to (whether each chunk is
@@ -44,7 +44,7 @@ Tester = Callable[[Query, Sequence[int], int], tuple[Sequence[bool], int]]
 
 @dataclass
 class Match:
-    """What a search found: {chunk: (its community, the number of its test)}, in the order of the tests; and what it cost."""
+    """The result of a search: {chunk: (its community, the number of its test)} in the order of the tests; and its cost."""
 
     relevant: dict[int, tuple[int, int]] = field(default_factory=dict)
     nearness: dict[int, float] = field(default_factory=dict)
@@ -67,11 +67,11 @@ def retrieve(query: Query, depth: int) -> Fused:
         community, test = result.relevant[chunk]
         return {"test": test} | ({"community": community} if community != NOWHERE else {})
 
-    return alone([ranking("lazy", ids, scores, explain)])
+    return single_ranking([ranking("lazy", ids, scores, explain)])
 
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
-    """The relevance test without a model: nearness as a share of the nearest chunk's."""
+    """Test relevance without a model: by nearness as a share of the greatest."""
     nearness = _nearness(query)
     best = max(nearness.values(), default=0.0)
     return [nearness[chunk] > 0 and nearness[chunk] >= NEAR_ENOUGH * best for chunk in chunks], 0
@@ -187,7 +187,7 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         When every test failed, or no claims could be made of anything: the first one's fault.
     """
     usage: list[dict[str, Any]] = []
-    # With nothing to read there is nothing to pay for.
+    # Without chunks there is nothing to refine for.
     queries, expanded = _refined(query, question, usage) if has_chunks(query) else ([question], question)
     model = _ByModel(usage) if query.corpus.options.llm.has("relevance") else None
     tester: Tester = near_enough if model is None else model
@@ -195,7 +195,7 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     relevant: dict[int, int] = {}
     spent = 0
     for number, text in enumerate(queries):
-        result = match(query.about(text), (budget - spent) // (len(queries) - number), tester)
+        result = match(query.with_text(text), (budget - spent) // (len(queries) - number), tester)
         spent += result.tests
         for chunk, (community, _) in result.relevant.items():
             relevant.setdefault(chunk, community)
@@ -238,7 +238,7 @@ def _refined(query: Query, question: str, usage: list[dict[str, Any]]) -> tuple[
 
 @dataclass
 class _ByModel:
-    """A model's word on each chunk. A test that fails says no, and counts, as does each request that is sent again."""
+    """Tests by a model. A failed test says no; it counts against the budget, as does each request that is sent again."""
 
     usage: list[dict[str, Any]]
     tests: int = 0
@@ -258,7 +258,7 @@ class _ByModel:
 
 
 def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
-    """The relevant chunks, to find claims in: those of one community together, behind the claims they are known to make."""
+    """Return passages with the relevant chunks of each community, behind their known claims."""
     groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
         if chunk in sources.chunks:
@@ -292,7 +292,7 @@ def budgets(options: SearchOptions, total: int) -> Budgets:
 
 
 def group_by_community(rows: list[Row]) -> list[Row]:
-    """Put the chunks of a community together: where its best one stands."""
+    """Put the chunks of a community together, at the place of its best one."""
     groups: dict[int, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
@@ -300,7 +300,7 @@ def group_by_community(rows: list[Row]) -> list[Row]:
 
 
 def estimate(dry_run: DryRun) -> None:
-    """No more tests than the budget, and of the relevant chunks the largest."""
+    """Count as many tests as the budget, and the largest chunks as relevant."""
     query = dry_run.query
     if not has_chunks(query):
         return

@@ -1,8 +1,7 @@
-"""A dry run of graphrag.ask: its own code asks, and what would be sent is counted.
+"""A dry run of graphrag.ask: its own code runs, and the requests it would send are counted.
 
-Calls are an upper bound, as if nothing had been asked before and nothing failed. So are the tokens of the prompts, at four
-bytes each as the accounts count where an endpoint does not: what is known is counted (reports, chunks, prompts), and what
-models decide is taken for as long as it may get.
+Calls are an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts, at four bytes each as
+in the accounts: known texts (reports, chunks, prompts) are counted, and texts by models count at their greatest length.
 """
 
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from pg_graphrag.retrieval.query import Query
 # A heading, its citation and what stands around them, in bytes.
 HEADING = 600
 
-# A guess at what is answered, in tokens; nothing bounds it.
+# A guess at the tokens of an answer, which nothing bounds.
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 200, "relevant": 10, "rate": 10,
     "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600,
 }  # fmt: skip
-# What is answered in a dry run, where ask's own code goes on with it.
+# Replies in a dry run that ask's own code goes on with.
 _REPLIES: dict[str, Any] = {
     "keywords": {
         "low_level_keywords": [],
@@ -51,7 +50,7 @@ _EMPTY |= {"texts": [""], "history": []}
 
 @dataclass
 class Part:
-    """What is counted of one task."""
+    """The counts of one task."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -60,7 +59,7 @@ class Part:
 
 
 class DryRun(Models):
-    """Models that are not asked: `parts` has what they would be, by task; `price` what that would cost."""
+    """Models that only count requests: `parts` by task, and their `price`."""
 
     sends: ClassVar[bool] = False
 
@@ -71,7 +70,7 @@ class DryRun(Models):
         self.price = 0.0
 
     def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Count a request. It is exact where nothing was asked before: what comes then goes by the replies."""
+        """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])
         return outcome | {"cached": False, "usage": {}}
 
@@ -80,8 +79,8 @@ class DryRun(Models):
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Count requests, as `ask`."""
         exact = not self.parts
-        for one in arguments:
-            self.add(task, 1, estimated_tokens(self._request(task, one)), exact=exact)
+        for argument in arguments:
+            self.add(task, 1, estimated_tokens(self._request(task, argument)), exact=exact)
         return [{"value": _REPLIES[task]} for _ in arguments], {}
 
     def send(self, task: str, *, exact: bool = True, **arguments: Any) -> None:
@@ -99,10 +98,10 @@ class DryRun(Models):
         self.price += cost(load(self.db, *self._provider(task)), tokens_in, tokens_out)
 
     def embeds(self, texts: int) -> None:
-        """Count what searching for so many texts embeds, where that is done at an endpoint."""
+        """Count the embeddings of a search for so many texts, where an endpoint makes them."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
-            each = 2 * quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
-            self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * each)
+            tokens = 2 * quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
+            self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)
 
     def points(self, size: int, tokens: int) -> None:
         """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one."""
@@ -116,7 +115,7 @@ class DryRun(Models):
         return estimated_tokens(self._request(task, _EMPTY | arguments))
 
     def longest_part(self) -> str:
-        """Return a question as long as a part of one may be; where it is not taken apart, it is the question itself."""
+        """Return the longest possible sub-question; without sub-questions the question itself."""
         return "x" * max(len(self.query.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
 
     @cached_property

@@ -19,11 +19,11 @@ def numbered(ids: Any) -> tuple[Any, Any]:
     first = ids.min()
     span = int(ids.max() - first) + 1
     if span > 16 * len(ids) + 10_000:
-        found, place = np.unique(ids, return_inverse=True)
-        return found, place
+        distinct, place = np.unique(ids, return_inverse=True)
+        return distinct, place
     offsets = ids - first
-    seen = np.zeros(span, np.int64)
-    seen[offsets] = 1
-    found = np.flatnonzero(seen)
-    np.cumsum(seen, out=seen)
-    return found + first, seen[offsets] - 1
+    flags = np.zeros(span, np.int64)
+    flags[offsets] = 1
+    distinct = np.flatnonzero(flags)
+    np.cumsum(flags, out=flags)
+    return distinct + first, flags[offsets] - 1

@@ -1,6 +1,6 @@
 """Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion.
 
-Equal is what differs by no more than products of vectors do in memory and in tables.
+Scores are equal if they differ by no more than products of vectors in memory and in tables do.
 """
 
 from typing import Any
@@ -44,6 +44,6 @@ def _places(query: Query, ids: Any, tied: Any) -> Any:
 
 def order_of(query: Query, ids: Any) -> Any:
     """Return the places, (n,) int64, of distinct chunks in the order of source keys and ordinals."""
-    ordered = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
-    by_id = np.argsort(ordered)
-    return by_id[np.searchsorted(ordered, ids, sorter=by_id)]
+    sorted_ids = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
+    by_id = np.argsort(sorted_ids)
+    return by_id[np.searchsorted(sorted_ids, ids, sorter=by_id)]

@@ -1,4 +1,4 @@
-"""Options of a search as they are given, checked against what their mode knows."""
+"""Parse the options of a search and check them against those of their mode."""
 
 import json
 
@@ -13,7 +13,7 @@ _FUSING = ("decompose", "corrective")
 
 
 def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
-    """Check the options of a search in `mode`; `function` has them as its argument: search, context or ask.
+    """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
         )
     for name, value in values.items():
-        if name not in CHECKS and name not in mode.own and name not in (known_names := known_options()):
+        if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
             raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")
         if name in CONTEXT_OPTIONS and function == "search":
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
@@ -40,7 +40,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             hint = f"Modes that do: {', '.join(having)}."
             hint += "".join(f" {note}" for other_mode, note in mode.mistaken_for.items() if other_mode in having)
             raise GraphRAGError(f'mode "{mode.name}" has no option "{name}"', hint=hint)
-        own_check = mode.own.get(name)
+        own_check = mode.own_options.get(name)
         if own_check is not None and own_check.ask_only and function != "ask":
             raise GraphRAGError(
                 f'option "{name}" is of graphrag.ask, not of graphrag.{function}',
@@ -49,15 +49,17 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
         check = CHECKS[name] if own_check is None else own_check.check
         if not check.allows(value):
             raise GraphRAGError(
-                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.wanted}."
+                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.expectation}."
             )
     lists = {name: tuple(values[name]) for name in ("query_entities", "answer_types") if values.get(name) is not None}
     paper = values.get("profile") == "paper"
     common_values = {name: value for name, value in values.items() if name in CHECKS}
     own_values = {name: value for name, value in values.items() if name not in CHECKS}
-    return SearchOptions(**((PAPER if paper else {}) | dict(mode.defaults) | common_values | lists), own=own_values)
+    return SearchOptions(
+        **((PAPER if paper else {}) | dict(mode.defaults) | common_values | lists), own_values=own_values
+    )
 
 
 def known_options() -> list[str]:
-    """Return the names of all options there are."""
-    return sorted({*CHECKS, *(name for mode in modes.all_modes() for name in mode.own)})
+    """Return the names of all options."""
+    return sorted({*CHECKS, *(name for mode in modes.all_modes() for name in mode.own_options)})

@@ -58,7 +58,6 @@ def prepare(
     options: str | None,
     function: str = "search",
 ) -> Query:
-    """Check the arguments of a search (`function`: of which) and return its query. With the owner's rights, as all that
-    follows."""
+    """Check the arguments of a search by `function` and return its query. Needs the owner's rights, as do its reads."""
     parsed = parse(options, mode, function)
     return query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)

@@ -72,7 +72,7 @@ def test_every_search_option_takes_its_default_in_some_mode_of_ask(name: str) ->
 
 
 def test_every_shared_option_has_a_field_and_a_check() -> None:
-    assert SearchOptions.__dataclass_fields__.keys() - {"own"} == CHECKS.keys()
+    assert SearchOptions.__dataclass_fields__.keys() - {"own_values"} == CHECKS.keys()
 
 
 def test_an_option_of_one_mode_is_read_by_its_object() -> None:

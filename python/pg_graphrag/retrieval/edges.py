@@ -5,9 +5,8 @@ relationship is scored as its best mention, not as the merged text (docs/decisio
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.held_graph import graph_of
@@ -25,17 +24,17 @@ SCORED_BY = {"vector": "vector", "bm25_edges": "bm25", "bm25_chunks": "bm25"}
 class Edges:
     """Relationships in ascending order of `ids`: undirected pairs (`low`, `high`), shown from `source`; (m,) int64 each."""
 
-    ids: Any
-    low: Any
-    high: Any
-    source: Any
+    ids: Ids
+    low: Ids
+    high: Ids
+    source: Ids
 
-    def touching(self, entities: Any) -> Any:
+    def touching(self, entities: Ids) -> Flags:
         """Return which relationships have an end among `entities`, (m,) bool."""
         return np.isin(self.low, entities) | np.isin(self.high, entities)
 
 
-def edges_around(query: Query, entities: Any, hops: int) -> Edges:
+def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
     """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
     frontier, known_entities = entities, entities
     columns = [np.empty(0, np.int64)] * 4
@@ -50,7 +49,7 @@ def edges_around(query: Query, entities: Any, hops: int) -> Edges:
     return Edges(*(column[first] for column in columns))
 
 
-def important(query: Query, edges: Edges, is_near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
+def important(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
     """Return {relationship: score} of the important ones, best first: the `limit` best of those near the candidates.
 
     Parameters
@@ -69,7 +68,7 @@ def important(query: Query, edges: Edges, is_near: Any, holders: tuple[Any, Any]
     return {row["id"]: row["score"] for row in rows if row["id"] in near_ids}
 
 
-def _by_chunks(query: Query, edges: Edges, is_near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
+def _by_chunks(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
     """Score relationships by BM25 of the distinct chunks that mention both ends; near relationships are the collection."""
     place = np.flatnonzero(is_near)
     chunks, entities = holders
@@ -100,7 +99,7 @@ def _by_chunks(query: Query, edges: Edges, is_near: Any, holders: tuple[Any, Any
     return dict(zip(edges.ids[place[order]].tolist(), scores[order].tolist(), strict=True))
 
 
-def _shared_chunks(low: Any, high: Any, entities: Any, chunks: Any, count: int) -> tuple[Any, Any]:
+def _shared_chunks(low: Ids, high: Ids, entities: Ids, chunks: Ids, count: int) -> tuple[Ids, Ids]:
     """Return (place of the pair, chunk) of all chunks that mention both ends of a pair; chunks are 0 … `count` - 1."""
     ids, owner = np.unique(entities, return_inverse=True)
     order = np.lexsort((chunks, owner))

@@ -1,18 +1,17 @@
 """Sets of ids as arrays, (n,) int64."""
 
-from typing import Any
-
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, np
 
 
-def within(values: Any, ascending: Any) -> Any:
+def within(values: Ids, ascending: Ids) -> Flags:
     """Return which `values` are among `ascending`, (n,) bool."""
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
-    return ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)] == values
+    is_within: Flags = ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)] == values
+    return is_within
 
 
-def numbered(ids: Any) -> tuple[Any, Any]:
+def numbered(ids: Ids) -> tuple[Ids, Ids]:
     """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
     if not len(ids):
         return ids, np.empty(0, np.int64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, Scores, np
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
@@ -22,8 +22,8 @@ class Ranking:
     """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk."""
 
     retriever: str
-    ids: Any
-    scores: Any
+    ids: Ids
+    scores: Scores
     reason: Why = _nothing
 
     @classmethod
@@ -32,7 +32,7 @@ class Ranking:
         return cls(retriever, np.empty(0, np.int64), np.empty(0))
 
     @cached_property
-    def ranks(self) -> Any:
+    def ranks(self) -> Ids:
         """Rank of each chunk from 1, (n,) int64; equal scores share a rank, so that no order of ids shows."""
         return np.searchsorted(-self.scores, -self.scores) + 1
 
@@ -48,17 +48,18 @@ class Ranking:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
     @cached_property
-    def standard(self) -> Any:
+    def standard(self) -> Scores:
         """The scores as standard scores, (n,) float64."""
-        return (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
+        standard: Scores = (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
+        return standard
 
 
 @dataclass
 class Fused:
     """Chunks in ascending order of `ids` (n,) int64 with their `scores` (n,) float64, and the rankings they were fused from."""
 
-    ids: Any
-    scores: Any
+    ids: Ids
+    scores: Scores
     rankings: Sequence[Ranking]
 
     def explain(self, chunk: int) -> dict[str, dict[str, Any]]:
@@ -129,7 +130,7 @@ def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
     return Fused(ids, np.array([scores[chunk] for chunk in ids.tolist()]), rankings)
 
 
-def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> Fused:
+def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Scores, float]]) -> Fused:
     """Add up, over the rankings, (the parts of their chunks, the part of a chunk that is absent)."""
     all_ids = np.unique(np.concatenate([ranking.ids for ranking in rankings]))
     scores = np.zeros(len(all_ids))
@@ -140,12 +141,12 @@ def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> 
     return Fused(all_ids, scores, rankings)
 
 
-def as_shares(scores: Any) -> Any:
+def as_shares(scores: Scores) -> Scores:
     """Return scores, (n,), as shares of the largest, whatever its sign."""
     return scores / (np.abs(scores).max(initial=0.0) or 1.0)
 
 
-def leveled(scores: Any) -> Any:
+def leveled(scores: Scores) -> Scores:
     """Return cosines, (n,) in any order, with differences by an embedder's batches removed.
 
     The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
@@ -163,7 +164,7 @@ def leveled(scores: Any) -> Any:
     return level
 
 
-def ranking(retriever: str, ids: Any, scores: Any, reason: Why = _nothing) -> Ranking:
+def ranking(retriever: str, ids: Ids, scores: Scores, reason: Why = _nothing) -> Ranking:
     """Return chunks by score, best first; `ids` and `scores` (n,) in any order."""
     order = np.argsort(-scores, kind="stable")
     return Ranking(retriever, ids[order], scores[order], reason)

@@ -1,10 +1,9 @@
 """Titles of documents: the entities that they name, and the titles that a question names."""
 
 import re
-from typing import Any
 
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.held_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query
@@ -21,7 +20,7 @@ _SEPARATORS = ' ,;:"“”'
 _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 
 
-def titled(query: Query, entities: Any, chunks: Any) -> Any:
+def titled(query: Query, entities: Ids, chunks: Ids) -> Flags:
     """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets."""
     titles = graph_of(query).titles(numbered(chunks)[0])
     entities_of = graph_of(query).called(titles)
@@ -34,9 +33,10 @@ def titled(query: Query, entities: Any, chunks: Any) -> Any:
     ids, place = numbered(np.append(entities, owners))
     distinct_chunks, chunk_place = numbered(np.append(chunks, owned_chunks))
     edge = place * len(distinct_chunks) + chunk_place
-    is_titled = np.zeros(len(ids) * len(distinct_chunks), np.bool_)
+    is_titled: Flags = np.zeros(len(ids) * len(distinct_chunks), np.bool_)
     is_titled[edge[len(entities) :]] = True
-    return is_titled[edge[: len(entities)]]
+    titled_edges: Flags = is_titled[edge[: len(entities)]]
+    return titled_edges
 
 
 def named_titles(query: Query, hub: float) -> dict[str, list[Row]]:

@@ -28,7 +28,7 @@ def texts() -> dict[Path, str]:
 
 
 def _writers() -> dict[Path, Callable[[str], str]]:
-    every = modes.every()
+    every = modes.all_modes()
     names = [mode.name for mode in every]
     reports = _and([mode.name for mode in every if mode.context.reports])
     claims = _and([mode.name for mode in every if mode.context.claims])

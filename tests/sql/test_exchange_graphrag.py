@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag.cli import main
-from pg_graphrag.exchange import given as exchange_given
+from pg_graphrag.exchange import imports as exchange_imports
 from pg_graphrag.mode_names import MODES
 from psycopg.types.json import Jsonb
 
@@ -44,8 +44,8 @@ def loaded(module_db: Database, given: Path) -> Iterator[Database]:
         module_db.execute("SELECT graphrag.create_corpus('carol', %s)", [Jsonb(options)])
         with pytest.MonkeyPatch.context() as patch:
             # In many parts.
-            patch.setattr(exchange_given, "_MAX_CHARACTERS", 20_000)
-            patch.setattr(exchange_given, "_MAX_NUMBERS", 50)
+            patch.setattr(exchange_imports, "_MAX_CHARACTERS", 20_000)
+            patch.setattr(exchange_imports, "_MAX_NUMBERS", 50)
             assert main(["import-graphrag", "--url", module_db.url, "--corpus", "carol", str(given)]) == 0
         yield module_db
 

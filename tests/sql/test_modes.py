@@ -20,15 +20,15 @@ FIRST = '''
 
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.options import Option, whole
-from pg_graphrag.retrieval.rankings import Ranking, alone
+from pg_graphrag.retrieval.options import Option, integer
+from pg_graphrag.retrieval.rankings import Ranking, single_ranking
 
-KEEP = Option("keep", 1, whole(1, 10))
+KEEP = Option("keep", 1, integer(1, 10))
 
 
 def retrieve(query, depth):
     found, keep = bm25(query, depth), query.options[KEEP]
-    return alone([Ranking("first", found.ids[:keep], found.scores[:keep], found.why)])
+    return single_ranking([Ranking("first", found.ids[:keep], found.scores[:keep], found.reason)])
 
 
 MODE = Mode(name="first", does="The first chunks by BM25.", source="–", options=("bm25_idf", KEEP), retrieve=retrieve)

@@ -36,7 +36,7 @@ THRESHOLDS = {
     "mentions": "from pg_graphrag.retrieval import vectors; vectors.MAX_MENTION_BYTES = 0",
     "texts of the graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = 0",
     "graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = cached_graph.MAX_LINKS = 0",
-    "postings": "from pg_graphrag.retrieval.bm25 import small; small.MAX_ITEMS = 0",
+    "postings": "from pg_graphrag.retrieval.bm25 import cached_index; cached_index.MAX_ITEMS = 0",
     "chunks of an item": "from pg_graphrag.retrieval import evidence_chunks; evidence_chunks.MAX_CHUNKS_EACH = 3",
 }
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.bm25.optimize import to_merge
-from pg_graphrag.retrieval.bm25.packing import Entry, _packed, merged
+from pg_graphrag.retrieval.bm25.packing import Entry, _stored_form, merge_runs
 from pg_graphrag.retrieval.bm25.segments import Postings
 
 frequencies = st.dictionaries(st.integers(0, 199), st.sampled_from([1, 2, 254, 255, 256, 70_000]), min_size=1)
@@ -21,7 +21,7 @@ frequencies = st.dictionaries(st.integers(0, 199), st.sampled_from([1, 2, 254, 2
 @given(frequencies)
 def test_postings_come_back_as_they_were_packed(items: dict[int, int]) -> None:
     ordinals = np.array(sorted(items), np.int32)
-    packed = _packed(200, ordinals, np.array([items[o] for o in sorted(items)], np.int32))
+    packed = _stored_form(200, ordinals, np.array([items[o] for o in sorted(items)], np.int32))
     assert (packed[0] is None) == (len(items) > 40)
     postings = Postings.unpack(len(items), *packed)
     assert postings.at(np.arange(200)).tolist() == [items.get(ordinal, 0) for ordinal in range(200)]
@@ -40,7 +40,8 @@ def test_merged_runs_hold_every_posting_once_in_order(runs: list[dict[str, dict[
             yield term, ordinals * np.int32(step) + np.int32(number), counts
 
     got = {
-        term: dict(zip(o.tolist(), f.tolist(), strict=True)) for term, o, f in merged([entries(n) for n in range(step)])
+        term: dict(zip(o.tolist(), f.tolist(), strict=True))
+        for term, o, f in merge_runs([entries(n) for n in range(step)])
     }
     expected: dict[str, dict[int, int]] = {}
     for number, run in enumerate(runs):

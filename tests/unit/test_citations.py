@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from pg_graphrag.retrieval.citations import Citations, listed
+from pg_graphrag.retrieval.citations import Citations, cited_documents
 
 LONG = f"[{', '.join('123' * 12)}]"
 CASES = {
@@ -71,7 +71,7 @@ CASES = {
 def filtered(pieces: list[str]) -> tuple[str, list[int], int]:
     citations = Citations([1, 2, 3])
     text = "".join([*map(citations.feed, pieces), citations.finish()])
-    return text, [number for number, _ in citations.found], citations.invalid
+    return text, [number for number, _ in citations.cited_sentences], citations.invalid
 
 
 @pytest.mark.parametrize("text", CASES)
@@ -109,5 +109,5 @@ def test_the_chunk_that_says_it_is_cited() -> None:
     citations = Citations([1, 2])
     citations.feed("It rained. She wrote notes on the Analytical Engine [1].")
     citations.finish()
-    made = listed(citations.found, {"claims": [], "chunks": chunks, "references": references})
+    made = cited_documents(citations.cited_sentences, {"claims": [], "chunks": chunks, "references": references})
     assert made == [{"number": 1, "document_id": 5, "source_key": "a", "title": None, "chunk_id": 11}]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.graph.cypher_text import json_of, read
+from pg_graphrag.graph.cypher_text import json_of, parse
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from pg_graphrag.graph.cypher_text import json_of, read
 )
 def test_a_query_that_writes_is_refused_as_read_only(query: str) -> None:
     with pytest.raises(GraphRAGError) as caught:
-        read(query)
+        parse(query)
     assert caught.value.sqlstate == "25006"
     assert caught.value.hint
 
@@ -53,7 +53,7 @@ def test_a_query_that_writes_is_refused_as_read_only(query: str) -> None:
     ],
 )
 def test_a_keyword_within_a_literal_comment_or_quoted_name_is_let_through(query: str) -> None:
-    assert read(query).columns
+    assert parse(query).columns
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_keyword_within_a_literal_comment_or_quoted_name_is_let_through(query:
     ],
 )
 def test_columns_are_the_aliases_else_the_expressions(query: str, columns: list[str]) -> None:
-    assert read(query).columns == columns
+    assert parse(query).columns == columns
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_columns_are_the_aliases_else_the_expressions(query: str, columns: list[
 )
 def test_what_cannot_be_run_is_an_error_with_a_hint(query: str, sqlstate: str) -> None:
     with pytest.raises(GraphRAGError) as caught:
-        read(query)
+        parse(query)
     assert caught.value.sqlstate == sqlstate
     assert caught.value.hint
 
@@ -115,11 +115,11 @@ def test_what_cannot_be_run_is_an_error_with_a_hint(query: str, sqlstate: str) -
     ],
 )
 def test_variable_length_patterns_are_recognised(query: str, loads: bool) -> None:
-    assert read(query).loads_graph is loads
+    assert parse(query).loads_graph is loads
 
 
 def test_parameters_are_found_outside_literals() -> None:
-    assert read("MATCH (n {key: $a}) WHERE n.x = '$b' RETURN $c AS c // $d").parameters == {"a", "c"}
+    assert parse("MATCH (n {key: $a}) WHERE n.x = '$b' RETURN $c AS c // $d").parameters == {"a", "c"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ NEAR = {10: 0.9, 11: 0.8, 12: 0.7, 13: 0.6, 20: 0.5, 21: 0.4, 30: 0.3}
 
 @pytest.fixture
 def tested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    monkeypatch.setattr(lazy, "_near", lambda query: NEAR)
+    monkeypatch.setattr(lazy, "_nearness", lambda query: NEAR)
     monkeypatch.setattr(lazy, "_communities", lambda query, chunks: (HELD, BELOW))
     return []
 
@@ -29,7 +29,7 @@ def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int
         again = min(spare, more)
         return [chunk in relevant for chunk in chunks], again
 
-    query: Any = SimpleNamespace(options=SearchOptions(own={"k": k, "z": z}))
+    query: Any = SimpleNamespace(options=SearchOptions(own_values={"k": k, "z": z}))
     return lazy.match(query, budget, tester)
 
 

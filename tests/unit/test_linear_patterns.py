@@ -41,7 +41,7 @@ def _cite(text: str) -> None:
 def _read_cypher(text: str) -> None:
     for query in (text, f"RETURN {text}", f"RETURN {text} AS x"):
         try:
-            cypher_text.read(query)
+            cypher_text.parse(query)
         except GraphRAGError:
             continue
 

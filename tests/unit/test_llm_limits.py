@@ -22,7 +22,7 @@ class Empty:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(limits, "_sent", {})
+    monkeypatch.setattr(limits, "_recent_requests", {})
     return now
 
 
@@ -75,7 +75,7 @@ def test_without_limits_nothing_is_kept(clock: list[float]) -> None:
     one = pace()
     one.note(1)
     assert one.wait(10**9) == 0
-    assert limits._sent == {}
+    assert limits._recent_requests == {}
 
 
 def test_five_failures_in_a_row_open_the_breaker_an_answer_between_them_does_not(clock: list[float]) -> None:

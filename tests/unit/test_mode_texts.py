@@ -19,11 +19,11 @@ def test_what_is_written_of_the_modes_is_not_stale(path: Path, text: str) -> Non
 
 
 def test_a_mode_is_called_as_its_file() -> None:
-    assert all(modes.find(mode.name) is mode for mode in modes.every())
+    assert all(modes.find(mode.name) is mode for mode in modes.all_modes())
 
 
 def test_the_help_names_every_mode_the_default_first() -> None:
-    names = {mode.name for mode in modes.every()}
+    names = {mode.name for mode in modes.all_modes()}
     assert MODES.startswith("hybrid (default), ")
     assert set(MODES.replace(" (default)", "").replace(" or ", ", ").split(", ")) == names
-    assert {mode.name for mode in modes.every() if mode.answer} == set(REDUCED)
+    assert {mode.name for mode in modes.all_modes() if mode.answer} == set(REDUCED)

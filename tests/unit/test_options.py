@@ -13,7 +13,7 @@ from pg_graphrag.retrieval.options import CHECKS, SearchOptions
 from pg_graphrag.search.options import known_options
 from pg_graphrag.search.options import parse as parse_search
 
-MODES = [mode.name for mode in modes.every()]
+MODES = [mode.name for mode in modes.all_modes()]
 
 
 def search_options(given: str | None, mode: str, of: str = "search") -> SearchOptions:
@@ -66,17 +66,17 @@ def test_changed_names_what_differs() -> None:
 
 @pytest.mark.parametrize("name", known_options())
 def test_every_search_option_takes_its_default_in_some_mode_of_ask(name: str) -> None:
-    own = {name: option.default for mode in modes.every() for name, option in mode.own.items()}
+    own = {name: option.default for mode in modes.all_modes() for name, option in mode.own_options.items()}
     default = own[name] if name in own else getattr(SearchOptions(), name)
     assert any(_accepts(name, default, mode) for mode in MODES)
 
 
 def test_every_shared_option_has_a_field_and_a_check() -> None:
-    assert SearchOptions.__dataclass_fields__.keys() - {"own"} == CHECKS.keys()
+    assert SearchOptions.__dataclass_fields__.keys() - {"own_values"} == CHECKS.keys()
 
 
 def test_an_option_of_one_mode_is_read_by_its_object() -> None:
-    k = modes.find("lazy").own["k"]
+    k = modes.find("lazy").own_options["k"]
     assert (search_options(None, "lazy")[k], search_options('{"k": 3}', "lazy")[k]) == (10, 3)
 
 

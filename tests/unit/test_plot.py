@@ -60,19 +60,19 @@ def test_each_group_of_the_legend_is_named_and_lines_between_groups_are_told_of(
     monkeypatch.setattr(module, "MAX_BETWEEN", 5)
     monkeypatch.setattr(module, "MAX_LABELS", 6)
     graph, groups = made(60, 6)
-    between = sum(groups.of[one] != groups.of[two] for one, two in graph.edges())
+    between = sum(groups.group_of[one] != groups.group_of[two] for one, two in graph.edges())
     path = tmp_path / "graph.svg"
     plot(graph, groups, path, "t")
     said = " ".join(
         "".join(text.itertext()) for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
     )
-    assert {groups.of[name] for name in groups.of if f"Entity {name} " in said} == set(range(6))
+    assert {groups.group_of[name] for name in groups.group_of if f"Entity {name} " in said} == set(range(6))
     assert f"5 strongest, {between - 5} are left" in " ".join(said.split())
 
 
 def test_the_discs_of_many_nodes_do_not_overlap() -> None:
     graph, groups = made(600, 12)
-    members = [[node for node in graph if groups.of[node] == group] for group in range(12)]
+    members = [[node for node in graph if groups.group_of[node] == group] for group in range(12)]
     places = positions(graph, members)
     assert len(places) == len(graph)
     assert min(math.dist(one, two) for one, two in itertools.combinations(places.values(), 2)) > 0.9

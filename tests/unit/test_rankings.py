@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking, reciprocal_rank, round_robin, standard_scores
+from pg_graphrag.retrieval.rankings import (
+    Fused,
+    Ranking,
+    ranking,
+    reciprocal_rank,
+    round_robin,
+    single_ranking,
+    standard_scores,
+)
 
 
 def made(name: str, **scores: float) -> Ranking:
@@ -29,7 +37,7 @@ def test_equal_scores_share_a_place() -> None:
 
 
 def test_alone_keeps_the_scores() -> None:
-    fused = alone([made("a", c1=0.5, c2=0.7)])
+    fused = single_ranking([made("a", c1=0.5, c2=0.7)])
     assert scores(fused) == {1: 0.5, 2: 0.7}
     assert fused.explain(2) == {"a": {"rank": 1, "score": 0.7}}
 

@@ -15,7 +15,7 @@ from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.model_access import tasks
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import save_accounts
-from pg_graphrag.retrieval.citations import Citations, listed
+from pg_graphrag.retrieval.citations import Citations, cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
@@ -24,14 +24,14 @@ from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200
-# (a query, its mode, tokens) to (the context of the answer, what each step cost).
+# (a query, its mode, tokens) to (the context of the answer, the usage of each step).
 ContextMaker = Callable[[Query, Mode, int], tuple[dict[str, Any], list[dict[str, Any]]]]
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 
 
 @dataclass
-class Asked:
-    """A question with its context, ready for the model; `usage` is what understanding and context came to."""
+class AskRequest:
+    """A question with its context, ready for the model; `usage` is that of understanding and context."""
 
     query: Query
     question: str
@@ -39,7 +39,7 @@ class Asked:
     context: dict[str, Any]
     arguments: dict[str, Any]
     usage: dict[str, Any]
-    started: float
+    started_at: float
 
     @property
     def task(self) -> str:
@@ -61,34 +61,39 @@ def ask(
     response_type: str | None,
 ) -> list[tuple[str, str, str, str]]:
     """Return one row: answer, citations, usage, context."""
-    given = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    arguments = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
 
-    def run() -> tuple[Asked, str, Citations, dict[str, Any]]:
+    def run() -> tuple[AskRequest, str, Citations, dict[str, Any]]:
         caller = caller_of(db, corpus, filter_)
-        return as_owner(db, lambda: answered(_prepare(db, caller, *given)))
+        return as_owner(db, lambda: answer_request(_prepare(db, caller, *arguments)))
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
-    asked, answer, citations, usage = at_one_snapshot(db, run)
+    request, answer, citations, usage = at_one_snapshot(db, run)
     usage["invalid_citations"] = citations.invalid
-    as_owner(db, lambda: _write_down(db, asked, "ask", usage), writes=True)
-    made = (listed(citations.found, asked.context), usage, asked.context)
-    cited, used, context = map(to_json, made)
-    return [(answer, cited, used, context)]
+    as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
+    return [
+        (
+            answer,
+            to_json(cited_documents(citations.cited_sentences, request.context)),
+            to_json(usage),
+            to_json(request.context),
+        )
+    ]
 
 
-def answered(asked: Asked) -> tuple[Asked, str, Citations, dict[str, Any]]:
-    """Return (what was asked, the answer, what it cites, what everything came to)."""
-    citations = Citations(reference["number"] for reference in asked.context["references"])
-    if not asked.context["prompt"]:
-        return asked, tasks.not_found(asked.question), citations, asked.usage
-    outcome = asked.query.models.ask(asked.task, asked.arguments)
+def answer_request(request: AskRequest) -> tuple[AskRequest, str, Citations, dict[str, Any]]:
+    """Return (the request, the answer, its citations, the usage of everything)."""
+    citations = Citations(reference["number"] for reference in request.context["references"])
+    if not request.context["prompt"]:
+        return request, tasks.not_found(request.question), citations, request.usage
+    outcome = request.query.models.ask(request.task, request.arguments)
     if "fault" in outcome:
         fault = outcome["fault"]
         raise GraphRAGError(fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"])
     if outcome["value"]["cut_off"]:
-        asked.query.db.warning(CUT_OFF)
+        request.query.db.warning(CUT_OFF)
     answer = citations.feed(outcome["value"]["text"]) + citations.finish()
-    return asked, answer, citations, _sum(asked.usage, outcome["usage"])
+    return request, answer, citations, _sum(request.usage, outcome["usage"])
 
 
 def ask_stream(
@@ -105,33 +110,33 @@ def ask_stream(
     response_type: str | None,
 ) -> Rows:
     """Return the answer of `ask` in pieces, as they come."""
-    given = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    arguments = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
 
-    def run() -> Asked:
+    def run() -> AskRequest:
         caller = caller_of(db, corpus, filter_)
-        return as_owner(db, lambda: _prepare(db, caller, *given))
+        return as_owner(db, lambda: _prepare(db, caller, *arguments))
 
     pieces = _pieces(db, at_one_snapshot(db, run))
     first = next(pieces, None)
     return Rows(db, [] if first is None else [first], pieces)
 
 
-def _pieces(db: Database, asked: Asked) -> Iterator[str]:
-    """Yield the pieces, none empty; invalid citations are left out on the way. Between two the caller does as he likes."""
-    if asked.context["prompt"]:
-        citations = Citations(reference["number"] for reference in asked.context["references"])
-        stream = asked.query.models.stream(asked.task, asked.arguments)
+def _pieces(db: Database, request: AskRequest) -> Iterator[str]:
+    """Yield the pieces, none empty, without invalid citations. Between two of them the caller may do anything."""
+    if request.context["prompt"]:
+        citations = Citations(reference["number"] for reference in request.context["references"])
+        stream = request.query.models.stream(request.task, request.arguments)
         try:
             while (piece := as_owner(db, lambda: next(stream, None))) is not None:
-                if shown := citations.feed(piece):
-                    yield shown
+                if text := citations.feed(piece):
+                    yield text
         finally:
             stream.close()
-        if shown := citations.finish():
-            yield shown
+        if text := citations.finish():
+            yield text
     else:
-        yield tasks.not_found(asked.question)
-    as_owner(db, lambda: _write_down(db, asked, "ask_stream", None), writes=True)
+        yield tasks.not_found(request.question)
+    as_owner(db, lambda: _write_down(db, request, "ask_stream", None), writes=True)
 
 
 def _prepare(
@@ -146,46 +151,46 @@ def _prepare(
     options: str | None,
     history: str | None,
     response_type: str | None,
-) -> Asked:
+) -> AskRequest:
     mode = modes.find(mode_name)
-    query = prepare(db, caller, question, mode, filter_, low, high, options, of="ask")
-    return prepared(query, mode, max_tokens, history, response_type, _context)
+    query = prepare(db, caller, question, mode, filter_, low, high, options, function="ask")
+    return build_request(query, mode, max_tokens, history, response_type, _context)
 
 
-def prepared(
+def build_request(
     query: Query,
     mode: Mode,
     max_tokens: int | None,
     history: str | None,
     response_type: str | None,
     make_context: ContextMaker,
-) -> Asked:
+) -> AskRequest:
     """Return a question with the context that `make_context` makes for it."""
-    started = time.monotonic()
+    started_at = time.monotonic()
     turns = list(tasks.history(read_json(history) if history is not None else None))
     form = _response_form(response_type)
     if not query.text:
         raise GraphRAGError("the question is empty", hint="Ask something.")
-    # Before anything is paid for.
+    # Checked before anything is paid for.
     total = budget(query, max_tokens)
     query.corpus.options.llm.of("answer")
-    whole = query.text
-    understood: Understanding | None = None
+    question = query.text
+    understanding: Understanding | None = None
     if mode.understands:
-        given = query.request.low is not None or query.request.high is not None
-        understood = understand(query.models, whole, given=given, history=turns)
-        query.said["keywords"] = understood
+        has_keywords = query.request.low is not None or query.request.high is not None
+        understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
+        query.model_replies["keywords"] = understanding
     if turns:
-        # As the model restated it, else with the question before.
-        query = query.asking((understood and understood.question) or _in_light_of(turns, whole))
-    context, used = make_context(query, mode, total)
-    if understood is not None:
-        context["understanding"] = understood.note()
-    arguments = {"question": whole, "context": context["prompt"], "history": turns, "response_type": form}
-    usage = _sum(understood.usage if understood else {}, {})
-    for part in (*used, *query.usage):
+        # The question as the model restated it, else with the one before.
+        query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
+    context, step_usages = make_context(query, mode, total)
+    if understanding is not None:
+        context["understanding"] = understanding.note()
+    arguments = {"question": question, "context": context["prompt"], "history": turns, "response_type": form}
+    usage = _sum(understanding.usage if understanding else {}, {})
+    for part in (*step_usages, *query.usage):
         usage = _sum(usage, part)
-    return Asked(query, whole, mode, context, arguments, usage, started)
+    return AskRequest(query, question, mode, context, arguments, usage, started_at)
 
 
 def _context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -195,9 +200,9 @@ def _context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list
 
 
 def _in_light_of(turns: list[dict[str, str]], question: str) -> str:
-    """Return a question with the one before it: what it means may lie there."""
-    before = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
-    return f"{before[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
+    """Return a question with the one before it, which may say what it means."""
+    previous = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+    return f"{previous[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
 
 
 def _response_form(form: str | None) -> str:
@@ -211,23 +216,23 @@ def _response_form(form: str | None) -> str:
     return text
 
 
-def _sum(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    whole = {name: one.get(name, 0) + other.get(name, 0) for name in _USAGE}
-    return whole | {"cost": round(float(whole["cost"]), 8)}
+def _sum(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    total = {name: first.get(name, 0) + second.get(name, 0) for name in _USAGE}
+    return total | {"cost": round(float(total["cost"]), 8)}
 
 
-def _write_down(db: Database, asked: Asked, kind: str, usage: dict[str, Any] | None) -> None:
+def _write_down(db: Database, request: AskRequest, kind: str, usage: dict[str, Any] | None) -> None:
     """Write accounts, cache and query log, where the transaction may write."""
-    save_accounts(db, asked.query.corpus)
-    if asked.query.corpus.options.query_log:
-        counts = [len(asked.context[part]) for part in ("entities", "relationships", "chunks")]
+    save_accounts(db, request.query.corpus)
+    if request.query.corpus.options.query_log:
+        counts = [len(request.context[part]) for part in ("entities", "relationships", "chunks")]
         log_query(
             db,
-            asked.query.corpus.id,
+            request.query.corpus.id,
             kind,
-            asked.mode.name,
-            asked.question,
-            time.monotonic() - asked.started,
+            request.mode.name,
+            request.question,
+            time.monotonic() - request.started_at,
             counts,
             usage,
         )

@@ -16,8 +16,8 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
 
-# Until the corpus has so many calls of its own to go by, an extraction is taken to have so many tokens, and so many for
-# each of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
+# A corpus with fewer calls of its own gives no average. An extraction then counts as so many tokens, and so many for each
+# token of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
 MIN_CALLS = 20
 SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
@@ -39,61 +39,61 @@ class _Count:
     cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    # Prompts counted so far: the same one is sent once.
-    asked: set[str] = field(default_factory=set)
+    # Prompts counted so far; the same prompt is sent once.
+    prompts: set[str] = field(default_factory=set)
 
 
 def estimate(db: Database, corpus: str | None, extractor: str | None, sample: int | None) -> list[tuple[Any, ...]]:
     """Return one row (documents, chunks, calls, cached_calls, tokens_in, tokens_out, cost, basis).
 
-    An upper bound where it can be one: every gleaning round is counted, though one that brings nothing is the last.
+    An upper bound where possible: all gleaning rounds are counted, although a round without results is the last.
     """
-    found = find(db, corpus)
-    options = found.options if extractor is None else replace(found.options, extractor=extractor)
+    target = find(db, corpus)
+    options = target.options if extractor is None else replace(target.options, extractor=extractor)
     if options.extractor not in EXTRACTORS:
         raise GraphRAGError(
             f"extractor cannot be {extractor!r}", hint=f"Give {', '.join(EXTRACTORS)}, or null: the corpus' own."
         )
     if sample is None or sample < 1:
         raise GraphRAGError(f"sample cannot be {sample}", hint="Give the number of documents to count, 1 or more.")
-    waiting = db.query(_WAITING, ["int4", "int4"], [found.id, sample])
-    documents = int(waiting[0]["n"]) if waiting else 0
-    counted = _Count()
-    for at in range(0, len(waiting), 100):
-        _count(db, found, options, waiting[at : at + 100], counted)
-    scale = documents / len(waiting) if waiting else 1.0
-    basis: dict[str, Any] = {"extractor": options.extractor, "documents_counted": len(waiting)}
+    pending = db.query(_WAITING, ["int4", "int4"], [target.id, sample])
+    documents = int(pending[0]["n"]) if pending else 0
+    totals = _Count()
+    for start in range(0, len(pending), 100):
+        _count(db, target, options, pending[start : start + 100], totals)
+    scale = documents / len(pending) if pending else 1.0
+    basis: dict[str, Any] = {"extractor": options.extractor, "documents_counted": len(pending)}
     tokens_out, price = 0, 0.0
-    tokens_in = round(scale * counted.tokens_in)
+    tokens_in = round(scale * totals.tokens_in)
     if options.extractor == "llm":
         provider_name, model = options.llm.of("extract")
         provider = load(db, provider_name)
-        each, known = _output_per_call(db, found)
-        tokens_out = round(scale * (counted.tokens_out if each is None else counted.calls * each))
+        tokens_per_call, call_count = _output_per_call(db, target)
+        tokens_out = round(scale * (totals.tokens_out if tokens_per_call is None else totals.calls * tokens_per_call))
         price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
         basis |= {"provider": provider_name, "model": model, "gleaning_rounds": options.max_gleaning}
         basis["tokens"] = f"{BYTES_PER_TOKEN} bytes each"
         assumed = f"{SAID_TOKENS} a chunk, {SAID_PER_TOKEN} for each of its text"
-        basis["tokens_out"] = assumed if each is None else f"as {known} calls of this corpus had"
+        basis["tokens_out"] = assumed if tokens_per_call is None else f"as {call_count} calls of this corpus had"
         if options.llm.has("summary"):
-            basis["summaries"] = _summaries(db, found, options, scale * counted.calls)
+            basis["summaries"] = _summaries(db, target, options, scale * totals.calls)
             price += basis["summaries"]["cost"] or 0.0
     if not options.embedding.local:
-        # Windows are as long as the text; what a model says of it is embedded too.
-        basis["embedding"] = _embedding(db, options, round(scale * counted.text_tokens) + tokens_out)
+        # Windows are as long as the text; the model's descriptions are embedded too.
+        basis["embedding"] = _embedding(db, options, round(scale * totals.text_tokens) + tokens_out)
         price += basis["embedding"]["cost"]
-    scaled = (round(scale * number) for number in (counted.chunks, counted.calls, counted.cached_calls))
+    scaled = (round(scale * number) for number in (totals.chunks, totals.calls, totals.cached_calls))
     return [(documents, *scaled, tokens_in, tokens_out, str(round(price, 6)), json.dumps(basis))]
 
 
-def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row], into: _Count) -> None:
+def _count(db: Database, corpus: Corpus, options: Options, documents: Sequence[Row], into: _Count) -> None:
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
     rows = db.query(
         "SELECT d.title, d.content, EXISTS (SELECT FROM graphrag.imported_extractions i"
         " WHERE i.document_id = d.id AND i.content_hash = d.content_hash) AS imported"
         "  FROM graphrag.documents d WHERE d.id = ANY ($1)",
         ["int8[]"],
-        [[row["id"] for row in waiting]],
+        [[row["id"] for row in documents]],
     )
     for row in rows:
         content = row["content"]
@@ -107,7 +107,7 @@ def _count(db: Database, corpus: Corpus, options: Options, waiting: Sequence[Row
 
 
 def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, text: str, into: _Count) -> None:
-    """Walk through the extraction of a chunk: what is cached is answered, the first that is not and the rest are paid."""
+    """Walk through the extraction of a chunk: cached answers are free, the first uncached call and all after it are paid."""
     from pg_graphrag.extraction.extract import extraction
     from pg_graphrag.llm.requests import Reply
 
@@ -118,33 +118,33 @@ def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, te
         request = next(task)
         for number in range(rounds):
             key = cache_key(model, request.messages)
-            known = ledger.cached([key]).get(key)
-            value = None if known is None else _parsed(request, known)
-            if key in into.asked:
+            cached_text = ledger.cached([key]).get(key)
+            value = None if cached_text is None else _parsed(request, cached_text)
+            if key in into.prompts:
                 into.cached_calls += rounds - number
                 return
-            if known is None or value is None:
-                into.asked.add(key)
-                said = SAID_TOKENS + round(SAID_PER_TOKEN * _tokens(text))
+            if cached_text is None or value is None:
+                into.prompts.add(key)
+                reply_tokens = SAID_TOKENS + round(SAID_PER_TOKEN * _tokens(text))
                 prompt = sum(_tokens(message["content"]) for message in request.messages)
-                for later in range(rounds - number):
+                for offset in range(rounds - number):
                     into.calls += 1
                     # A gleaning round carries the whole conversation.
-                    into.tokens_in += prompt + later * said
-                    into.tokens_out += said if number + later == 0 else said // GLEANED
+                    into.tokens_in += prompt + offset * reply_tokens
+                    into.tokens_out += reply_tokens if number + offset == 0 else reply_tokens // GLEANED
                 return
             into.cached_calls += 1
-            request = task.send(Reply(value, known, cached=True))
+            request = task.send(Reply(value, cached_text, cached=True))
     except StopIteration:
         pass
     finally:
         task.close()
 
 
-def _parsed(request: Any, known: str) -> Any:
-    """The value of a cached answer; None for one that another version kept and this one cannot read: it is asked anew."""
+def _parsed(request: Any, cached_text: str) -> Any:
+    """Return the value of a cached answer; None for one of another version that this one cannot read: it is asked again."""
     try:
-        return request.parse(known, False)
+        return request.parse(cached_text, False)
     except ItemFault:
         return None
 
@@ -179,7 +179,7 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
 
 
 def _output_per_call(db: Database, corpus: Corpus) -> tuple[float | None, int]:
-    """Tokens that an extraction call of this corpus gave on average, where there were some; and how many there were."""
+    """Return (the average output tokens of an extraction call of this corpus, None for too few calls; their number)."""
     row = db.query(
         "SELECT pg_catalog.count(*) AS n, pg_catalog.avg(l.tokens_out)::float8 AS tokens_out FROM graphrag.llm_calls l"
         " WHERE l.corpus_id = $1 AND l.purpose = 'extract' AND l.error IS NULL",

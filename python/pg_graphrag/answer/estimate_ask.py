@@ -1,4 +1,4 @@
-"""graphrag.estimate_ask: what an answer would cost, counted before anybody is asked: ask's own code, run dry."""
+"""graphrag.estimate_ask: what an answer would cost, by a dry run of ask's own code that asks no model."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.answer.ask import answered, prepared
+from pg_graphrag.answer.ask import answer_request, build_request
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.model_access.replies import MAX_QUERIES
@@ -38,14 +38,16 @@ def estimate(
 
     def run() -> DryRun:
         mode = modes.find(mode_name)
-        query = prepare(db, caller, question, mode, filter_, low, high, options, of="ask")
-        made = DryRun(query, budget(query, max_tokens))
-        answered(prepared(replace(query, models=made), mode, max_tokens, history, response_type, _longest_context))
-        return made
+        query = prepare(db, caller, question, mode, filter_, low, high, options, function="ask")
+        dry_run = DryRun(query, budget(query, max_tokens))
+        answer_request(
+            build_request(replace(query, models=dry_run), mode, max_tokens, history, response_type, _longest_context)
+        )
+        return dry_run
 
-    made = as_owner(db, run)
-    parts = made.parts
-    whole = (sum(getattr(part, name) for part in parts.values()) for name in ("calls", "tokens_in", "tokens_out"))
+    dry_run = as_owner(db, run)
+    parts = dry_run.parts
+    totals = (sum(getattr(part, name) for part in parts.values()) for name in ("calls", "tokens_in", "tokens_out"))
     basis = {
         "parts": {
             name: {"calls": part.calls, "tokens_in": part.tokens_in, "exact": part.exact}
@@ -56,45 +58,45 @@ def estimate(
         "tokens_out": "a guess",
         "not_included": "what is cached already; requests tried again after a fault",
     }
-    return [(*whole, str(round(made.price, 6)), json.dumps(basis))]
+    return [(*totals, str(round(dry_run.price, 6)), json.dumps(basis))]
 
 
 def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the context itself where no model has a say in it, else one as long as it may be."""
-    made = query.models
-    assert isinstance(made, DryRun)
-    made.asked = query
+    """Return the context itself where no model takes part in it, else one of the greatest length."""
+    dry_run = query.models
+    assert isinstance(dry_run, DryRun)
+    dry_run.query = query
     if mode.estimate is not None:
-        mode.estimate(made)
+        mode.estimate(dry_run)
     elif mode.answer is not None:
         mode.answer(query, query.text, total)
     else:
-        _transformed(made)
-        _reranked(made)
-        made.embeds(1)
-        if not made.parts:
+        _transformed(dry_run)
+        _reranked(dry_run)
+        dry_run.embeds(1)
+        if not dry_run.parts:
             return assemble(query, mode, total), []
-    return {"prompt": "x" * made.room if made.parts else "", "references": []}, []
+    return {"prompt": "x" * dry_run.room if dry_run.parts else "", "references": []}, []
 
 
-def _transformed(made: DryRun) -> None:
-    """Count what a transform asks at most."""
-    kind = made.asked.options.transform
-    question = made.asked.text[:MAX_UNDERSTOOD]
+def _transformed(dry_run: DryRun) -> None:
+    """Count the requests of a transform at most."""
+    kind = dry_run.query.options.transform
+    question = dry_run.query.text[:MAX_UNDERSTOOD]
     if kind in ("hyde", "decompose"):
-        made.send(kind, question=question)
-        made.embeds(MAX_QUERIES)
+        dry_run.send(kind, question=question)
+        dry_run.embeds(MAX_QUERIES)
     elif kind == "corrective":
-        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in made.largest_chunks(MAX_GRADED))
-        read = made.quarter(most) + MAX_GRADED * made.quarter(made.HEADING)
-        made.add("grades", 1, made.tokens("grades", question=question) + read)
-        made.send("rewrite", question=question)
-        made.embeds(2)
+        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in dry_run.largest_chunks(MAX_GRADED))
+        tokens = dry_run.quarter(most) + MAX_GRADED * dry_run.quarter(dry_run.HEADING)
+        dry_run.add("grades", 1, dry_run.tokens("grades", question=question) + tokens)
+        dry_run.send("rewrite", question=question)
+        dry_run.embeds(2)
 
 
-def _reranked(made: DryRun) -> None:
+def _reranked(dry_run: DryRun) -> None:
     """Count the longest texts that may be re-scored."""
-    if made.asked.options.reranks:
-        rows = max(made.asked.options.chunk_top_k, rerank.CANDIDATES)
-        each = made.quarter(len(made.question.encode())) + made.quarter(made.HEADING)
-        made.add("rerank", 1, rows * each + made.quarter(sum(made.largest_chunks(rows))))
+    if dry_run.query.options.reranks:
+        rows = max(dry_run.query.options.chunk_top_k, rerank.CANDIDATES)
+        tokens_each = dry_run.quarter(len(dry_run.question.encode())) + dry_run.quarter(dry_run.HEADING)
+        dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunks(rows))))

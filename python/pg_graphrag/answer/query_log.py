@@ -10,11 +10,11 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.server import Database
 
-# What the log takes of a question.
+# Characters of a question that the log keeps.
 MAX_QUESTION = 10_000
-# A role fills neither the disk nor, by what retention then forgets, the log with its own entries.
+# So that no role fills the disk, or crowds the entries of others out of the log.
 ENTRIES_PER_MINUTE = 600
-# As the caller: whose documents of a corpus are none may not read it, and has no question to it.
+# Read as the caller: a role that sees no document of a corpus may not log questions to it.
 _LOGGED = """
 SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner
   FROM graphrag.corpora c, pg_catalog.pg_extension e
@@ -33,9 +33,9 @@ def log_query(
     counts: Sequence[int | None],
     usage: dict[str, Any] | None,
 ) -> None:
-    """Note a question and what it found; `counts` are entities, relationships, chunks. With the owner's rights."""
-    said = None if usage is None else json.dumps(usage)
-    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, said))
+    """Log a question with the `counts` of entities, relationships and chunks in its result. Needs the owner's rights."""
+    usage_json = None if usage is None else json.dumps(usage)
+    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, usage_json))
 
 
 def log_named(
@@ -55,7 +55,7 @@ def log_named(
     Raises
     ------
     GraphRAGError
-        22023 for a time or a count that is none, and where others than the owner note what ask() notes itself.
+        22023 for a bad time or count, and for kinds that ask() logs itself where the caller is not the owner.
     """
     rows = db.query(_LOGGED, ["text"], [corpus])
     if not rows:
@@ -63,9 +63,9 @@ def log_named(
     number, role, is_owner = int(rows[0]["id"]), str(rows[0]["role"]), bool(rows[0]["is_owner"])
     if kind in ("ask", "ask_stream") and not is_owner:
         raise GraphRAGError(f'kind of query cannot be "{kind}"', hint="Give search or context: ask() notes itself.")
-    for name, given in (("entities", entities), ("relationships", relationships), ("chunks", chunks)):
-        if given is not None and given < 0:
-            raise GraphRAGError(f"{name} cannot be {given}", hint="Give how many there were, or null.")
+    for name, count in (("entities", entities), ("relationships", relationships), ("chunks", chunks)):
+        if count is not None and count < 0:
+            raise GraphRAGError(f"{name} cannot be {count}", hint="Give how many there were, or null.")
     if milliseconds is None or not math.isfinite(milliseconds) or milliseconds < 0:
         raise GraphRAGError(f"milliseconds cannot be {milliseconds}", hint="Give the time that the query took.")
     values = (question, kind, mode, milliseconds, entities, relationships, chunks, usage)

@@ -1,4 +1,4 @@
-"""What is kept of caches and logs: by age and by number of rows (corpus option ``retention``)."""
+"""Retention of caches and logs: by age and by number of rows (corpus option ``retention``)."""
 
 import json
 
@@ -6,7 +6,7 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Limit
 from pg_graphrag.server import Database
 
-# Both limits in one statement. By row, not by time: what one transaction wrote has one time.
+# Both limits in one statement. By row, not by time: all rows of one transaction have the same time.
 _PRUNE = """
 WITH deleted AS (
     DELETE FROM graphrag.{table} t
@@ -23,7 +23,7 @@ _THIS_MONTH = "AND t.at < pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC'
 
 
 def prune(db: Database, corpus: Corpus) -> dict[str, int]:
-    """Delete what is beyond the corpus' limits; return the number of rows of each table."""
+    """Delete rows beyond the corpus' limits; return their number for each table."""
     retention = corpus.options.retention
     return {
         "llm_cache": _prune(db, corpus.id, "llm_cache", "created_at", retention.llm_cache),

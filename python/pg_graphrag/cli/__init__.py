@@ -22,9 +22,9 @@ _EPILOG = """exit status: 0 done; 1 something failed, each thing named on standa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    given = _parser().parse_args(arguments)
+    args = _parser().parse_args(arguments)
     try:
-        status: int = given.run(given)
+        status: int = args.run(args)
         sys.stdout.flush()
         return status
     except (psycopg.Error, GraphRAGError) as error:
@@ -198,81 +198,81 @@ def _parser() -> argparse.ArgumentParser:
 # Each command imports what it needs when it runs: a search should not wait for the PDF library.
 
 
-def _ingest(given: argparse.Namespace) -> int:
+def _ingest(args: argparse.Namespace) -> int:
     try:
         from pg_graphrag.cli.ingest import ingest
     except ModuleNotFoundError as error:
         raise GraphRAGError(
             f"ingest needs the Python package {error.name}", hint='Install it with pip install "pg-graphrag[cli]".'
         ) from error
-    return ingest(given.url, given.corpus, given.paths, given.prefix, given.exclude, given.prune, given.wait)
+    return ingest(args.url, args.corpus, args.paths, args.prefix, args.exclude, args.prune, args.wait)
 
 
-def _worker(given: argparse.Namespace) -> int:
+def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(given.url, given.concurrency, given.once)
+    return work(args.url, args.concurrency, args.once)
 
 
-def _search(given: argparse.Namespace) -> int:
+def _search(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.search import search
 
     return search(
-        given.url,
-        given.corpus,
-        given.query,
-        given.mode,
-        given.top_k,
-        given.filter,
-        given.options,
-        given.explain,
-        given.json,
+        args.url,
+        args.corpus,
+        args.query,
+        args.mode,
+        args.top_k,
+        args.filter,
+        args.options,
+        args.explain,
+        args.json,
     )
 
 
-def _ask(given: argparse.Namespace) -> int:
+def _ask(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.ask import ask
 
     return ask(
-        given.url,
-        given.corpus,
-        given.question,
-        given.mode,
-        given.max_tokens,
-        given.filter,
-        given.history,
-        given.response_type,
-        given.options,
-        given.json,
-        given.estimate,
+        args.url,
+        args.corpus,
+        args.question,
+        args.mode,
+        args.max_tokens,
+        args.filter,
+        args.history,
+        args.response_type,
+        args.options,
+        args.json,
+        args.estimate,
     )
 
 
-def _export(given: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.export import export
 
-    return export(given.url, given.corpus, given.file)
+    return export(args.url, args.corpus, args.file)
 
 
-def _plot(given: argparse.Namespace) -> int:
+def _plot(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.plot import draw
 
-    return draw(given.url, given.corpus, given.file, given.max_nodes, given.level)
+    return draw(args.url, args.corpus, args.file, args.max_nodes, args.level)
 
 
-def _export_graphrag(given: argparse.Namespace) -> int:
+def _export_graphrag(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.export import export_graphrag
 
-    return export_graphrag(given.url, given.corpus, given.folder)
+    return export_graphrag(args.url, args.corpus, args.folder)
 
 
-def _import(given: argparse.Namespace) -> int:
+def _import(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.imports import import_index
 
-    return import_index(given.url, given.corpus, given.system, given.folder)
+    return import_index(args.url, args.corpus, args.system, args.folder)
 
 
-def _status(given: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.status import status
 
-    return status(given.url, given.corpus, given.watch, given.json)
+    return status(args.url, args.corpus, args.watch, args.json)

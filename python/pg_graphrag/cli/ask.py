@@ -31,7 +31,7 @@ def ask(
     with connect(url) as connection:
         rag = GraphRAG(connection, corpus)
         if estimate:
-            print(_told(rag.estimate_ask(question, **arguments), as_json))
+            print(_estimate_text(rag.estimate_ask(question, **arguments), as_json))
             return 0
         if as_json:
             print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
@@ -58,9 +58,9 @@ def ask(
     return 0
 
 
-def _told(estimate: Mapping[str, Any], as_json: bool) -> str:
+def _estimate_text(estimate: Mapping[str, Any], as_json: bool) -> str:
     if as_json:
         return json.dumps(estimate, ensure_ascii=False)
-    whole = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
-    bound = "" if estimate["basis"]["calls"] == "exact" else "at most "
-    return f"{bound}{whole}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"
+    counts = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
+    prefix = "" if estimate["basis"]["calls"] == "exact" else "at most "
+    return f"{prefix}{counts}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"

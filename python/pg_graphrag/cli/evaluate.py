@@ -30,25 +30,25 @@ def evaluate(
     """Measure, print, draw; returns the exit status."""
     questions = read_lines(file)
     with connect(url) as connection:
-        found = GraphRAG(connection, corpus).evaluate(questions, modes=modes, k=k, baseline=baseline, **options)
+        evaluations = GraphRAG(connection, corpus).evaluate(questions, modes=modes, k=k, baseline=baseline, **options)
     if as_json:
-        for row in found:
+        for row in evaluations:
             print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
     else:
-        print(table(found))
+        print(table(evaluations))
     if chart is not None:
         from pg_graphrag.judging.chart import draw
 
-        draw(found, chart, f"Corpus {corpus}, {found[0].questions} questions")
+        draw(evaluations, chart, f"Corpus {corpus}, {evaluations[0].questions} questions")
         print(f"chart: {chart}", file=sys.stderr)
     return 0
 
 
-def table(found: Sequence[Evaluation]) -> str:
+def table(evaluations: Sequence[Evaluation]) -> str:
     """Return the figures as aligned text, with what they are."""
-    base = found[0].baseline
+    base = evaluations[0].baseline
     headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
-    rows = [headings, *(_cells(row) for row in found)]
+    rows = [headings, *(_cells(row) for row in evaluations)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = ("<", *(">" for _ in headings[1:]))
     lines = []
@@ -57,11 +57,11 @@ def table(found: Sequence[Evaluation]) -> str:
         lines.append("  ".join(cells).rstrip())
     lines += [
         "",
-        f"{found[0].questions} questions; {found[0].without_evidence} more have no evidence and are left out. Recall, nDCG and"
-        " MRR are of documents;",
+        f"{evaluations[0].questions} questions; {evaluations[0].without_evidence} more have no evidence and are left out."
+        " Recall, nDCG and MRR are of documents;",
         "any, all: share of questions of which any, or all, evidence is in the first k chunks.",
     ]
-    if any(row.differences for row in found):
+    if any(row.differences for row in evaluations):
         lines.append("Differences: 95 % interval and p of the paired bootstrap, not corrected for the number of modes.")
     return "\n".join(lines)
 
@@ -69,10 +69,10 @@ def table(found: Sequence[Evaluation]) -> str:
 def _cells(row: Evaluation) -> list[str]:
     figures = [f"{value:.3f}" for value in (row.recall, row.ndcg, row.mrr, row.any_hit, row.all_hit)]
     times = [f"{value:.1f}" for value in (row.p50_ms, row.p95_ms)]
-    compared = ["" if row.differences is None else _difference(row.differences[name]) for name in _COMPARED]
-    return [row.mode, str(row.k), *figures, *times, *compared]
+    differences = ["" if row.differences is None else _difference(row.differences[name]) for name in _COMPARED]
+    return [row.mode, str(row.k), *figures, *times, *differences]
 
 
-def _difference(found: Mapping[str, float]) -> str:
-    p = "p < .001" if found["p"] < 0.001 else f"p = {found['p']:.3f}"
-    return f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}] {p}"
+def _difference(difference: Mapping[str, float]) -> str:
+    p = "p < .001" if difference["p"] < 0.001 else f"p = {difference['p']:.3f}"
+    return f"{difference['difference']:+.3f} [{difference['low']:+.3f}, {difference['high']:+.3f}] {p}"

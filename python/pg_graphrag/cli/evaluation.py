@@ -111,44 +111,40 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     make.set_defaults(run=_make)
 
 
-def _evaluate(given: argparse.Namespace) -> int:
+def _evaluate(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.evaluate import evaluate
 
-    chart = None if given.no_chart else given.chart or given.file.with_suffix(".svg")
+    chart = None if args.no_chart else args.chart or args.file.with_suffix(".svg")
     if chart is not None:
         _needs("matplotlib")
-    return evaluate(
-        given.url, given.corpus, given.file, given.modes, given.k, given.baseline, given.options, chart, given.json
-    )
+    return evaluate(args.url, args.corpus, args.file, args.modes, args.k, args.baseline, args.options, chart, args.json)
 
 
-def _answer(given: argparse.Namespace) -> int:
+def _answer(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.answer_questions import answer
 
-    return answer(given.url, given.corpus, given.file, given.mode, given.options)
+    return answer(args.url, args.corpus, args.file, args.mode, args.options)
 
 
-def _judge(given: argparse.Namespace) -> int:
+def _judge(args: argparse.Namespace) -> int:
     _needs("numpy", "openai", "scipy")
     from pg_graphrag.cli.judge import judge
 
-    return judge(_model(given), given.baseline, given.files, given.trials, given.same, given.json)
+    return judge(_model(args), args.baseline, args.files, args.trials, args.same, args.json)
 
 
-def _make(given: argparse.Namespace) -> int:
+def _make(args: argparse.Namespace) -> int:
     _needs("openai")
     from pg_graphrag.cli.make_questions import make
 
-    counts = (given.users, given.tasks, given.questions, given.local, getattr(given, "global"))
-    return make(given.url, given.corpus, _model(given), counts, given.description, given.seed)
+    counts = (args.users, args.tasks, args.questions, args.local, getattr(args, "global"))
+    return make(args.url, args.corpus, _model(args), counts, args.description, args.seed)
 
 
-def _model(given: argparse.Namespace) -> "Model":
+def _model(args: argparse.Namespace) -> "Model":
     from pg_graphrag.judging.model import Model
 
-    return Model(
-        given.model, given.base_url, given.api_key_env, given.temperature, given.concurrency, memory=given.memory
-    )
+    return Model(args.model, args.base_url, args.api_key_env, args.temperature, args.concurrency, memory=args.memory)
 
 
 def _needs(*modules: str) -> None:

@@ -70,11 +70,11 @@ class _Ingestion:
         return f"{len(self._files):,} files: {counts}, {self.errors:,} {'error' if self.errors == 1 else 'errors'}"
 
     def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
-        for found in walk.files(root, exclude):
-            if isinstance(found, ReadError):
-                self._fail(str(found))
+        for entry in walk.files(root, exclude):
+            if isinstance(entry, ReadError):
+                self._fail(str(entry))
                 continue
-            path, key = found
+            path, key = entry
             file = (path.resolve(), key)
             if file in self._files:
                 continue
@@ -88,9 +88,9 @@ class _Ingestion:
     def _is_new(self, document: Document, path: Path) -> bool:
         """Keep two documents with one key from replacing each other unnoticed."""
         key = f"{self.prefix}{document.source_key}"
-        other = self.keys.setdefault(key, path)
-        if other is not path:
-            self._fail(f'{path}: its key "{key}" is that of {other}; use --prefix, or a corpus for each')
+        first_path = self.keys.setdefault(key, path)
+        if first_path is not path:
+            self._fail(f'{path}: its key "{key}" is that of {first_path}; use --prefix, or a corpus for each')
             return False
         return True
 

@@ -13,7 +13,7 @@ from pg_graphrag.judging.model import Model
 from pg_graphrag.judging.verdicts import SIGNIFICANT, Comparison, PlaceBias, comparisons, place_bias
 
 
-def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, same: int, as_json: bool) -> int:
+def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, self_pairs: int, as_json: bool) -> int:
     """Judge and print; returns the exit status: 1 when verdicts are missing."""
     base = baseline.stem
     names = [base, *(file.stem for file in files)]
@@ -21,32 +21,32 @@ def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, same
         raise GraphRAGError(f"two systems have one name: {', '.join(names)}", hint="Name the files differently.")
     answered = {name: _answers(path) for name, path in zip(names, [baseline, *files], strict=True)}
     bias: list[PlaceBias] = []
-    if same > 0:
-        first = list(answered[base].values())[:same]
+    if self_pairs > 0:
+        first = list(answered[base].values())[:self_pairs]
         bias = place_bias(same_answers(model, first, base, trials))
         if not as_json:
             print(f"The judge on {len(first)} answers of {base} against themselves, {trials} times each:\n")
             print(_table(("criterion", "first", "second", "neither", "p (Holm)"), map(_bias_cells, bias)), flush=True)
-        if preferred := [one.criterion for one in bias if one.p_holm < SIGNIFICANT]:
+        if preferred := [row.criterion for row in bias if row.p_holm < SIGNIFICANT]:
             print(f"WARNING: this judge prefers a place, not an answer: {', '.join(preferred)}", file=sys.stderr)
     verdicts: list[Verdict] = []
     for name in names[1:]:
-        both = [key for key in answered[base] if key in answered[name]]
-        if not both:
+        common_keys = [key for key in answered[base] if key in answered[name]]
+        if not common_keys:
             raise GraphRAGError(f"{base} and {name} answer no common question", hint="Questions are matched by id.")
-        if left := len(answered[base].keys() ^ answered[name].keys()):
-            print(f"{left} questions answered by only one of {base} and {name} are left out", file=sys.stderr)
-        for key in both:
+        if unmatched := len(answered[base].keys() ^ answered[name].keys()):
+            print(f"{unmatched} questions answered by only one of {base} and {name} are left out", file=sys.stderr)
+        for key in common_keys:
             if answered[base][key].question != answered[name][key].question:
                 raise GraphRAGError(
                     f'"{key}" is another question in {name} than in {base}', hint="Give each its own id."
                 )
-        mine, theirs = [answered[name][key] for key in both], [answered[base][key] for key in both]
+        mine, theirs = [answered[name][key] for key in common_keys], [answered[base][key] for key in common_keys]
         verdicts += compare(model, mine, theirs, (name, base), trials)
-    found = comparisons(verdicts, base)
+    results = comparisons(verdicts, base)
     if as_json:
-        whole = {"same": [*map(dataclasses.asdict, bias)], "comparisons": [*map(dataclasses.asdict, found)]}
-        print(json.dumps(whole | {"usage": dataclasses.asdict(model.usage)}))
+        report = {"same": [*map(dataclasses.asdict, bias)], "comparisons": [*map(dataclasses.asdict, results)]}
+        print(json.dumps(report | {"usage": dataclasses.asdict(model.usage)}))
     else:
         print(f"\nAgainst {base}, {trials} trials in both orders:\n")
         headings = (
@@ -60,7 +60,7 @@ def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, same
             "consistent",
             "p (Holm)",
         )
-        print(_table(headings, map(_cells, found)))
+        print(_table(headings, map(_cells, results)))
     print(f"judge: {model.name}; {model.usage}", file=sys.stderr)
     if model.usage.unusable:
         print(f"{model.usage.unusable} verdicts are missing: no usable reply", file=sys.stderr)
@@ -68,18 +68,18 @@ def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, same
 
 
 def _answers(path: Path) -> dict[str, Answered]:
-    return {name: Answered(name, one["question"], one["answer"]) for name, one in read_answers(path).items()}
+    return {name: Answered(name, row["question"], row["answer"]) for name, row in read_answers(path).items()}
 
 
-def _bias_cells(one: PlaceBias) -> tuple[str, ...]:
-    return one.criterion, str(one.first), str(one.second), str(one.neither), f"{one.p_holm:.3f}"
+def _bias_cells(row: PlaceBias) -> tuple[str, ...]:
+    return row.criterion, str(row.first), str(row.second), str(row.neither), f"{row.p_holm:.3f}"
 
 
-def _cells(one: Comparison) -> tuple[str, ...]:
-    rate = f"{one.win_rate:.3f} [{one.low:.3f}, {one.high:.3f}]"
-    counts = (str(count) for count in (one.wins, one.ties, one.losses, one.questions))
-    consistent = "" if one.consistent is None else f"{one.consistent:.0%}"
-    return one.system, one.criterion, rate, *counts, consistent, f"{one.p_holm:.3f}"
+def _cells(row: Comparison) -> tuple[str, ...]:
+    rate = f"{row.win_rate:.3f} [{row.low:.3f}, {row.high:.3f}]"
+    counts = (str(count) for count in (row.wins, row.ties, row.losses, row.questions))
+    consistent = "" if row.consistent is None else f"{row.consistent:.0%}"
+    return row.system, row.criterion, rate, *counts, consistent, f"{row.p_holm:.3f}"
 
 
 def _table(headings: Sequence[str], cells: "map[tuple[str, ...]]") -> str:

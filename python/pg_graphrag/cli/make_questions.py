@@ -33,30 +33,33 @@ SELECT d.source_key, d.title, d.content FROM graphrag.documents d
 def make(
     url: str, corpus: str, model: Model, counts: tuple[int, int, int, int, int], description: str | None, seed: int
 ) -> int:
-    """Make questions and print them; `counts` are users, tasks, questions, local and global ones. Returns the exit status."""
-    users, tasks, questions, local, whole = counts
-    if min(counts) < 0 or users * tasks * questions + local + whole == 0:
+    """Make and print questions; `counts` are users, tasks, questions, local and global questions. Returns the exit status."""
+    users, tasks, questions, local_count, global_count = counts
+    if min(counts) < 0 or users * tasks * questions + local_count + global_count == 0:
         raise GraphRAGError(f"there is nothing to make: {counts}", hint="Give numbers of 0 or more, not all of them 0.")
-    drawn: list[Passage] = []
-    if description is None or local or whole:
+    passages: list[Passage] = []
+    if description is None or local_count or global_count:
         with connect(url) as connection:
-            drawn = _draw(connection, corpus, max(local, 4 * SAMPLE), seed)
-    samples = [drawn[start : start + SAMPLE] for start in range(0, len(drawn), SAMPLE)]
+            passages = _draw(connection, corpus, max(local_count, 4 * SAMPLE), seed)
+    samples = [passages[start : start + SAMPLE] for start in range(0, len(passages), SAMPLE)]
     description = description or describe(model, samples[0])
-    made: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     if users * tasks * questions:
-        made += activities(model, description, users, tasks, questions)
-    if local:
-        if len(drawn) < local:
-            print(f"the corpus has {len(drawn)} documents for local questions, not {local}", file=sys.stderr)
-        made += local_questions(model, description, drawn[:local])
-    if whole:
-        made += global_questions(model, description, samples, whole)
-    distinct = number_questions(made)
-    for one in distinct:
-        print(json.dumps(one, ensure_ascii=False))
-    if len(distinct) < len(made):
-        print(f"{len(made) - len(distinct)} questions were asked before and are left out", file=sys.stderr)
+        records += activities(model, description, users, tasks, questions)
+    if local_count:
+        if len(passages) < local_count:
+            print(
+                f"the corpus has {len(passages)} documents for local questions, not {local_count}",
+                file=sys.stderr,
+            )
+        records += local_questions(model, description, passages[:local_count])
+    if global_count:
+        records += global_questions(model, description, samples, global_count)
+    distinct = number_questions(records)
+    for question in distinct:
+        print(json.dumps(question, ensure_ascii=False))
+    if len(distinct) < len(records):
+        print(f"{len(records) - len(distinct)} questions were asked before and are left out", file=sys.stderr)
     print(f"{len(distinct)} questions by {model.name}; {model.usage}", file=sys.stderr)
     return 0
 

@@ -19,7 +19,7 @@ _MAX_BAR = 30
 
 def total(rows: Sequence[Progress]) -> Progress:
     """Add up the progress of several corpora."""
-    waiting = min((row for row in rows if row.waiting_until), key=_until, default=None)
+    first_waiting = min((row for row in rows if row.waiting_until), key=_until, default=None)
     oldest = [row.oldest_pending for row in rows if row.oldest_pending is not None]
     return Progress(
         corpus="",
@@ -34,8 +34,8 @@ def total(rows: Sequence[Progress]) -> Progress:
         leased=sum(row.leased for row in rows),
         oldest_pending=min(oldest, default=None),
         waiting=sum(row.waiting for row in rows),
-        waiting_until=waiting.waiting_until if waiting else None,
-        waiting_for=waiting.waiting_for if waiting else None,
+        waiting_until=first_waiting.waiting_until if first_waiting else None,
+        waiting_for=first_waiting.waiting_for if first_waiting else None,
         reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
     )
@@ -59,17 +59,17 @@ class Display:
     def __init__(self, stream: TextIO | None = None):
         self._stream = sys.stderr if stream is None else stream
         self._redraws = self._stream.isatty()
-        self._seen: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, int]] = deque()
         self._last_line = float("-inf")
-        self._shown: Progress | None = None
+        self._last_progress: Progress | None = None
 
     def update(self, progress: Progress) -> None:
         """Show `progress`, with the rate since the earlier ones."""
         now = time.monotonic()
-        self._seen.append((now, progress.indexed + progress.failed))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= _RATE_SPAN:
-            self._seen.popleft()
-        self._shown = progress
+        self._samples.append((now, progress.indexed + progress.failed))
+        while len(self._samples) > 2 and now - self._samples[1][0] >= _RATE_SPAN:
+            self._samples.popleft()
+        self._last_progress = progress
         if self._redraws:
             bar, counts = lines(progress, self._rate(), shutil.get_terminal_size().columns)
             self._stream.write(f"\r{bar}\x1b[K\n{counts}\x1b[K\x1b[A")
@@ -83,12 +83,12 @@ class Display:
         if self._redraws:
             self._stream.write("\n\n")
             self._stream.flush()
-        elif self._shown is not None:
-            print(line(self._shown, None), file=self._stream, flush=True)
+        elif self._last_progress is not None:
+            print(line(self._last_progress, None), file=self._stream, flush=True)
 
     def _rate(self) -> float | None:
-        (start, before), (now, done) = self._seen[0], self._seen[-1]
-        return (done - before) / (now - start) if now > start and done > before else None
+        (start, first_count), (end, last_count) = self._samples[0], self._samples[-1]
+        return (last_count - first_count) / (end - start) if end > start and last_count > first_count else None
 
 
 def line(progress: Progress, rate: float | None) -> str:
@@ -99,7 +99,14 @@ def line(progress: Progress, rate: float | None) -> str:
     rate : float or None
         Documents a second; None when unknown.
     """
-    return ", ".join([f"{int(_share(progress) * 100)}%", *_done(progress), *_made(progress), *_speed(progress, rate)])
+    return ", ".join(
+        [
+            f"{int(_share(progress) * 100)}%",
+            *_document_counts(progress),
+            *_graph_counts(progress),
+            *_speed(progress, rate),
+        ]
+    )
 
 
 def lines(progress: Progress, rate: float | None, width: int) -> tuple[str, str]:
@@ -113,24 +120,24 @@ def lines(progress: Progress, rate: float | None, width: int) -> tuple[str, str]
         Columns of the terminal.
     """
     share = _share(progress)
-    text = f"{int(share * 100)}%, " + ", ".join([*_done(progress), *_speed(progress, rate)])
+    text = f"{int(share * 100)}%, " + ", ".join([*_document_counts(progress), *_speed(progress, rate)])
     bar = min(_MAX_BAR, width - len(text) - 4)
     if bar >= 5:
         filled = int(share * bar)
         text = f"[{'#' * filled}{'.' * (bar - filled)}] {text}"
-    return text[: width - 1], ", ".join(_made(progress))[: width - 1]
+    return text[: width - 1], ", ".join(_graph_counts(progress))[: width - 1]
 
 
 def _share(progress: Progress) -> float:
     return (progress.documents - progress.pending) / progress.documents if progress.documents else 1.0
 
 
-def _done(progress: Progress) -> list[str]:
-    done = [f"{progress.documents - progress.pending:,}/{progress.documents:,} documents"]
-    return [*done, f"{progress.failed:,} failed"] if progress.failed else done
+def _document_counts(progress: Progress) -> list[str]:
+    counts = [f"{progress.documents - progress.pending:,}/{progress.documents:,} documents"]
+    return [*counts, f"{progress.failed:,} failed"] if progress.failed else counts
 
 
-def _made(progress: Progress) -> list[str]:
+def _graph_counts(progress: Progress) -> list[str]:
     return [
         f"{progress.chunks:,} chunks",
         f"{progress.entities:,} entities",

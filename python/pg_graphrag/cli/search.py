@@ -60,16 +60,16 @@ def snippet(content: str, query: str) -> str:
     text = " ".join(content.split())
     if len(text) <= _SNIPPET:
         return text
-    folded = text.casefold()
+    folded_text = text.casefold()
     # A word counts the more the rarer it is in this text, so that "the" decides nothing.
     weights = {
-        word: 1 / folded.count(word)
+        word: 1 / folded_text.count(word)
         for word in re.findall(r"\w+", query.casefold())
-        if len(word) > 2 and word in folded
+        if len(word) > 2 and word in folded_text
     }
 
     def weight_said(start: int) -> float:
-        stretch = folded[start : start + _SNIPPET]
+        stretch = folded_text[start : start + _SNIPPET]
         return sum(weight for word, weight in weights.items() if word in stretch)
 
     start = max(range(0, len(text) - _SNIPPET + _STEP, _STEP), key=weight_said)

@@ -33,7 +33,7 @@ _TICK = 0.25  # how soon a stop is noticed between calls
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
 
-def work(url: str, concurrency: int, once: bool) -> int:
+def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
     """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
 
     Returns
@@ -46,12 +46,12 @@ def work(url: str, concurrency: int, once: bool) -> int:
     stop = _Stop()
     # A wrong URL or a database without the extension is an error now, not something to wait for.
     with connect(url) as connection:
-        sessions = [_Session(url, once, stop.event, number) for number in range(1, concurrency + 1)]
+        sessions = [_Session(url, exit_when_drained, stop.event, number) for number in range(1, concurrency + 1)]
         for session in sessions:
             session.start()
-        if once:
+        if exit_when_drained:
             _follow(connection, sessions)
-    if not once:
+    if not exit_when_drained:
         logger.info("%d at work", concurrency)
     while alive := [session for session in sessions if session.is_alive()]:
         if stop.event.is_set():
@@ -64,7 +64,7 @@ def work(url: str, concurrency: int, once: bool) -> int:
         print(f"pg-graphrag: {message}", file=sys.stderr)
     if errors:
         return 1
-    if once and stop.signal:
+    if exit_when_drained and stop.signal:
         return 128 + stop.signal
     return 0
 
@@ -105,12 +105,12 @@ class _Stop:
 class _Session(Thread):
     """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
 
-    def __init__(self, url: str, once: bool, stop: Event, number: int):
+    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int):
         super().__init__(name=f"worker {number}", daemon=True)
         self.stop = stop
         self.error: psycopg.Error | GraphRAGError | None = None
         self._url = url
-        self._once = once
+        self._exit_when_drained = exit_when_drained
         self._connection: psycopg.Connection[Any] | None = None
         self._poll = _SHORTEST_POLL
 
@@ -136,13 +136,13 @@ class _Session(Thread):
                     while not self.stop.is_set():
                         self._drain(connection)
                         failures = 0
-                        if self._once and not _is_at_work(connection):
+                        if self._exit_when_drained and not _is_at_work(connection):
                             return
                         self._sleep(connection)
             except (psycopg.Error, GraphRAGError) as error:
                 if self.stop.is_set():
                     return  # cancelled
-                if self._once or _is_hopeless(error):
+                if self._exit_when_drained or _is_hopeless(error):
                     self.error = error
                     self.stop.set()
                     return

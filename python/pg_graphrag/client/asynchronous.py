@@ -63,7 +63,7 @@ class AsyncGraphRAG:
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
-        self._own: Connection | None = None
+        self._own_connection: Connection | None = None
         self._turn = Lock()  # a transaction must not take in another task's statements
 
     async def __aenter__(self) -> "AsyncGraphRAG":
@@ -76,8 +76,8 @@ class AsyncGraphRAG:
 
     async def close(self) -> None:
         """Close the client's own connection; a connection or pool that was handed in stays open."""
-        if self._own is not None:
-            await self._own.close()
+        if self._own_connection is not None:
+            await self._own_connection.close()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -89,9 +89,9 @@ class AsyncGraphRAG:
             if not isinstance(self._source, str):
                 yield self._source
                 return
-            if self._own is None or self._own.closed:
-                self._own = await psycopg.AsyncConnection.connect(self._source, **SETTINGS)
-            yield self._own
+            if self._own_connection is None or self._own_connection.closed:
+                self._own_connection = await psycopg.AsyncConnection.connect(self._source, **SETTINGS)
+            yield self._own_connection
 
     async def _run(self, statement: Statement[T]) -> T:
         async with self._connection() as connection:
@@ -99,13 +99,13 @@ class AsyncGraphRAG:
 
     async def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
         """Run a statement that only reads, and note it where the client was told to."""
-        started = time.monotonic()
+        start = time.monotonic()
         async with self._connection() as connection:
-            found = await execute(connection, statement)
+            result = await execute(connection, statement)
             if self._log_queries:
-                seconds = time.monotonic() - started
-                await execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, found))
-        return found
+                seconds = time.monotonic() - start
+                await execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, result))
+        return result
 
     async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
         """Insert documents, or replace those with the same ``source_key``, all in one transaction.
@@ -237,7 +237,7 @@ class AsyncGraphRAG:
 
         The others are as in `context`.
         """
-        asked = Question(
+        request = Question(
             question,
             mode,
             max_tokens,
@@ -248,7 +248,7 @@ class AsyncGraphRAG:
             response_type,
             options,
         )
-        return await self._run(statements.ask(self.corpus, asked))
+        return await self._run(statements.ask(self.corpus, request))
 
     async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
@@ -274,7 +274,7 @@ class AsyncGraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        asked = Question(
+        request = Question(
             question,
             mode,
             max_tokens,
@@ -285,7 +285,7 @@ class AsyncGraphRAG:
             response_type,
             options,
         )
-        statement = statements.ask_stream(self.corpus, asked)
+        statement = statements.ask_stream(self.corpus, request)
         async with (
             self._connection() as connection,
             _atomic(connection),

@@ -64,7 +64,7 @@ class GraphRAG:
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
-        self._own: Connection | None = None
+        self._own_connection: Connection | None = None
         self._turn = Lock()  # a transaction must not take in another thread's statements
 
     def __enter__(self) -> "GraphRAG":
@@ -77,8 +77,8 @@ class GraphRAG:
 
     def close(self) -> None:
         """Close the client's own connection; a connection or pool that was handed in stays open."""
-        if self._own is not None:
-            self._own.close()
+        if self._own_connection is not None:
+            self._own_connection.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -90,9 +90,9 @@ class GraphRAG:
             if not isinstance(self._source, str):
                 yield self._source
                 return
-            if self._own is None or self._own.closed:
-                self._own = psycopg.Connection.connect(self._source, **SETTINGS)
-            yield self._own
+            if self._own_connection is None or self._own_connection.closed:
+                self._own_connection = psycopg.Connection.connect(self._source, **SETTINGS)
+            yield self._own_connection
 
     def _run(self, statement: Statement[T]) -> T:
         with self._connection() as connection:
@@ -100,13 +100,13 @@ class GraphRAG:
 
     def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
         """Run a statement that only reads, and note it where the client was told to."""
-        started = time.monotonic()
+        start = time.monotonic()
         with self._connection() as connection:
-            found = execute(connection, statement)
+            result = execute(connection, statement)
             if self._log_queries:
-                seconds = time.monotonic() - started
-                execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, found))
-        return found
+                seconds = time.monotonic() - start
+                execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, result))
+        return result
 
     def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
         """Insert documents, or replace those with the same ``source_key``, all in one transaction.
@@ -238,7 +238,7 @@ class GraphRAG:
 
         The others are as in `context`.
         """
-        asked = Question(
+        request = Question(
             question,
             mode,
             max_tokens,
@@ -249,7 +249,7 @@ class GraphRAG:
             response_type,
             options,
         )
-        return self._run(statements.ask(self.corpus, asked))
+        return self._run(statements.ask(self.corpus, request))
 
     def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
@@ -275,7 +275,7 @@ class GraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        asked = Question(
+        request = Question(
             question,
             mode,
             max_tokens,
@@ -286,7 +286,7 @@ class GraphRAG:
             response_type,
             options,
         )
-        statement = statements.ask_stream(self.corpus, asked)
+        statement = statements.ask_stream(self.corpus, request)
         with (
             self._connection() as connection,
             _atomic(connection),

@@ -42,37 +42,37 @@ DocumentLike: TypeAlias = Document | Mapping[str, Any] | str
 _FIELDS = frozenset(item.name for item in fields(Document))
 
 
-def as_document(given: DocumentLike) -> Document:
-    """Return `given` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
+def as_document(document: DocumentLike) -> Document:
+    """Return `document` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
 
     Raises
     ------
     GraphRAGError
         22023 when a mapping has an unknown field or no ``content``.
     """
-    if isinstance(given, Document):
-        return given
-    if isinstance(given, str):
-        return Document(given)
-    unknown = sorted(set(given) - _FIELDS)
+    if isinstance(document, Document):
+        return document
+    if isinstance(document, str):
+        return Document(document)
+    unknown = sorted(set(document) - _FIELDS)
     if unknown:
         raise GraphRAGError(
             f"a document has no field {unknown[0]!r}",
             hint=f"Its fields are {', '.join(sorted(_FIELDS))}; put anything else into metadata.",
         )
-    if given.get("content") is None:
+    if document.get("content") is None:
         raise GraphRAGError(
-            f"a document without content: {dict(given)!r:.200}", hint='Give its text as "content"; it may be empty.'
+            f"a document without content: {dict(document)!r:.200}", hint='Give its text as "content"; it may be empty.'
         )
-    return Document(**given)
+    return Document(**document)
 
 
-def as_documents(given: DocumentLike | Iterable[DocumentLike]) -> Iterator[Document]:
+def as_documents(document: DocumentLike | Iterable[DocumentLike]) -> Iterator[Document]:
     """Iterate over one document or many."""
-    if isinstance(given, Document | Mapping | str):
-        yield as_document(given)
+    if isinstance(document, Document | Mapping | str):
+        yield as_document(document)
     else:
-        yield from map(as_document, given)
+        yield from map(as_document, document)
 
 
 def batches(documents: Iterable[Document]) -> Iterator[list[Document]]:

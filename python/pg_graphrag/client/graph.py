@@ -143,7 +143,7 @@ def stream(connection: psycopg.Connection[Any], corpus: str) -> Iterator[Item]:
         yield from items(corpus, cursor)
 
 
-def to_networkx(found: Iterable[Item]) -> "networkx.Graph[str]":
+def to_networkx(graph_items: Iterable[Item]) -> "networkx.Graph[str]":
     """Return an undirected graph whose nodes are keys of entities; every column is an attribute, also the community at each
     level, as `community_0` (the coarsest), `community_1`, …
 
@@ -158,7 +158,7 @@ def to_networkx(found: Iterable[Item]) -> "networkx.Graph[str]":
             hint='Install it with pip install "pg-graphrag[networkx]".',
         ) from error
     graph: networkx.Graph[str] = networkx.Graph()
-    for item in found:
+    for item in graph_items:
         if isinstance(item, Node):
             graph.add_node(item.key, **item.attributes())
         elif isinstance(item, Edge):

@@ -14,9 +14,9 @@ class InsertSummary:
     updated: int
     unchanged: int
 
-    def __add__(self, other: "InsertSummary") -> "InsertSummary":
+    def __add__(self, summary: "InsertSummary") -> "InsertSummary":
         return InsertSummary(
-            self.inserted + other.inserted, self.updated + other.updated, self.unchanged + other.unchanged
+            self.inserted + summary.inserted, self.updated + summary.updated, self.unchanged + summary.unchanged
         )
 
 

@@ -38,7 +38,7 @@ class Statement(Generic[T]):
     result: Callable[[list[Row]], T]
 
 
-def _many(cls: Callable[..., T]) -> Callable[[list[Row]], list[T]]:
+def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], list[T]]:
     return lambda rows: [cls(*row) for row in rows]
 
 
@@ -140,7 +140,7 @@ def search(
             "high_level_keywords": _list(high_level_keywords),
             "options": _json(options),
         },
-        _many(SearchResult),
+        _rows_as(SearchResult),
     )
 
 
@@ -166,7 +166,7 @@ def search_entities(
             "filter": _json(filter),
             "keywords": _list(low_level_keywords),
         },
-        _many(EntityResult),
+        _rows_as(EntityResult),
     )
 
 
@@ -192,7 +192,7 @@ def search_relationships(
             "filter": _json(filter),
             "keywords": _list(high_level_keywords),
         },
-        _many(RelationshipResult),
+        _rows_as(RelationshipResult),
     )
 
 
@@ -251,10 +251,14 @@ class Question:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, question: str, given: Mapping[str, Any]) -> "Question":
+    def of(cls, question: str, arguments: Mapping[str, Any]) -> "Question":
         """A question with arguments by name; what is none of its own is a search option."""
-        own = {name: value for name, value in given.items() if name in cls.__dataclass_fields__}
-        return cls(question, **own, options={name: value for name, value in given.items() if name not in own})
+        own_arguments = {name: value for name, value in arguments.items() if name in cls.__dataclass_fields__}
+        return cls(
+            question,
+            **own_arguments,
+            options={name: value for name, value in arguments.items() if name not in own_arguments},
+        )
 
     def parameters(self, corpus: str) -> dict[str, Any]:
         """The parameters of `_ARGUMENTS`."""
@@ -280,31 +284,35 @@ _ARGUMENTS = """
                history => %(history)s::jsonb, response_type => %(response_type)s::text)"""
 
 
-def ask(corpus: str, asked: Question) -> Statement[Answer]:
+def ask(corpus: str, question: Question) -> Statement[Answer]:
     def the_answer(rows: list[Row]) -> Answer:
         answer, citations, usage, context = rows[0]
         return Answer(answer, [Citation(**citation) for citation in citations], usage, context)
 
     return Statement(
-        f"SELECT answer, citations, usage, context FROM graphrag.ask({_ARGUMENTS}", asked.parameters(corpus), the_answer
+        f"SELECT answer, citations, usage, context FROM graphrag.ask({_ARGUMENTS}",
+        question.parameters(corpus),
+        the_answer,
     )
 
 
-def ask_stream(corpus: str, asked: Question) -> Statement[None]:
+def ask_stream(corpus: str, question: Question) -> Statement[None]:
     """In the SELECT list, where rows are made as a cursor fetches them."""
-    return Statement(f"SELECT graphrag.ask_stream({_ARGUMENTS}", asked.parameters(corpus), _nothing)
+    return Statement(f"SELECT graphrag.ask_stream({_ARGUMENTS}", question.parameters(corpus), _nothing)
 
 
-def estimate_ask(corpus: str, asked: Question) -> Statement[dict[str, Any]]:
+def estimate_ask(corpus: str, question: Question) -> Statement[dict[str, Any]]:
     return Statement(
-        f"SELECT pg_catalog.to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e", asked.parameters(corpus), _first
+        f"SELECT pg_catalog.to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e",
+        question.parameters(corpus),
+        _first,
     )
 
 
-def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, found: Any) -> Statement[None]:
+def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, result: Any) -> Statement[None]:
     """Note a search, or a context with its entities, relationships and chunks, in the query log."""
-    parts = {part: len(found[part]) if isinstance(found, Mapping) else None for part in ("entities", "relationships")}
-    chunks = len(found["chunks"]) if isinstance(found, Mapping) else len(found)
+    parts = {part: len(result[part]) if isinstance(result, Mapping) else None for part in ("entities", "relationships")}
+    chunks = len(result["chunks"]) if isinstance(result, Mapping) else len(result)
     return Statement(
         """
         SELECT graphrag.log_query(
@@ -349,7 +357,7 @@ def evaluate(
             "baseline": baseline,
             "options": _json(options),
         },
-        _many(Evaluation),
+        _rows_as(Evaluation),
     )
 
 
@@ -360,7 +368,7 @@ def neighbors(corpus: str, entity: str, hops: int) -> Statement[list[Neighbor]]:
           FROM graphrag.neighbors(entity => %(entity)s::text, corpus => %(corpus)s::text, hops => %(hops)s::int)
         """,
         {"entity": entity, "corpus": corpus, "hops": hops},
-        _many(Neighbor),
+        _rows_as(Neighbor),
     )
 
 
@@ -397,7 +405,7 @@ def progress(corpus: str) -> Statement[Progress]:
 
 
 def progress_of_all() -> Statement[list[Progress]]:
-    return Statement(f"{_PROGRESS}\n         ORDER BY corpus", {}, _many(Progress))
+    return Statement(f"{_PROGRESS}\n         ORDER BY corpus", {}, _rows_as(Progress))
 
 
 def failed_jobs(corpus: str) -> Statement[list[FailedJob]]:
@@ -409,7 +417,7 @@ def failed_jobs(corpus: str) -> Statement[list[FailedJob]]:
          ORDER BY job_id
         """,
         {"corpus": corpus},
-        _many(FailedJob),
+        _rows_as(FailedJob),
     )
 
 

@@ -154,7 +154,7 @@ def _ask_all(
         if uses_keywords:
             # The first system's time would include the model that extracts keywords: ask it before, so that it is cached.
             has_keywords = question.low is not None or question.high is not None
-            understand(Models(db, corpus, caller), question.question.strip(), given=has_keywords)
+            understand(Models(db, corpus, caller), question.question.strip(), has_keywords=has_keywords)
         for turn in range(len(systems)):
             system = systems[(place + turn) % len(systems)]
             results[system.name].append(_find(db, caller, question, system, depth))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.given import Unit, document, shares
+from pg_graphrag.exchange.imports import Unit, document, shares
 
 Row = dict[str, Any]
 
@@ -18,7 +18,7 @@ class Communities:
 
     communities: list[Row] = field(default_factory=list)
     cited: dict[str, Row] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Output:
@@ -27,7 +27,7 @@ class Output:
     def __init__(self, folder: Path):
         self._folder = folder
 
-    def table(self, name: str, required: bool = True) -> list[Row]:
+    def table(self, name: str, must_exist: bool = True) -> list[Row]:
         """Return the rows of a table; none where it is absent and need not be there.
 
         Raises
@@ -37,7 +37,7 @@ class Output:
         """
         path = self._folder / f"{name}.parquet"
         if not path.is_file():
-            if not required:
+            if not must_exist:
                 return []
             raise GraphRAGError(
                 f"{self._folder} has no {path.name}",
@@ -65,65 +65,67 @@ class Output:
 
     def communities(self) -> "Communities":
         """Return the communities with their reports, as import_communities() takes them; none where the index has none."""
-        rows = self.table("communities", required=False)
+        rows = self.table("communities", must_exist=False)
         if rows and not {"entity_ids", "parent"} <= rows[0].keys():
             return Communities(
-                dropped=("the communities of GraphRAG before version 1.2, which do not say who is in them",)
+                left_out=("the communities of GraphRAG before version 1.2, which do not say who is in them",)
             )
         titles = {row["id"]: row["title"] for row in self.table("entities")}
-        known = set(titles.values())
-        related = {row["id"]: row for row in self.table("relationships")}
-        reports = {int(row["community"]): row for row in self.table("community_reports", required=False)}
-        found: dict[int, Row] = {}
-        dropped = []
+        entity_names = set(titles.values())
+        relationships = {row["id"]: row for row in self.table("relationships")}
+        reports = {int(row["community"]): row for row in self.table("community_reports", must_exist=False)}
+        communities: dict[int, Row] = {}
+        left_out = []
         for row in sorted(rows, key=lambda row: (int(row["level"]), int(row["community"]))):
             number, level, parent = (int(row[name]) for name in ("community", "level", "parent"))
-            if level and parent not in found:
-                dropped.append(f"community {number}: the index has no community {parent}, which it is a part of")
+            if level and parent not in communities:
+                left_out.append(f"community {number}: the index has no community {parent}, which it is a part of")
                 continue
-            names = [titles[one] for one in row["entity_ids"] if one in titles]
+            names = [titles[id_] for id_ in row["entity_ids"] if id_ in titles]
             # Names that only relationships have were clustered too, and are in no list of members.
-            pairs = (related[one] for one in row["relationship_ids"] or () if one in related)
+            pairs = (relationships[id_] for id_ in row["relationship_ids"] or () if id_ in relationships)
             names += dict.fromkeys(
-                pair[end] for pair in pairs for end in ("source", "target") if pair[end] not in known
+                pair[end] for pair in pairs for end in ("source", "target") if pair[end] not in entity_names
             )
-            found[number] = {"number": number, "level": level, "entities": names, "created": row.get("period")}
+            communities[number] = {"number": number, "level": level, "entities": names, "created": row.get("period")}
             if level:
-                found[number]["parent"] = parent
+                communities[number]["parent"] = parent
             if number in reports:
-                found[number]["report"] = _report(reports[number])
+                communities[number]["report"] = _report(reports[number])
         cited = {
             "Entities": {str(row["human_readable_id"]): row["title"] for row in self.table("entities")},
             "Relationships": {
-                str(row["human_readable_id"]): [row["source"], row["target"]] for row in related.values()
+                str(row["human_readable_id"]): [row["source"], row["target"]] for row in relationships.values()
             },
         }
-        return Communities(list(found.values()), cited, tuple(dropped))
+        return Communities(list(communities.values()), cited, tuple(left_out))
 
     def _add_entities(self, units: Mapping[str, Unit]) -> None:
         for row in self.table("entities"):
-            given = {"name": row["title"], "type": row["type"], "description": row["description"]}
-            for unit in _of(row, units):
-                unit.entities.append(given)
+            entity = {"name": row["title"], "type": row["type"], "description": row["description"]}
+            for unit in _units_of(row, units):
+                unit.entities.append(entity)
 
     def _add_relationships(self, units: Mapping[str, Unit]) -> None:
         """What GraphRAG has as two relationships, one for each direction, is one here."""
-        said: dict[tuple[int, frozenset[str]], Row] = {}
+        by_pair: dict[tuple[int, frozenset[str]], Row] = {}
         for row in self.table("relationships"):
-            found = list(_of(row, units))
-            for unit, share in zip(found, shares(row["weight"], len(found)), strict=True):
+            row_units = list(_units_of(row, units))
+            for unit, share in zip(row_units, shares(row["weight"], len(row_units)), strict=True):
                 pair = id(unit), frozenset((row["source"], row["target"]))
-                other = said.get(pair)
-                if other is None:
-                    said[pair] = {name: row[name] for name in ("source", "target", "description")} | {"weight": share}
-                    unit.relationships.append(said[pair])
+                relationship = by_pair.get(pair)
+                if relationship is None:
+                    by_pair[pair] = {name: row[name] for name in ("source", "target", "description")} | {
+                        "weight": share
+                    }
+                    unit.relationships.append(by_pair[pair])
                 else:
-                    other["weight"] += share
-                    if row["description"] not in other["description"]:
-                        other["description"] += f"\n{row['description']}"
+                    relationship["weight"] += share
+                    if row["description"] not in relationship["description"]:
+                        relationship["description"] += f"\n{row['description']}"
 
     def _add_claims(self, units: Mapping[str, Unit]) -> None:
-        for row in self.table("covariates", required=False):
+        for row in self.table("covariates", must_exist=False):
             unit = units.get(row["text_unit_id"])
             # A line of the model's answer that was none.
             if unit is None or not row["description"]:
@@ -142,7 +144,7 @@ class Output:
             )
 
 
-def _of(row: Row, units: Mapping[str, Unit]) -> Iterator[Unit]:
+def _units_of(row: Row, units: Mapping[str, Unit]) -> Iterator[Unit]:
     for number in dict.fromkeys(row["text_unit_ids"] or ()):
         if number in units:
             yield units[number]
@@ -158,22 +160,22 @@ def _report(row: Row) -> Row:
         # -1: the model gave none.
         "rating": min(10.0, max(0.0, rank)) if rank == rank else 0.0,
         "rating_explanation": row.get("rating_explanation") or row.get("rank_explanation"),
-        "findings": [_finding(one) for one in row["findings"] or ()],
+        "findings": [_finding(finding) for finding in row["findings"] or ()],
         "model": "GraphRAG",
     }
 
 
-def _finding(given: Any) -> Row:
-    one = given if isinstance(given, dict) else {"summary": str(given)}
-    return {name: str(one.get(name) or "") for name in ("summary", "explanation")}
+def _finding(raw: Any) -> Row:
+    finding = raw if isinstance(raw, dict) else {"summary": str(raw)}
+    return {name: str(finding.get(name) or "") for name in ("summary", "explanation")}
 
 
 def _metadata(row: Row) -> Row:
     metadata = row.get("metadata") or {}
-    found: Row = dict(metadata) if isinstance(metadata, dict) else {}
+    result: Row = dict(metadata) if isinstance(metadata, dict) else {}
     if row.get("creation_date"):
-        found["creation_date"] = row["creation_date"]
-    return found
+        result["creation_date"] = row["creation_date"]
+    return result
 
 
 def parquet() -> Any:

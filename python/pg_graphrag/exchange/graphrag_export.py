@@ -227,9 +227,9 @@ class Export:
         return name, number, text, tokens, document, entity_ids, relationship_ids, claim_ids
 
     def _document(
-        self, source_key: str, number: int, title: str, content: str, chunks: list[int], created: str
+        self, source_key: str, number: int, title: str, content: str, chunks: list[int], created_at: str
     ) -> Sequence[Any]:
-        return source_key, number, title, content, self._names(chunks), created, None
+        return source_key, number, title, content, self._names(chunks), created_at, None
 
     def _entity(
         self, key: str, number: int, name: str, type_: str, description: str, chunks: list[int], degree: int
@@ -267,17 +267,30 @@ class Export:
         entities = [self._id("entity", key) for key in members]
         relationships = [self._id("relationship", *sorted(pair)) for pair in pairs]
         head = self._id("community", str(number)), number, number, level, parent, children, f"Community {number}"
-        return *head, entities, relationships, self._names([one for one in chunks if one in self._units]), period, size
+        return (
+            *head,
+            entities,
+            relationships,
+            self._names([chunk for chunk in chunks if chunk in self._units]),
+            period,
+            size,
+        )
 
     def _report(
         self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *report: Any
     ) -> Sequence[Any]:
-        title, summary, content, rating, why, given = report
-        findings = [{"summary": one["summary"], "explanation": one["explanation"]} for one in given]
-        whole = {"title": title, "summary": summary, "findings": findings, "rating": rating, "rating_explanation": why}
-        text = json.dumps(whole, ensure_ascii=False, indent=4)
+        title, summary, content, rating, explanation, raw_findings = report
+        findings = [{"summary": finding["summary"], "explanation": finding["explanation"]} for finding in raw_findings]
+        fields = {
+            "title": title,
+            "summary": summary,
+            "findings": findings,
+            "rating": rating,
+            "rating_explanation": explanation,
+        }
+        text = json.dumps(fields, ensure_ascii=False, indent=4)
         head = self._id("report", str(number)), number, number, level, parent, children
-        return *head, title, summary, content, rating, why, findings, text, period, size
+        return *head, title, summary, content, rating, explanation, findings, text, period, size
 
     def _names(self, chunks: Sequence[int]) -> list[str]:
         return [self._units[chunk] for chunk in chunks]

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.given import Unit, document, shares
+from pg_graphrag.exchange.imports import Unit, document, shares
 
 # Between the parts of a field that has several.
 _SEPARATOR = "<SEP>"
@@ -23,7 +23,7 @@ class WorkingDirectory:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield the documents as import_documents() takes them."""
-        whole = self._store("full_docs")
+        full_docs = self._store("full_docs")
         units: dict[str, Unit] = {}
         by_document: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for number, chunk in self._store("text_chunks").items():
@@ -31,7 +31,7 @@ class WorkingDirectory:
             by_document[chunk["full_doc_id"]].append((chunk.get("chunk_order_index", 0), number))
         for kind, row in self._graph():
             _add(kind, row, units)
-        for number, row in whole.items():
+        for number, row in full_docs.items():
             path = row.get("file_path")
             title = path if path and path != "unknown_source" else None
             pieces = [units[chunk] for _, chunk in sorted(by_document.get(number, ()))]
@@ -70,16 +70,18 @@ def _add(kind: str, row: dict[str, str], units: dict[str, Unit]) -> None:
 
     A description of as many parts as there are chunks is one part for each; else (summarised, or shortened) each has all of it.
     """
-    found = [units[number] for number in dict.fromkeys(row.get("source_id", "").split(_SEPARATOR)) if number in units]
+    row_units = [
+        units[number] for number in dict.fromkeys(row.get("source_id", "").split(_SEPARATOR)) if number in units
+    ]
     parts = [part for part in row.get("description", "").split(_SEPARATOR) if part]
-    texts = parts if len(parts) == len(found) else ["\n".join(parts)] * len(found)
+    texts = parts if len(parts) == len(row_units) else ["\n".join(parts)] * len(row_units)
     if kind == "node":
-        for unit, text in zip(found, texts, strict=True):
+        for unit, text in zip(row_units, texts, strict=True):
             unit.entities.append({"name": row["id"], "type": row.get("entity_type"), "description": text})
         return
     keywords = [word.strip() for part in row.get("keywords", "").split(_SEPARATOR) for word in part.split(",")]
-    weights = shares(float(row.get("weight") or 1), len(found))
-    for unit, text, weight in zip(found, texts, weights, strict=True):
+    weights = shares(float(row.get("weight") or 1), len(row_units))
+    for unit, text, weight in zip(row_units, texts, weights, strict=True):
         unit.relationships.append(
             {
                 "source": row["source"],

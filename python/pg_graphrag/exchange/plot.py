@@ -38,7 +38,7 @@ class Groups:
     """What colours mean: the group of each entity by its key, and the titles of groups that have one."""
 
     kind: str
-    of: Mapping[str, Any]
+    group_of: Mapping[str, Any]
     titles: Mapping[Any, str]
 
 
@@ -70,10 +70,10 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
     order = sorted(graph, key=lambda node: (-graph.degree(node), node))
     members: dict[Any, list[str]] = defaultdict(list)
     for node in order:
-        members[groups.of.get(node)].append(node)
-    ranked = sorted((group for group in members if group is not None), key=lambda g: (-len(members[g]), str(g)))
-    colours = dict(zip(ranked, COLOURS, strict=False))
-    places = positions(graph, [members[group] for group in [*ranked, None] if group in members])
+        members[groups.group_of.get(node)].append(node)
+    group_order = sorted((group for group in members if group is not None), key=lambda g: (-len(members[g]), str(g)))
+    colours = dict(zip(group_order, COLOURS, strict=False))
+    places = positions(graph, [members[group] for group in [*group_order, None] if group in members])
 
     figure = Figure(figsize=_SIZE, dpi=150)
     canvas: Any = FigureCanvasAgg(figure)
@@ -86,7 +86,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         [places[node][0] for node in order],
         [places[node][1] for node in order],
         s=[sizes[node] for node in order],
-        c=[colours.get(groups.of.get(node), OTHERS) for node in order],
+        c=[colours.get(groups.group_of.get(node), OTHERS) for node in order],
         linewidths=0.4,
         edgecolors="white",
         zorder=2,
@@ -95,12 +95,12 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
     installed = {font.name for font in font_manager.fontManager.ttflist}
     fonts = [font for font in _FONTS if font in installed]
     figure.text(0.02, 0.965, title, fontsize=13, fontfamily=fonts, parse_math=False)
-    _draw_legend(figure, groups, members, ranked, colours, fonts, left_out)
+    _draw_legend(figure, groups, members, group_order, colours, fonts, left_out)
     canvas.draw()
     # What the legend tells of has a name in the picture.
     first = [members[group][0] for group in colours]
-    named = list(dict.fromkeys([*sorted(first, key=order.index), *order]))
-    _draw_labels(axes, canvas.get_renderer(), graph, named, places, sizes, fonts)
+    label_order = list(dict.fromkeys([*sorted(first, key=order.index), *order]))
+    _draw_labels(axes, canvas.get_renderer(), graph, label_order, places, sizes, fonts)
     with rc_context(
         {"svg.fonttype": "none"}
     ):  # letters stay letters: the reader's fonts have them all, and they can be searched
@@ -115,9 +115,9 @@ def positions(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> 
     """
     places: dict[str, Point] = {}
     for group, (x, y) in zip(groups, _discs(graph, groups), strict=True):
-        for at, node in enumerate(group):
+        for index, node in enumerate(group):
             # A sunflower's seeds: evenly spread, no two on one spot.
-            radius, angle = math.sqrt(at), at * math.pi * (3 - math.sqrt(5))
+            radius, angle = math.sqrt(index), index * math.pi * (3 - math.sqrt(5))
             places[node] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
     return places
 
@@ -128,27 +128,27 @@ def _discs(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> lis
     home = {node: number for number, group in enumerate(groups) for node in group}
     ties: Counter[tuple[int, int]] = Counter()
     for source, target in graph.edges():
-        one, two = home[source], home[target]
-        ties[one, two] += 1
-        ties[two, one] += 1
+        first, second = home[source], home[target]
+        ties[first, second] += 1
+        ties[second, first] += 1
     radii = [math.sqrt(len(group)) + 1.2 for group in groups]
-    placed: list[Point] = []
+    centres: list[Point] = []
     for number, radius in enumerate(radii):
         best: tuple[float, Point] | None = None
-        for at, (x, y) in enumerate(placed):
+        for index, (x, y) in enumerate(centres):
             for step in range(24):
                 angle = step * math.pi / 12
-                distance = radius + radii[at]
+                distance = radius + radii[index]
                 spot = (x + distance * math.cos(angle), y + distance * math.sin(angle))
-                if any(math.dist(spot, other) < radius + radii[i] - 1e-9 for i, other in enumerate(placed)):
+                if any(math.dist(spot, centre) < radius + radii[i] - 1e-9 for i, centre in enumerate(centres)):
                     continue
-                pull = sum(ties[number, i] * math.dist(spot, other) for i, other in enumerate(placed))
-                related = sum(ties[number, i] for i in range(len(placed)))
-                cost = math.hypot(*spot) + (pull / related if related else 0.0)
+                pull = sum(ties[number, i] * math.dist(spot, centre) for i, centre in enumerate(centres))
+                tie_count = sum(ties[number, i] for i in range(len(centres)))
+                cost = math.hypot(*spot) + (pull / tie_count if tie_count else 0.0)
                 if best is None or cost < best[0]:
                     best = (cost, spot)
-        placed.append(best[1] if best else (0.0, 0.0))
-    return placed
+        centres.append(best[1] if best else (0.0, 0.0))
+    return centres
 
 
 def _sizes(graph: "networkx.Graph[str]", order: Sequence[str]) -> dict[str, float]:
@@ -165,46 +165,50 @@ def _draw_edges(
     from matplotlib.collections import LineCollection
 
     by_colour: dict[str, list[tuple[Point, Point]]] = defaultdict(list)
-    between = []
+    crossing = []
     for source, target, weight in graph.edges(data="weight", default=1.0):
-        one, two = groups.of.get(source), groups.of.get(target)
-        if one == two is not None:
-            by_colour[colours.get(one, OTHERS)].append((places[source], places[target]))
+        source_group, target_group = groups.group_of.get(source), groups.group_of.get(target)
+        if source_group == target_group is not None:
+            by_colour[colours.get(source_group, OTHERS)].append((places[source], places[target]))
         else:
-            between.append((-weight, *sorted((source, target))))
-    by_colour[OTHERS] += [(places[source], places[target]) for _, source, target in sorted(between)[:MAX_BETWEEN]]
+            crossing.append((-weight, *sorted((source, target))))
+    by_colour[OTHERS] += [(places[source], places[target]) for _, source, target in sorted(crossing)[:MAX_BETWEEN]]
     strength = max(0.06, min(0.5, 60 / max(sum(map(len, by_colour.values())), 1) ** 0.75))
     for colour, lines in sorted(by_colour.items()):
         # Between groups, lines cross the whole picture.
         alpha = strength * (0.6 if colour == OTHERS else 1.2)
         axes.add_collection(LineCollection(lines, colors=colour, alpha=min(1.0, alpha), linewidths=0.6, zorder=1))
-    return max(0, len(between) - MAX_BETWEEN)
+    return max(0, len(crossing) - MAX_BETWEEN)
 
 
 def _draw_legend(
     figure: Any,
     groups: Groups,
     members: Mapping[Any, Sequence[str]],
-    ranked: Sequence[Any],
+    group_order: Sequence[Any],
     colours: Mapping[Any, str],
     fonts: Sequence[str],
     left_out: int,
 ) -> None:
     y = 0.93
     figure.text(0.80, y, groups.kind, fontsize=10, weight="bold", fontfamily=list(fonts))
-    shown = [(colours[one], groups.titles.get(one) or str(one), len(members[one])) for one in ranked if one in colours]
+    entries = [
+        (colours[group], groups.titles.get(group) or str(group), len(members[group]))
+        for group in group_order
+        if group in colours
+    ]
     rest = sum(len(nodes) for group, nodes in members.items() if group not in colours)
     if rest:
-        shown.append((OTHERS, "others", rest))
-    for colour, title, size in shown:
+        entries.append((OTHERS, "others", rest))
+    for colour, title, size in entries:
         y -= 0.048
         figure.text(0.80, y, "●", color=colour, fontsize=13, va="center")
         figure.text(
             0.817, y, f"{_wrapped(title)} ({size:,})", fontsize=8, va="center", fontfamily=list(fonts), parse_math=False
         )
     if left_out:
-        said = f"Lines between {groups.kind.lower()}: the {MAX_BETWEEN:,} strongest, {left_out:,} are left out"
-        figure.text(0.80, y - 0.06, _wrapped(said), fontsize=8, va="center", fontfamily=list(fonts))
+        note = f"Lines between {groups.kind.lower()}: the {MAX_BETWEEN:,} strongest, {left_out:,} are left out"
+        figure.text(0.80, y - 0.06, _wrapped(note), fontsize=8, va="center", fontfamily=list(fonts))
 
 
 def _wrapped(title: str) -> str:
@@ -224,21 +228,21 @@ def _draw_labels(
 ) -> None:
     """Name the most connected nodes, each where its name covers no other name, and no node if that can be; one that has no
     such place goes without."""
-    taken: list[Any] = []
+    boxes: list[Any] = []
     frame = axes.get_window_extent(renderer)
     dots = axes.transData.transform([places[node] for node in order])
     for node in order[: 3 * MAX_LABELS]:
-        if len(taken) >= MAX_LABELS:
+        if len(boxes) >= MAX_LABELS:
             break
         name = " ".join(str(graph.nodes[node].get("name", node)).split())
-        shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1].rstrip() + "…"
+        label = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1].rstrip() + "…"
         gap = math.sqrt(sizes[node]) / 2 + 1
         text = axes.annotate(
-            shown,
+            label,
             places[node],
             (0, 0),
             textcoords="offset points",
-            fontsize=8.5 if len(taken) < 15 else 7,
+            fontsize=8.5 if len(boxes) < 15 else 7,
             fontfamily=list(fonts),
             zorder=3,
             parse_math=False,
@@ -246,17 +250,17 @@ def _draw_labels(
             bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6},
         )
         free: list[tuple[int, int]] = []
-        for number, (x, y, across, along) in enumerate(_sides(gap)):
-            text.set(position=(x, y), horizontalalignment=across, verticalalignment=along)
+        for number, (x, y, horizontal, vertical) in enumerate(_sides(gap)):
+            text.set(position=(x, y), horizontalalignment=horizontal, verticalalignment=vertical)
             box = text.get_window_extent(renderer).expanded(1.04, 1.1)
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not any(box.overlaps(other) for other in taken):
-                covered = (dots > (box.x0, box.y0)).all(axis=1) & (dots < (box.x1, box.y1)).all(axis=1)
-                free.append((int(covered.sum()), number))
+            is_inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if is_inside and not any(box.overlaps(label_box) for label_box in boxes):
+                hidden_dots = (dots > (box.x0, box.y0)).all(axis=1) & (dots < (box.x1, box.y1)).all(axis=1)
+                free.append((int(hidden_dots.sum()), number))
         if free:
-            x, y, across, along = _sides(gap)[min(free)[1]]
-            text.set(position=(x, y), horizontalalignment=across, verticalalignment=along)
-            taken.append(text.get_window_extent(renderer).expanded(1.04, 1.1))
+            x, y, horizontal, vertical = _sides(gap)[min(free)[1]]
+            text.set(position=(x, y), horizontalalignment=horizontal, verticalalignment=vertical)
+            boxes.append(text.get_window_extent(renderer).expanded(1.04, 1.1))
         else:
             text.remove()
 

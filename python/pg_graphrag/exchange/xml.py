@@ -27,7 +27,7 @@ _Columns: TypeAlias = dict[str, dict[str, str]]
 _EDGE = {field.name: _TYPES.get(field.type, "string") for field in fields(Edge) if field.name not in _ENDS}
 
 
-def write(path: Path, found: Iterable[Item]) -> tuple[int, int]:
+def write(path: Path, items: Iterable[Item]) -> tuple[int, int]:
     """Write a graph to a file whose ending names the format; return the numbers of nodes and edges.
 
     Nodes come before edges. The file appears when it is whole.
@@ -44,21 +44,21 @@ def write(path: Path, found: Iterable[Item]) -> tuple[int, int]:
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
-            count = writer(file, *_with_levels(found))
+            count = writer(file, *_with_levels(items))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return count
 
 
-def _with_levels(found: Iterable[Item]) -> tuple[_Columns, Iterator[Node | Edge]]:
+def _with_levels(items: Iterable[Item]) -> tuple[_Columns, Iterator[Node | Edge]]:
     """Return the columns of nodes and edges (formats declare them first), and the items."""
-    rest = iter(found)
+    rest = iter(items)
     first = next(rest, None)
     levels = first.count if isinstance(first, Levels) else 0
     columns = {"node": _NODE | {f"community_{level}": "long" for level in range(levels)}, "edge": _EDGE}
-    whole = chain([] if first is None else [first], rest)
-    return columns, (item for item in whole if not isinstance(item, Levels))
+    all_items = chain([] if first is None else [first], rest)
+    return columns, (item for item in all_items if not isinstance(item, Levels))
 
 
 class _Writer(XMLGenerator):
@@ -79,8 +79,8 @@ class _Writer(XMLGenerator):
         with self.element(name, **attributes):
             if text:
                 # A carriage return that is not escaped is read as a line end.
-                before, *rest = _REFUSED.sub("\ufffd", text).split("\r")
-                self.characters(before)
+                first, *rest = _REFUSED.sub("\ufffd", text).split("\r")
+                self.characters(first)
                 for piece in rest:
                     self.ignorableWhitespace("&#13;")
                     self.characters(piece)
@@ -89,7 +89,7 @@ class _Writer(XMLGenerator):
         self.ignorableWhitespace("\n")
 
 
-def _graphml(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge]) -> tuple[int, int]:
+def _graphml(file: TextIOBase, declared: _Columns, items: Iterable[Node | Edge]) -> tuple[int, int]:
     """GraphML (graphml.graphdrawing.org): attributes are declared, then given by key."""
     xml = _Writer(file)
     xml.startDocument()
@@ -103,7 +103,7 @@ def _graphml(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge])
                 xml.newline()
         with xml.element("graph", edgedefault="undirected"):
             xml.newline()
-            for item in found:
+            for item in items:
                 kind, attributes = _item(item)
                 counts[kind == "edge"] += 1
                 with xml.element(kind, **attributes):
@@ -114,7 +114,7 @@ def _graphml(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge])
     return counts[0], counts[1]
 
 
-def _gexf(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge]) -> tuple[int, int]:
+def _gexf(file: TextIOBase, declared: _Columns, items: Iterable[Node | Edge]) -> tuple[int, int]:
     """GEXF 1.2 (gexf.net): nodes and edges in lists of their own."""
     xml = _Writer(file)
     xml.startDocument()
@@ -129,7 +129,7 @@ def _gexf(file: TextIOBase, declared: _Columns, found: Iterable[Node | Edge]) ->
                     xml.leaf("attribute", id=f"{kind}_{name}", title=name, type=type_)
         xml.startElement("nodes", AttributesImpl({}))
         xml.newline()
-        for item in found:
+        for item in items:
             kind, attributes = _item(item)
             if kind == "edge" and not counts[1]:
                 xml.endElement("nodes")

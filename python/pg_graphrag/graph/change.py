@@ -49,9 +49,9 @@ class Change:
 
     def remove_chunks(self, db: Database, chunk_ids: list[int]) -> None:
         """Delete the mentions of chunks and note what that takes away."""
-        stated: dict[str, list[int]] = {"entity": [], "relationship": []}
+        statement_ids: dict[str, list[int]] = {"entity": [], "relationship": []}
         # Aliases may mention an entity several times in a chunk, which counts as one.
-        counted: set[tuple[int, int]] = set()
+        counted_items: set[tuple[int, int]] = set()
         for row in db.query(
             "DELETE FROM graphrag.relationship_mentions m WHERE m.chunk_id = ANY ($1)"
             " RETURNING m.id, m.chunk_id, m.relationship_id, m.weight, m.forward, m.evidence_rank, m.keywords, m.description",
@@ -59,19 +59,19 @@ class Change:
             [chunk_ids],
         ):
             if row["description"] is not None:
-                stated["relationship"].append(row["id"])
+                statement_ids["relationship"].append(row["id"])
             if row["relationship_id"] is None:
                 continue
             delta = self.relationships.setdefault(row["relationship_id"], Delta())
-            if (row["relationship_id"], row["chunk_id"]) not in counted:
-                counted.add((row["relationship_id"], row["chunk_id"]))
+            if (row["relationship_id"], row["chunk_id"]) not in counted_items:
+                counted_items.add((row["relationship_id"], row["chunk_id"]))
                 delta.mentions -= 1
             delta.weight -= row["weight"]
             delta.direction -= 1 if row["forward"] else -1
             delta.removed_ranks.add(row["evidence_rank"])
             if row["description"] is not None:
                 self._count_statement(row["relationship_id"], row["description"], row["keywords"], -1)
-        counted.clear()
+        counted_items.clear()
         for row in db.query(
             "DELETE FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1)"
             " RETURNING m.id, m.chunk_id, m.entity_id, m.name, m.type, m.evidence_rank, m.description",
@@ -79,24 +79,24 @@ class Change:
             [chunk_ids],
         ):
             if row["description"] is not None:
-                stated["entity"].append(row["id"])
+                statement_ids["entity"].append(row["id"])
             if row["entity_id"] is None:
                 continue
             delta = self.entities.setdefault(row["entity_id"], Delta())
-            if (row["entity_id"], row["chunk_id"]) not in counted:
-                counted.add((row["entity_id"], row["chunk_id"]))
+            if (row["entity_id"], row["chunk_id"]) not in counted_items:
+                counted_items.add((row["entity_id"], row["chunk_id"]))
                 delta.mentions -= 1
             delta.removed_ranks.add(row["evidence_rank"])
             self.values[row["entity_id"], "n", row["name"]] -= 1
             self.values[row["entity_id"], "t", row["type"]] -= 1
             if row["description"]:
                 self.values[row["entity_id"], "d", row["description"]] -= 1
-        for what, ids in stated.items():
+        for item_kind, ids in statement_ids.items():
             if ids:
                 db.query(
                     "SELECT graphrag._bm25_remove($1, $2, $3)",
                     ["int4", "text", "int8[]"],
-                    [self.corpus_id, f"{what}_mention", ids],
+                    [self.corpus_id, f"{item_kind}_mention", ids],
                 )
 
     def _count_statement(self, relationship_id: int, description: str, keywords: Iterable[str], sign: int) -> None:
@@ -106,9 +106,9 @@ class Change:
             self.relationship_values[relationship_id, "k", keyword] += sign
 
 
-def pair_of(ids: dict[str, int | None], keys: tuple[str, str], known: Effects) -> tuple[int, int] | None:
+def pair_of(ids: dict[str, int | None], keys: tuple[str, str], curations: Effects) -> tuple[int, int] | None:
     """Return the ids of a pair of keys, in order; None where there is to be no such relationship."""
     first, second = ids[keys[0]], ids[keys[1]]
-    if first is None or second is None or known.pair(*keys) is None:
+    if first is None or second is None or curations.pair(*keys) is None:
         return None
     return (first, second) if first < second else (second, first)

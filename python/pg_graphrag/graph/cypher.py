@@ -7,7 +7,7 @@ from typing import Any
 from pg_graphrag.corpus import corpora
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.belonging import has_graph
-from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, read
+from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, parse
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, Row
 
@@ -37,7 +37,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     Raises
     ------
     GraphRAGError
-        See `cypher_text.read`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
+        See `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
         who is not the extension's owner, 55000 for a graph that is not the corpus's, 0A000 for what is refused on a standby
         or under row-level security; AGE's own errors with a hint to its reference.
     """
@@ -46,7 +46,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
         raise corpora.unknown_corpus(db, corpus)
     state = rows[0]
     graph = state["graph_name"]
-    read_query = read(query or "")
+    read_query = parse(query or "")
     values = _parameters(read_query, params)
     _refuse_unsafe(read_query, state)
     if not state["is_owner"]:
@@ -67,14 +67,14 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
 
 def _parameters(query: Query, params: str | None) -> str | None:
     """Return the parameters as agtype's text (JSON is a part of it), or None when the query has none."""
-    given = read_json(params or "{}")
-    if not isinstance(given, dict):
+    values = read_json(params or "{}")
+    if not isinstance(values, dict):
         raise GraphRAGError(f"params cannot be {str(params)[:100]}", hint='Give a JSON object: {"name": "value"}.')
-    missing = query.parameters - given.keys()
-    if missing:
+    missing_names = query.parameters - values.keys()
+    if missing_names:
         raise GraphRAGError(
-            f"there is no value for ${min(missing)}",
-            hint=f"Give it in params: graphrag.cypher(…, params => '{{\"{min(missing)}\": …}}').",
+            f"there is no value for ${min(missing_names)}",
+            hint=f"Give it in params: graphrag.cypher(…, params => '{{\"{min(missing_names)}\": …}}').",
         )
     return params if query.parameters else None
 

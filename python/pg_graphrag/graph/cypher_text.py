@@ -81,7 +81,7 @@ class Query:
     fetches_vertices: bool
 
 
-def read(text: str) -> Query:
+def parse(text: str) -> Query:
     """Scan `text` and refuse what would write.
 
     Raises
@@ -104,7 +104,9 @@ def read(text: str) -> Query:
             f'RETURN gives two columns the name "{min(doubled)}"', sqlstate="42701", hint="Name one otherwise with AS."
         )
     functions = {
-        name.word or name.text[1:-1].upper() for name, after in _adjacent(tokens) if name.is_name and after.text == "("
+        name.word or name.text[1:-1].upper()
+        for name, next_token in _adjacent(tokens)
+        if name.is_name and next_token.text == "("
     }
     return Query(
         text=text,
@@ -231,15 +233,15 @@ def _unquoted(token: Token) -> str:
 
 def _has_variable_length(tokens: list[Token]) -> bool:
     """Whether a relationship pattern, ``-[…]-``, has a ``*`` of its own."""
-    inside: list[bool] = []
+    brackets: list[bool] = []
     previous = ""
     for token in tokens:
         symbol = token.text if token.kind == "symbol" else ""
         if symbol in _OPENING:
-            inside.append(symbol == "[" and previous == "-")
-        elif symbol in _OPENING.values() and inside:
-            inside.pop()
-        elif symbol == "*" and inside and inside[-1]:
+            brackets.append(symbol == "[" and previous == "-")
+        elif symbol in _OPENING.values() and brackets:
+            brackets.pop()
+        elif symbol == "*" and brackets and brackets[-1]:
             return True
         previous = symbol
     return False
@@ -262,7 +264,7 @@ def json_of(agtype: str | None) -> str:
 
 
 def _replace(match: re.Match[str]) -> str:
-    found = match.group()
-    if found.startswith('"'):
-        return found
-    return "" if found.startswith("::") else json.dumps(found)
+    text = match.group()
+    if text.startswith('"'):
+        return text
+    return "" if text.startswith("::") else json.dumps(text)

@@ -56,26 +56,33 @@ def as_description(sentence: str | None) -> str:
     return " ".join((sentence or "").split())[:MAX_DESCRIPTION]
 
 
-def is_described(what: str, id_: str) -> str:
+def is_described(item_kind: str, id_: str) -> str:
     """Return the SQL condition that mentions describe an entity or relationship."""
-    return f"EXISTS (SELECT FROM graphrag.{what}_values v WHERE v.{what}_id = {id_} AND v.kind = 'd')"
+    return f"EXISTS (SELECT FROM graphrag.{item_kind}_values v WHERE v.{item_kind}_id = {id_} AND v.kind = 'd')"
 
 
-def describe(db: Database, what: str, touched: set[int], changed: set[int], summarize: bool) -> tuple[bool, list[int]]:
+def describe(
+    db: Database, item_kind: str, item_ids: set[int], changed_ids: set[int], summarize: bool
+) -> tuple[bool, list[int]]:
     """Renew the descriptions of the entities or relationships whose fragments were counted anew.
 
-    A summary stays where the fragments are the same ones (`changed` does not name the item), only their counts differ.
+    A summary stays where only the counts of fragments differ (`changed_ids` does not have the item).
 
     Returns
     -------
     (whether a summary is due, ids that no mention describes any more)
     """
-    if not touched:
+    if not item_ids:
         return False, []
     rows = db.query(
-        _DESCRIBE.format(table=TABLES[what], merged=MERGED.format(what=what, id="u.id", tokens="$5")),
+        _DESCRIBE.format(table=TABLES[item_kind], merged=MERGED.format(what=item_kind, id="u.id", tokens="$5")),
         ["int8[]", "bool[]", "bool", "int8", "int8"],
-        [*columns([(item, item in changed) for item in sorted(touched)]), summarize, SUMMARY_FRAGMENTS, MAX_TOKENS],
+        [
+            *columns([(item, item in changed_ids) for item in sorted(item_ids)]),
+            summarize,
+            SUMMARY_FRAGMENTS,
+            MAX_TOKENS,
+        ],
     )
     return any(row["summary_due"] for row in rows), [row["id"] for row in rows if row["without"]]
 
@@ -83,7 +90,7 @@ def describe(db: Database, what: str, touched: set[int], changed: set[int], summ
 def queue_summaries(db: Database, corpus_id: int) -> None:
     """Have summarised what was merged while the corpus had no model for it."""
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus_id])
-    for what, table in TABLES.items():
-        types, given = ["int4", "int8", "int8"], [corpus_id, SUMMARY_FRAGMENTS, MAX_TOKENS]
-        db.query(_DUE.format(what=what, table=table), types, given)
+    for item_kind, table in TABLES.items():
+        types, values = ["int4", "int8", "int8"], [corpus_id, SUMMARY_FRAGMENTS, MAX_TOKENS]
+        db.query(_DUE.format(what=item_kind, table=table), types, values)
     queue(db, "summarize", corpus_id)

@@ -108,11 +108,11 @@ class DocumentDraft:
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
-        found: list[Statement | None] = []
-        for made in self.chunks:
-            found += [entity.statement for entity in made.entities.values()]
-            found += [relationship.statement for relationship in made.relationships.values()]
-        return [statement for statement in found if statement is not None]
+        statements: list[Statement | None] = []
+        for chunk in self.chunks:
+            statements += [entity.statement for entity in chunk.entities.values()]
+            statements += [relationship.statement for relationship in chunk.relationships.values()]
+        return [statement for statement in statements if statement is not None]
 
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
@@ -120,4 +120,4 @@ class DocumentDraft:
 
     def entity_keys(self) -> set[str]:
         """Keys of the entities that it mentions."""
-        return {entity for made in self.chunks for entity in made.entities}
+        return {entity for chunk in self.chunks for entity in chunk.entities}

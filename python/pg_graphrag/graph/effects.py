@@ -11,13 +11,13 @@ class Effects:
     """Where keys lead, and what was deleted. `deleted_pairs`: of entity keys, in order."""
 
     aliases: dict[str, str] = field(default_factory=dict)
-    deleted: frozenset[str] = frozenset()
+    deleted_keys: frozenset[str] = frozenset()
     deleted_pairs: frozenset[tuple[str, str]] = frozenset()
 
     def entity(self, key: str) -> str | None:
         """Return the key of the entity that `key` leads to; None where it was deleted."""
-        found = self.aliases.get(key, key)
-        return None if found in self.deleted else found
+        entity_key = self.aliases.get(key, key)
+        return None if entity_key in self.deleted_keys else entity_key
 
     def pair(self, source: str, target: str) -> tuple[str, str] | None:
         """Return the entity keys of a relationship, in order; None where there is to be none."""
@@ -36,7 +36,7 @@ def effects(db: Database, corpus_id: int, keys: Collection[str]) -> Effects:
     if not keys or not is_curated(db, corpus_id):
         return NONE
     aliases: dict[str, str] = {}
-    deleted: set[str] = set()
+    deleted_keys: set[str] = set()
     pairs: set[tuple[str, str]] = set()
     for part in slices(sorted(keys)):
         for row in db.query(
@@ -54,10 +54,10 @@ def effects(db: Database, corpus_id: int, keys: Collection[str]) -> Effects:
             [corpus_id, part],
         ):
             if row["other_entity_key"] is None:
-                deleted.add(row["entity_key"])
+                deleted_keys.add(row["entity_key"])
             else:
                 pairs.add((row["entity_key"], row["other_entity_key"]))
-    return Effects(aliases, frozenset(deleted), frozenset(pairs))
+    return Effects(aliases, frozenset(deleted_keys), frozenset(pairs))
 
 
 def is_curated(db: Database, corpus_id: int) -> bool:

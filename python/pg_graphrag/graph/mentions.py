@@ -43,7 +43,9 @@ def _place(evidence: Evidence | None) -> tuple[int | None, int | None, int | Non
     return (evidence.rank, evidence.start, evidence.end) if evidence else (None, None, None)
 
 
-def _said(statement: Statement | None, draft: ChunkDraft) -> tuple[int | None, str | None, str | None, str | None]:
+def _statement_columns(
+    statement: Statement | None, draft: ChunkDraft
+) -> tuple[int | None, str | None, str | None, str | None]:
     """Return a mention's id (None: the next), its description, and configuration and text of its tsv."""
     if statement is None:
         return None, None, None, None
@@ -58,16 +60,16 @@ def insert_entity_mentions(db: Database, change: Change, ids: dict[str, int | No
 def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
-        counted: set[int] = set()
+        counted_ids: set[int] = set()
         for key, entity in draft.entities.items():
             entity_id, name, statement = ids[key], entity.name, entity.statement
-            place = (*_place(entity.evidence), _array(entity.windows), *_said(statement, draft))
+            place = (*_place(entity.evidence), _array(entity.windows), *_statement_columns(statement, draft))
             yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place
             if entity_id is None:
                 continue
             delta = change.entities.setdefault(entity_id, Delta())
-            delta.mentions += entity_id not in counted
-            counted.add(entity_id)
+            delta.mentions += entity_id not in counted_ids
+            counted_ids.add(entity_id)
             delta.add_evidence(entity.evidence)
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
@@ -103,32 +105,40 @@ _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]"
 
 
 def insert_relationship_mentions(
-    db: Database, change: Change, ids: dict[str, int | None], related: dict[tuple[int, int], int], known: Effects
+    db: Database,
+    change: Change,
+    ids: dict[str, int | None],
+    relationship_ids: dict[tuple[int, int], int],
+    curations: Effects,
 ) -> None:
-    for part in slices(_relationship_mentions(change, ids, related, known)):
+    for part in slices(_relationship_mentions(change, ids, relationship_ids, curations)):
         db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
 
 
 def _relationship_mentions(
-    change: Change, ids: dict[str, int | None], related: dict[tuple[int, int], int], known: Effects
+    change: Change, ids: dict[str, int | None], relationship_ids: dict[tuple[int, int], int], curations: Effects
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
-        counted: set[int] = set()
+        counted_ids: set[int] = set()
         for keys, relationship in draft.relationships.items():
             # Keys are in order, so a tie goes to the smaller source; the flag is relative to the ids.
             source, target = keys if relationship.forward >= 0 else (keys[1], keys[0])
-            pair, statement = pair_of(ids, keys, known), relationship.statement
-            relationship_id, forward = (related[pair], ids[source] == pair[0]) if pair else (None, True)
+            pair, statement = pair_of(ids, keys, curations), relationship.statement
+            relationship_id, forward = (relationship_ids[pair], ids[source] == pair[0]) if pair else (None, True)
             keywords = statement.keywords if statement else ()
-            place = (*_place(relationship.evidence), _array(relationship.windows), *_said(statement, draft))
-            what = (relationship_id, source, target, relationship.weight, forward)
-            yield document_id, chunk_id, *what, *place, _SEPARATOR.join(keywords)
+            place = (
+                *_place(relationship.evidence),
+                _array(relationship.windows),
+                *_statement_columns(statement, draft),
+            )
+            item_columns = (relationship_id, source, target, relationship.weight, forward)
+            yield document_id, chunk_id, *item_columns, *place, _SEPARATOR.join(keywords)
             if relationship_id is None:
                 continue
             delta = change.relationships.setdefault(relationship_id, Delta())
-            delta.mentions += relationship_id not in counted
-            counted.add(relationship_id)
+            delta.mentions += relationship_id not in counted_ids
+            counted_ids.add(relationship_id)
             delta.weight += relationship.weight
             delta.direction += 1 if forward else -1
             delta.add_evidence(relationship.evidence)
@@ -146,12 +156,17 @@ def add_to_bm25(db: Database, change: Change) -> None:
     """Make the new mentions that have a text of their own searchable."""
     items: dict[str, list[tuple[int, int]]] = {"entity": [], "relationship": []}
     for document_id, _, draft in change.chunks:
-        for what, mentions in (("entity", draft.entities.values()), ("relationship", draft.relationships.values())):
-            items[what] += [(mention.statement.mention_id, document_id) for mention in mentions if mention.statement]
-    for what, found in items.items():
-        if found:
+        for item_kind, mentions in (
+            ("entity", draft.entities.values()),
+            ("relationship", draft.relationships.values()),
+        ):
+            items[item_kind] += [
+                (mention.statement.mention_id, document_id) for mention in mentions if mention.statement
+            ]
+    for item_kind, rows in items.items():
+        if rows:
             db.query(
                 "SELECT graphrag._bm25_add($1, $2, $3, $4)",
                 ["int4", "text", "int8[]", "int8[]"],
-                [change.corpus_id, f"{what}_mention", *columns(found)],
+                [change.corpus_id, f"{item_kind}_mention", *columns(rows)],
             )

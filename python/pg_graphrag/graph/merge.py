@@ -20,11 +20,11 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
     `summarize`: whether a model is to summarise descriptions of which there are many. Returns the entities created, as
     {key: id}, and those that are gone, whose names have vectors still.
     """
-    known = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
-    ids, created = _resolve_entities(db, change, known)
-    related, new_pairs = _resolve_relationships(db, change, ids, known)
+    curations = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
+    ids, new_ids = _resolve_entities(db, change, curations)
+    relationship_ids, new_pairs = _resolve_relationships(db, change, ids, curations)
     insert_entity_mentions(db, change, ids)
-    insert_relationship_mentions(db, change, ids, related, known)
+    insert_relationship_mentions(db, change, ids, relationship_ids, curations)
     add_to_bm25(db, change)
     new_values = count_values(db, "entity", change.values, change.tokens)
     new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens)
@@ -39,9 +39,9 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
         degrees[row["low_id"]] -= 1
         degrees[row["high_id"]] -= 1
     update_entities(db, change.entities, degrees)
-    described = [
-        describe(db, what, {item for item, kind, _ in values if kind == "d"}, changed, summarize)
-        for what, values, changed in (
+    outcomes = [
+        describe(db, item_kind, {item for item, kind, _ in values if kind == "d"}, changed_ids, summarize)
+        for item_kind, values, changed_ids in (
             ("entity", change.values, {item for item, kind in new_values if kind == "d"}),
             (
                 "relationship",
@@ -50,18 +50,18 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
             ),
         )
     ]
-    for what, (_, without) in zip(("entity", "relationship"), described, strict=True):
-        renew_evidence(db, what, without)
-    if any(due for due, _ in described):
+    for item_kind, (_, undescribed_ids) in zip(("entity", "relationship"), outcomes, strict=True):
+        renew_evidence(db, item_kind, undescribed_ids)
+    if any(is_due for is_due, _ in outcomes):
         queue(db, "summarize", change.corpus_id)
-    gone = db.query(
+    deleted_rows = db.query(
         "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
         ["int8[]"],
         [list(change.entities)],
     )
     apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
     _project(db, change, document_ids, sorted({*change.entities, *degrees}))
-    return created, [row["id"] for row in gone]
+    return new_ids, [row["id"] for row in deleted_rows]
 
 
 def _project(db: Database, change: Change, document_ids: list[int], entity_ids: list[int]) -> None:
@@ -81,15 +81,15 @@ def _project(db: Database, change: Change, document_ids: list[int], entity_ids: 
         )
 
 
-def _resolve_entities(db: Database, change: Change, known: Effects) -> tuple[dict[str, int | None], dict[str, int]]:
+def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple[dict[str, int | None], dict[str, int]]:
     """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {key: id} of the new ones)."""
     first: dict[str, tuple[str, str]] = {}
-    led: dict[str, str | None] = {}
+    resolved_keys: dict[str, str | None] = {}
     for _, _, draft in change.chunks:
         for raw, entity in draft.entities.items():
-            if (key := led.setdefault(raw, known.entity(raw))) is not None:
+            if (key := resolved_keys.setdefault(raw, curations.entity(raw))) is not None:
                 first.setdefault(key, (entity.name, entity.type))
-    if not led:
+    if not resolved_keys:
         return {}, {}
     ids = {
         row["key"]: row["id"]
@@ -100,7 +100,7 @@ def _resolve_entities(db: Database, change: Change, known: Effects) -> tuple[dic
         )
     }
     new = sorted(key for key in first if key not in ids)
-    created: dict[str, int] = {}
+    new_ids: dict[str, int] = {}
     for part in slices(new):
         for row in db.query(
             "INSERT INTO graphrag.entities (corpus_id, key, name, type)"
@@ -108,18 +108,18 @@ def _resolve_entities(db: Database, change: Change, known: Effects) -> tuple[dic
             ["int4", "text[]", "text[]", "text[]"],
             [change.corpus_id, part, [first[key][0] for key in part], [first[key][1] for key in part]],
         ):
-            created[row["key"]] = row["id"]
-    ids |= created
-    return {raw: None if key is None else ids[key] for raw, key in led.items()}, created
+            new_ids[row["key"]] = row["id"]
+    ids |= new_ids
+    return {raw: None if key is None else ids[key] for raw, key in resolved_keys.items()}, new_ids
 
 
 def _resolve_relationships(
-    db: Database, change: Change, ids: dict[str, int | None], known: Effects
+    db: Database, change: Change, ids: dict[str, int | None], curations: Effects
 ) -> tuple[dict[tuple[int, int], int], list[tuple[int, int]]]:
     """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new)."""
-    stated = {pair_of(ids, keys, known) for _, _, draft in change.chunks for keys in draft.relationships}
-    pairs = sorted(pair for pair in stated if pair is not None)
-    found = {
+    stated_pairs = {pair_of(ids, keys, curations) for _, _, draft in change.chunks for keys in draft.relationships}
+    pairs = sorted(pair for pair in stated_pairs if pair is not None)
+    relationship_ids = {
         (row["low_id"], row["high_id"]): row["id"]
         for part in slices(pairs)
         for row in db.query(
@@ -129,7 +129,7 @@ def _resolve_relationships(
             columns(part),
         )
     }
-    new = [pair for pair in pairs if pair not in found]
+    new = [pair for pair in pairs if pair not in relationship_ids]
     for part in slices(new):
         for row in db.query(
             "INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id)"
@@ -138,5 +138,5 @@ def _resolve_relationships(
             ["int4", "int8[]", "int8[]"],
             [change.corpus_id, *columns(part)],
         ):
-            found[row["low_id"], row["high_id"]] = row["id"]
-    return found, new
+            relationship_ids[row["low_id"], row["high_id"]] = row["id"]
+    return relationship_ids, new

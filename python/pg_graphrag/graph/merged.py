@@ -22,7 +22,7 @@ SELECT DISTINCT c.id, c.kind FROM counted c WHERE c.action <> 'UPDATE' AND c.kin
 
 
 def count_values(
-    db: Database, what: str, values: Counter[tuple[int, str, str]], tokens: dict[str, int]
+    db: Database, item_kind: str, values: Counter[tuple[int, str, str]], tokens: dict[str, int]
 ) -> set[tuple[int, str]]:
     """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent."""
     rows = [
@@ -31,10 +31,12 @@ def count_values(
         if delta
     ]
     types = ["int8[]", "text[]", "text[]", "int4[]", "int4[]"]
-    other: set[tuple[int, str]] = set()
+    changed_values: set[tuple[int, str]] = set()
     for part in slices(rows):
-        other |= {(row["id"], row["kind"]) for row in db.query(_COUNT_VALUES.format(what=what), types, columns(part))}
-    return other
+        changed_values |= {
+            (row["id"], row["kind"]) for row in db.query(_COUNT_VALUES.format(what=item_kind), types, columns(part))
+        }
+    return changed_values
 
 
 _UPDATE_RELATIONSHIPS = """
@@ -74,7 +76,7 @@ def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords:
             delta = deltas[key]
             best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
             rows.append((key, delta.mentions, delta.weight, delta.direction, *best, key in other_keywords))
-        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed(deltas, part)])
+        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed_evidence(deltas, part)])
         renew_evidence(db, "relationship", [row["id"] for row in stale])
 
 
@@ -107,26 +109,26 @@ def update_entities(db: Database, deltas: dict[int, Delta], degrees: Counter[int
             delta = deltas.get(key, Delta())
             best = delta.best
             rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
-        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed(deltas, part)])
+        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed_evidence(deltas, part)])
         renew_evidence(db, "entity", [row["id"] for row in stale])
 
 
-def _removed(deltas: dict[int, Delta], ids: list[int]) -> tuple[list[int], list[int]]:
+def _removed_evidence(deltas: dict[int, Delta], ids: list[int]) -> tuple[list[int], list[int]]:
     """Return removed evidence as columns (id, rank): where it was the best, the next best takes its place."""
     pairs = [(key, rank) for key in ids if key in deltas for rank in deltas[key].removed_ranks if rank is not None]
     return [key for key, _ in pairs], [rank for _, rank in pairs]
 
 
-def renew_evidence(db: Database, what: str, ids: list[int]) -> None:
+def renew_evidence(db: Database, item_kind: str, ids: list[int]) -> None:
     """Describe what lost its best sentence, or its last description, by the best sentence of the remaining mentions."""
     if not ids:
         return
-    table = {"entity": "entities", "relationship": "relationships"}[what]
+    table = {"entity": "entities", "relationship": "relationships"}[item_kind]
     rows = db.query(
         f"SELECT u.id, m.evidence_rank, pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1,"
         f"       m.end_offset - m.start_offset) AS text"
         f"  FROM pg_catalog.unnest($1) AS u (id)"
-        f"  LEFT JOIN LATERAL (SELECT * FROM graphrag.{what}_mentions m WHERE m.{what}_id = u.id"
+        f"  LEFT JOIN LATERAL (SELECT * FROM graphrag.{item_kind}_mentions m WHERE m.{item_kind}_id = u.id"
         f"                      AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true"
         f"  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id",
         ["int8[]"],
@@ -134,7 +136,7 @@ def renew_evidence(db: Database, what: str, ids: list[int]) -> None:
     )
     db.query(
         f"UPDATE graphrag.{table} t SET evidence_rank = u.rank, description ="
-        f" CASE WHEN {is_described(what, 't.id')} THEN t.description ELSE u.text END"
+        f" CASE WHEN {is_described(item_kind, 't.id')} THEN t.description ELSE u.text END"
         f"  FROM unnest($1, $2, $3) AS u (id, rank, text) WHERE t.id = u.id",
         ["int8[]", "int8[]", "text[]"],
         [

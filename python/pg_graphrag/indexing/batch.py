@@ -203,7 +203,7 @@ def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     strict = batch["seconds"] < GARBLED_SECONDS
     for file in _result_files(remote_batch):
         with contextlib.suppress(api.Missing):
-            api.merged(lines, endpoint.ask(partial(api.results, file=file, asked=bodies, strict=strict)))
+            api.add_lines(lines, endpoint.ask(partial(api.results, file=file, requests=bodies, strict=strict)))
     del bodies
     conclude(
         db,

@@ -52,11 +52,11 @@ def conclude(
     abandoned: list[tuple[Row, str]] = []
     for row, line in outcomes:
         if not line.answered:
-            tries = row["tries"] + (line.refused is None and not is_queue_full)
+            tries = row["tries"] + (line.refused_field is None and not is_queue_full)
             if is_lost or tries >= MAX_TRIES:
                 abandoned.append((row, line.error or ""))
             else:
-                retries.append((row["id"], tries, 0.0 if line.refused else wait, line.refused, line.error))
+                retries.append((row["id"], tries, 0.0 if line.refused_field else wait, line.refused_field, line.error))
     for part in slices(retries):
         db.query(
             "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"

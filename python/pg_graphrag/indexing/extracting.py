@@ -27,7 +27,7 @@ def open_breaker(db: Database, provider: str) -> ProviderFault | None:
     return ProviderFault(
         f'provider "{provider}" is not asked for {rows[0]["wait"]:.0f} s more: {rows[0]["last_error"]}',
         retry_after=float(rows[0]["wait"]),
-        asked=False,
+        was_sent=False,
         hint="graphrag.retry_failed() asks it again at once.",
     )
 

@@ -51,7 +51,7 @@ def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
         _postpone(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
-        faults = int(json.loads(job["payload"]).get("faults", 0)) + error.asked
+        faults = int(json.loads(job["payload"]).get("faults", 0)) + error.was_sent
         _postpone(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
     else:
         fail(db, worker, job, error)

@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.given import parts
+from pg_graphrag.exchange.imports import parts
 
 Row = dict[str, Any]
 Triplet = tuple[LabelledNode, Relation, LabelledNode]

@@ -1,4 +1,4 @@
-"""The batch API of an endpoint (OpenAI's ``files`` and ``batches``): what is sent, and what comes back.
+"""The batch API of an endpoint (OpenAI's ``files`` and ``batches``): requests and results.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -20,23 +20,23 @@ from pg_graphrag.llm.transport import (
     FieldRefused,
     clean,
     connection_fault,
+    open_response,
     post,
     refusal,
     refuse_error,
-    sent,
     without_key,
     words_of,
 )
 
-# How long the endpoint may take: OpenAI knows no other.
+# How long the endpoint may take; OpenAI accepts no other value.
 WINDOW = "24h"
-# States that do not change any more.
+# Final states.
 ENDED = ("completed", "failed", "expired", "cancelled")
 # The key of our mark in a batch's metadata.
 MARK = "pg_graphrag"
-# Pages of a listing that are looked through for a mark, at most.
+# Pages of a listing that are searched for a mark, at most.
 MAX_PAGES = 200
-# A file goes at this speed at least, and comes at that.
+# Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
 # Answers to a list or a look; a line of a result carries one answer of a model.
@@ -49,15 +49,15 @@ class Line:
     """What became of one request.
 
     `reply` is the answer (of an unusable one, what the model said); `error` what is wrong with it, None: nothing known;
-    `refused` a field that the model does not know; `answered` is False where the request was not executed, or the
-    endpoint failed: it is asked again.
+    `refused_field` one that the model does not know; `answered` is False where the request was not executed, or the
+    endpoint failed: it is sent again.
     """
 
     reply: str | None = None
     cut_off: bool = False
     error: str | None = None
     too_long: bool = False
-    refused: str | None = None
+    refused_field: str | None = None
     answered: bool = True
     tokens: tuple[int, int] | None = None
 
@@ -77,17 +77,17 @@ def file_name(mark: str) -> str:
 
 async def upload(provider: Provider, key: str | None, mark: str, content: bytes) -> str:
     """Upload the requests of a batch; return the file's id."""
-    how = {"file": (file_name(mark), content), "seconds": provider.timeout + len(content) / BYTES_PER_SECOND}
-    made = await _ask(provider, key, "/files", {"purpose": "batch"}, once=True, **how)
-    return _id(provider, made)
+    options = {"file": (file_name(mark), content), "seconds": provider.timeout + len(content) / BYTES_PER_SECOND}
+    reply = await _ask(provider, key, "/files", {"purpose": "batch"}, at_most_once=True, **options)
+    return _id(provider, reply)
 
 
 async def find_file(provider: Provider, key: str | None, mark: str) -> str | None:
     """Return the id of the file with that mark, if there is one. An endpoint that lists no files has none."""
     try:
-        async for one in _listed(provider, key, "/files?purpose=batch&limit=10000"):
-            if one.get("filename") == file_name(mark):
-                return _id(provider, one)
+        async for item in _items(provider, key, "/files?purpose=batch&limit=10000"):
+            if item.get("filename") == file_name(mark):
+                return _id(provider, item)
     except ProviderFault as fault:
         if fault.status not in (404, 405):
             raise
@@ -104,85 +104,85 @@ async def create(provider: Provider, key: str | None, mark: str, file: str) -> d
         "completion_window": WINDOW,
         "metadata": {MARK: mark},
     }
-    return await _object(provider, key, "/batches", body, once=True)
+    return await _object(provider, key, "/batches", body, at_most_once=True)
 
 
 async def find_batch(provider: Provider, key: str | None, mark: str, file: str) -> dict[str, Any] | None:
     """Return the batch with that mark (or of that file), if the endpoint has made it."""
     try:
-        async for one in _listed(provider, key, "/batches?limit=100"):
-            if (one.get("metadata") or {}).get(MARK) == mark or one.get("input_file_id") == file:
-                return one
+        async for item in _items(provider, key, "/batches?limit=100"):
+            if (item.get("metadata") or {}).get(MARK) == mark or item.get("input_file_id") == file:
+                return item
     except (ItemFault, ProviderFault) as fault:
         if isinstance(fault, ItemFault) or fault.status in (404, 405, 501):
-            raise _refused(provider, fault) from None
+            raise _batch_fault(provider, fault) from None
         raise
     return None
 
 
 async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any]:
     """Return a batch as it is now; `Missing` where there is none."""
-    return await _object(provider, key, f"/batches/{_quoted(batch)}", method="GET")
+    return await _object(provider, key, f"/batches/{_path_part(batch)}", method="GET")
 
 
 async def cancel(provider: Provider, key: str | None, batch: str) -> None:
     """Cancel a batch; one that cannot be cancelled has ended, or will."""
     with contextlib.suppress(Missing, Refused):
-        await _object(provider, key, f"/batches/{_quoted(batch)}/cancel", {})
+        await _object(provider, key, f"/batches/{_path_part(batch)}/cancel", {})
 
 
 async def delete_file(provider: Provider, key: str | None, file: str) -> None:
-    """Delete a file; that it is gone already is as good."""
+    """Delete a file; a missing file is no error."""
     with contextlib.suppress(Missing):
-        await _ask(provider, key, f"/files/{_quoted(file)}", {}, method="DELETE")
+        await _ask(provider, key, f"/files/{_path_part(file)}", {}, method="DELETE")
 
 
 async def results(
-    provider: Provider, key: str | None, file: str, asked: dict[str, dict[str, Any]], strict: bool
+    provider: Provider, key: str | None, file: str, requests: dict[str, dict[str, Any]], strict: bool
 ) -> dict[str, Line]:
-    """Return {custom_id: what became of it} of a result or error file; `asked`: {custom_id: body of the request}.
+    """Return {custom_id: what became of it} of a result or error file; `requests`: {custom_id: body of the request}.
 
     `strict`: a line that is not the API's makes the whole a `ProviderFault`, since a page of a proxy, or the half of a
     file, would cost all answers; else it is left out.
     """
-    found: dict[str, Line] = {}
-    async for text in _lines(provider, key, f"/files/{_quoted(file)}/content"):
+    lines: dict[str, Line] = {}
+    async for text in _lines(provider, key, f"/files/{_path_part(file)}/content"):
         try:
-            one = json.loads(without_key(text, key))
-            name = one["custom_id"]
+            item = json.loads(without_key(text, key))
+            name = item["custom_id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             if strict:
                 raise ProviderFault(f'provider "{provider.name}" sent results that are not the API\'s') from None
             continue
-        if isinstance(name, str) and name in asked:
-            merged(found, {name: _line(provider, key, one, asked[name])})
-    return found
+        if isinstance(name, str) and name in requests:
+            add_lines(lines, {name: _line(provider, key, item, requests[name])})
+    return lines
 
 
-def merged(found: dict[str, Line], more: dict[str, Line]) -> dict[str, Line]:
-    """Add `more` to `found`: of several lines for one request, the first that was answered counts."""
-    found.update((name, line) for name, line in more.items() if name not in found or not found[name].answered)
-    return found
+def add_lines(lines: dict[str, Line], more: dict[str, Line]) -> dict[str, Line]:
+    """Add `more` to `lines`: of several lines for one request, the first that was answered counts."""
+    lines.update((name, line) for name, line in more.items() if name not in lines or not lines[name].answered)
+    return lines
 
 
-def _line(provider: Provider, key: str | None, one: dict[str, Any], asked: dict[str, Any]) -> Line:
-    response, error = one.get("response"), one.get("error")
+def _line(provider: Provider, key: str | None, item: dict[str, Any], request: dict[str, Any]) -> Line:
+    response, error = item.get("response"), item.get("error")
     if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
         return Line(answered=False, error=words_of(error, key) if error else "no answer")
     status, body = response["status_code"], response.get("body")
     if status == 200:
         try:
             refuse_error(provider, body, key)
-            made = wire.completion(provider, asked["messages"], body)
+            completion = wire.completion(provider, request["messages"], body)
         except ItemFault as fault:
             return Line(error=fault.message, tokens=_tokens(body))
         except ProviderFault as fault:
             return Line(answered=False, error=fault.message)
-        return Line(made.text, made.cut_off, tokens=(made.tokens_in, made.tokens_out))
+        return Line(completion.text, completion.cut_off, tokens=(completion.tokens_in, completion.tokens_out))
     text = words_of(body, key)
-    wrong = refusal(provider, status, text, asked)
+    wrong = refusal(provider, status, text, request)
     if isinstance(wrong, FieldRefused):
-        return Line(refused=wrong.field, answered=False, error=text)
+        return Line(refused_field=wrong.field, answered=False, error=text)
     if isinstance(wrong, ContextTooLong):
         return Line(error=wrong.message, too_long=True)
     if isinstance(wrong, ItemFault):
@@ -193,28 +193,28 @@ def _line(provider: Provider, key: str | None, one: dict[str, Any], asked: dict[
 
 
 def _tokens(body: Any) -> tuple[int, int]:
-    """What an answer cost that has no text."""
+    """Return the tokens of an answer without text."""
     usage = body.get("usage") if isinstance(body, dict) else None
     counts = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
     first, second = (count if isinstance(count, int) and 0 <= count < 2**31 else 0 for count in counts)
     return first, second
 
 
-async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **how: Any) -> Any:
-    """`post`, with the faults of this API: what it refuses, it will refuse again."""
+async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **options: Any) -> Any:
+    """`post`, with the faults of this API: a refusal is permanent."""
     try:
-        return await post(provider, key, path, body, _MAX_BYTES, **how)
+        return await post(provider, key, path, body, _MAX_BYTES, **options)
     except ItemFault as fault:
-        raise _refused(provider, fault) from None
+        raise _batch_fault(provider, fault) from None
     except ProviderFault as fault:
         if fault.status == 404 and path.count("/") > 1:
             raise Missing(fault.message, permanent=True, status=404, hint=fault.hint) from None
         if fault.status in (404, 405, 501):
-            raise _refused(provider, fault) from None
+            raise _batch_fault(provider, fault) from None
         raise
 
 
-def _refused(provider: Provider, fault: ItemFault | ProviderFault) -> Refused:
+def _batch_fault(provider: Provider, fault: ItemFault | ProviderFault) -> Refused:
     return Refused(
         f'provider "{provider.name}" does not take the batch: {fault.message}',
         permanent=True,
@@ -225,46 +225,46 @@ def _refused(provider: Provider, fault: ItemFault | ProviderFault) -> Refused:
 
 
 async def _object(
-    provider: Provider, key: str | None, path: str, body: dict[str, Any] | None = None, **how: Any
+    provider: Provider, key: str | None, path: str, body: dict[str, Any] | None = None, **options: Any
 ) -> dict[str, Any]:
-    made = await _ask(provider, key, path, body or {}, **how)
-    _id(provider, made)
-    return dict(made)
+    reply = await _ask(provider, key, path, body or {}, **options)
+    _id(provider, reply)
+    return dict(reply)
 
 
-def _id(provider: Provider, made: Any) -> str:
-    if not isinstance(made, dict) or not isinstance(made.get("id"), str) or not made["id"]:
+def _id(provider: Provider, reply: Any) -> str:
+    if not isinstance(reply, dict) or not isinstance(reply.get("id"), str) or not reply["id"]:
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a file or batch')
-    return clean(made["id"])
+    return clean(reply["id"])
 
 
-def _quoted(name: str) -> str:
+def _path_part(name: str) -> str:
     return quote(name, safe="")
 
 
-async def _listed(provider: Provider, key: str | None, path: str) -> AsyncIterator[dict[str, Any]]:
-    """Yield what the endpoint lists, page after page."""
-    after = ""
+async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield the items of a listing, page by page."""
+    cursor = ""
     for _ in range(MAX_PAGES):
-        page = await post(provider, key, path + after, {}, _MAX_BYTES, method="GET")
+        page = await post(provider, key, path + cursor, {}, _MAX_BYTES, method="GET")
         data = page.get("data") if isinstance(page, dict) else None
-        items = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
-        for one in items:
-            yield one
+        items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+        for item in items:
+            yield item
         if not items or not page.get("has_more") or not isinstance(items[-1].get("id"), str):
             return
-        after = f"&after={_quoted(items[-1]['id'])}"
+        cursor = f"&after={_path_part(items[-1]['id'])}"
 
 
 async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as they come; those too long to be an answer are left out."""
+    """Yield the lines of a file as they come, without lines too long to be an answer."""
     try:
-        async with sent(provider, key, path, {}, method="GET") as response:
+        async with open_response(provider, key, path, {}, method="GET") as response:
             pieces, buffer, deadline = response.aiter_bytes(), b"", time.monotonic() + provider.timeout
             while True:
-                # The whole may be large; what is not waited for is silence, or what is hardly better.
-                left = min(provider.timeout, deadline - time.monotonic())
-                piece = await asyncio.wait_for(anext(pieces, None), max(0.0, left))
+                # The file may be large: the deadline moves with each piece, so that only silence or a crawl ends the wait.
+                seconds = min(provider.timeout, deadline - time.monotonic())
+                piece = await asyncio.wait_for(anext(pieces, None), max(0.0, seconds))
                 if piece is None:
                     break
                 deadline += len(piece) / SLOWEST_BYTES_PER_SECOND
@@ -283,6 +283,6 @@ async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterato
             raise Missing(fault.message, permanent=True, status=404, hint=fault.hint) from None
         raise
     except ItemFault as fault:
-        raise _refused(provider, fault) from None
+        raise _batch_fault(provider, fault) from None
     except Exception as error:
         raise connection_fault(provider, error) from None

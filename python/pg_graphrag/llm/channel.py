@@ -18,11 +18,11 @@ from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Request, RerankR
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
-# Cancel gets through within this time, and what the database costs for it is not felt.
+# Cancel takes effect within this time; polling the database so often costs next to nothing.
 POLL_SECONDS = 0.1
-# What is done is written down this often, so that a killed worker's calls are not paid twice.
+# Finished calls are saved this often, so that those of a killed worker are not paid twice.
 SAVE_SECONDS = 1.0
-# Someone waits for the answer: a fault that may pass is tried again so often, where it may pass so soon.
+# Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
 
@@ -34,16 +34,16 @@ class Sending:
     request: Request
     model: str
     key: str
-    waiting: list[tuple[int, Request]]
+    waiters: list[tuple[int, Request]]
     tries: int = 0
     not_before: float = 0.0
-    started: float = 0.0
+    started_at: float = 0.0
     reserved: float = 0.0
 
 
 @dataclass(eq=False)
 class Endpoint:
-    """A provider in use, and what waits for it."""
+    """A provider in use, and the requests queued for it."""
 
     provider: Provider
     slots: Slots
@@ -95,13 +95,13 @@ class Channel:
 
     @property
     def usage(self) -> Any:
-        """What this gateway's requests came to."""
+        """The usage of this gateway's requests."""
         return self.ledger.usage
 
     @property
-    def shown(self) -> dict[str, Any]:
-        """The usage as who asks may see it."""
-        return self.ledger.shown.as_dict()
+    def visible_usage(self) -> dict[str, Any]:
+        """The usage that the caller may see."""
+        return self.ledger.visible_usage.as_dict()
 
     def endpoint_of(self, request: Request) -> tuple[Endpoint, str]:
         """Return the endpoint that a request is for, and the model."""
@@ -138,7 +138,7 @@ class Channel:
         return self._retries >= 0
 
     def poll(self, wait: float = 0.0) -> None:
-        """Let cancel through when it is time, and write down what is done."""
+        """Let cancel through when it is time, and save finished calls."""
         if wait:
             time.sleep(wait)
         now = time.monotonic()
@@ -154,7 +154,7 @@ class Channel:
             self.db.rollback()
 
     def save(self) -> None:
-        """Write down what is done; a worker commits it."""
+        """Save finished calls; a worker commits them."""
         self._last_save = time.monotonic()
         self.ledger.save()
         self.collector.save()
@@ -169,21 +169,21 @@ class Channel:
         model: str,
         request: Request,
         tokens: tuple[int, int],
-        started: float,
+        started_at: float,
         fault: GraphRAGError | None,
         reserved: float,
     ) -> None:
-        """Note what a request cost, or how it failed; `reserved` is what was counted when it was sent."""
+        """Note the cost or the fault of a request; `reserved` is the cost counted when it was sent."""
         purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - started_at
         self.ledger.note_call(endpoint.provider, model, purpose, tokens, seconds, error, reserved)
 
 
 def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:
-    """Seconds after which to try again what someone waits for; None: do not."""
+    """Return the seconds until a request that someone waits for is tried again; None: do not try again."""
     if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
         return None
     wait = back_off(tries, fault.retry_after)

@@ -1,4 +1,4 @@
-"""The gateway's side of the batch API: what is not known yet is collected, what came back is read by who asked for it.
+"""The gateway's side of the batch API: it collects new requests and reads the answers that came back.
 
 The other side, which takes the collected requests to the endpoint, is `pg_graphrag.indexing.batch`.
 """
@@ -16,15 +16,15 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
 
-# So many unusable answers, and a request is not sent again before retry_failed().
+# After so many unusable answers a request is not sent again before retry_failed().
 MAX_FAULTS = 3
 # First half of the advisory lock that orders, per corpus, who begins to wait for an answer and who brings one.
 BATCH_LOCK = 1735549296
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known of a request: a row of llm_batch_requests."""
+class _BatchRequest:
+    """The state of a request: a row of llm_batch_requests."""
 
     id: int
     state: str
@@ -44,22 +44,22 @@ class Collector:
         self._db = db
         self._corpus = corpus
         self._ledger = ledger
-        self._known: dict[str, _Known] = {}
+        self._by_key: dict[str, _BatchRequest] = {}
         self._new: dict[str, tuple[object, ...]] = {}
-        self._read: list[int] = []
+        self._read_ids: list[int] = []
         self._spoiled: list[tuple[int, str, int | None]] = []
         self._ahead: float | None = None
         self._waited_for = False
 
     def look(self, keys: Sequence[str]) -> None:
-        """Learn what is known of requests, before `ask` is called for them."""
+        """Read the states of requests before `ask` is called for them."""
         rows = self._db.query(
             "SELECT r.key, r.id, r.state, r.provider, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
             "  FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.key = ANY ($2)",
             ["int4", "text[]"],
-            [self._corpus.id, [key for key in keys if key not in self._known]],
+            [self._corpus.id, [key for key in keys if key not in self._by_key]],
         )
-        self._known |= {row.pop("key"): _Known(**row) for row in map(dict, rows)}
+        self._by_key |= {row.pop("key"): _BatchRequest(**row) for row in map(dict, rows)}
 
     def ask(
         self, request: ChatRequest, provider: Provider, model: str, key: str, fault: GraphRAGError | None
@@ -68,21 +68,23 @@ class Collector:
 
         `fault` keeps new requests from being collected: they fail with it.
         """
-        known = self._known.get(key)
-        if known is not None and known.state == "answered":
-            return self._answer(known, request, model, key)
-        if known is not None and known.state == "spoiled" and known.too_long:
+        batch_request = self._by_key.get(key)
+        if batch_request is not None and batch_request.state == "answered":
+            return self._answer(batch_request, request, model, key)
+        if batch_request is not None and batch_request.state == "spoiled" and batch_request.too_long:
             # Its parts are on their way.
-            return ContextTooLong(known.error or "")
-        if known is not None and known.state == "spoiled" and known.faults >= MAX_FAULTS:
-            return ItemFault(known.error or "", raw=known.reply or "")
-        elsewhere = known is not None and known.state == "unsent" and known.provider != provider.name
-        if known is None or known.state == "spoiled" or elsewhere:
+            return ContextTooLong(batch_request.error or "")
+        if batch_request is not None and batch_request.state == "spoiled" and batch_request.faults >= MAX_FAULTS:
+            return ItemFault(batch_request.error or "", raw=batch_request.reply or "")
+        elsewhere = (
+            batch_request is not None and batch_request.state == "unsent" and batch_request.provider != provider.name
+        )
+        if batch_request is None or batch_request.state == "spoiled" or elsewhere:
             if fault is None:
                 fault = self._over_budget()
             if fault is not None:
                 return fault
-            # As long as what is asked about: there is nothing better to go by.
+            # A guess at the answer's length: that of the last message.
             tokens = (estimated_tokens(request), len(request.messages[-1]["content"].encode()) // 4 + 1)
             estimate = cost(provider, *tokens) * provider.batch_price
             schema = None if request.schema is None else json.dumps(request.schema)
@@ -97,31 +99,33 @@ class Collector:
                 estimate,
             )
             self._ahead = (self._ahead or 0.0) + estimate
-            self._known[key] = _Known(0, "unsent", provider.name)
+            self._by_key[key] = _BatchRequest(0, "unsent", provider.name)
         self._waited_for = True
         return Waiting(f'the answer comes by the batch API of provider "{provider.name}"', [key])
 
-    def _answer(self, known: _Known, request: ChatRequest, model: str, key: str) -> Reply | GraphRAGError:
+    def _answer(
+        self, batch_request: _BatchRequest, request: ChatRequest, model: str, key: str
+    ) -> Reply | GraphRAGError:
         fault: ItemFault
         try:
-            if known.too_long:
-                raise ContextTooLong(known.error or "", raw=known.reply or "")
-            if known.error is not None:
-                raise ItemFault(known.error, raw=known.reply or "")
-            text = known.reply or ""
-            reply = Reply(request.parse(text, known.cut_off), text)
+            if batch_request.too_long:
+                raise ContextTooLong(batch_request.error or "", raw=batch_request.reply or "")
+            if batch_request.error is not None:
+                raise ItemFault(batch_request.error, raw=batch_request.reply or "")
+            text = batch_request.reply or ""
+            reply = Reply(request.parse(text, batch_request.cut_off), text)
         except ItemFault as error:
             fault = error
-            fault.raw = fault.raw or known.reply or ""
+            fault.raw = fault.raw or batch_request.reply or ""
         else:
             self._ledger.keep(key, request.role, model, text)
-            self._read.append(known.id)
+            self._read_ids.append(batch_request.id)
             # Another task of this run that asks the same finds it here.
             return reply
-        known.state = "spoiled"
-        known.faults += 1
-        known.error = fault.message
-        self._spoiled.append((known.id, fault.message, known.call_id))
+        batch_request.state = "spoiled"
+        batch_request.faults += 1
+        batch_request.error = fault.message
+        self._spoiled.append((batch_request.id, fault.message, batch_request.call_id))
         return fault
 
     def _over_budget(self) -> GraphRAGError | None:
@@ -141,10 +145,10 @@ class Collector:
 
     def save(self) -> None:
         """Write what was collected and what was read, in the caller's transaction; see to it that a job takes it on."""
-        if self._read or self._spoiled or self._waited_for:
+        if self._read_ids or self._spoiled or self._waited_for:
             lock(self._db, self._corpus.id)
-        if self._read:
-            self._db.query("DELETE FROM graphrag.llm_batch_requests WHERE id = ANY ($1)", ["int8[]"], [self._read])
+        if self._read_ids:
+            self._db.query("DELETE FROM graphrag.llm_batch_requests WHERE id = ANY ($1)", ["int8[]"], [self._read_ids])
         if self._spoiled:
             self._db.query(
                 "UPDATE graphrag.llm_batch_requests r SET state = 'spoiled', faults = r.faults + 1, error = u.error"
@@ -173,7 +177,7 @@ class Collector:
             )
         if self._waited_for:
             _queue_batch(self._db, self._corpus.id)
-        self._read, self._spoiled, self._waited_for = [], [], False
+        self._read_ids, self._spoiled, self._waited_for = [], [], False
         self._new.clear()
 
 

@@ -1,4 +1,4 @@
-"""Texts to vectors at an endpoint: what goes into one request, and whose fault it is when one does not come back."""
+"""Vectors of texts from an endpoint: how many texts a request has, and which text is at fault when it fails."""
 
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -31,37 +31,37 @@ def texts_at_once(model: Embedding) -> int:
 
 
 def note_run(model: Embedding, parts: Sequence[Sequence[str]], seconds: float) -> None:
-    """Note that requests, all of them answered, took so long together: quick ones that were full may hold twice as much."""
-    now = texts_at_once(model)
-    if seconds < QUICK_SECONDS and any(len(part) >= now for part in parts):
-        known = (model.provider, model.model)
-        _texts[known] = min(2 * now, _limits.get(known, MOST_TEXTS))
+    """Note how long answered requests took together: after full and quick ones the next may hold twice as many texts."""
+    limit = texts_at_once(model)
+    if seconds < QUICK_SECONDS and any(len(part) >= limit for part in parts):
+        key = (model.provider, model.model)
+        _texts[key] = min(2 * limit, _limits.get(key, MOST_TEXTS))
 
 
 def _note_limit(model: Embedding, texts: int) -> None:
-    known = (model.provider, model.model)
-    _limits[known] = min(texts, _limits.get(known, MOST_TEXTS))
-    _texts[known] = min(texts_at_once(model), _limits[known])
+    key = (model.provider, model.model)
+    _limits[key] = min(texts, _limits.get(key, MOST_TEXTS))
+    _texts[key] = min(texts_at_once(model), _limits[key])
 
 
 def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
     """Cut texts into lists of at most `most` that fit one request each, in their order."""
-    made: list[list[str]] = []
+    lists: list[list[str]] = []
     room = 0
     for text in texts:
         tokens = len(text.encode("utf-8", "replace")) // 4 + 1
-        if not made or len(made[-1]) >= most or tokens > room:
-            made.append([])
+        if not lists or len(lists[-1]) >= most or tokens > room:
+            lists.append([])
             room = BATCH_TOKENS
-        made[-1].append(text)
+        lists[-1].append(text)
         room -= tokens
-    return made
+    return lists
 
 
 def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
-    What a request is refused for is found by halving it, so that one text holds up no other.
+    A refused request is halved until the text at fault is found, so that one text holds up no other.
 
     Raises
     ------
@@ -73,16 +73,16 @@ def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
         try:
             reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
             return list(reply.value)
-        except ItemFault as refused:
-            fault = refused
+        except ItemFault as error:
+            fault = error
     if len(texts) > 1:
         half = len(texts) // 2
         first = yield from embedding(model, texts[:half])
-        found = first + (yield from embedding(model, texts[half:]))
-        if not any(isinstance(one, GraphRAGError) for one in found):
-            # No text was to blame, but how many there were.
+        vectors = first + (yield from embedding(model, texts[half:]))
+        if not any(isinstance(vector, GraphRAGError) for vector in vectors):
+            # No text was at fault, only their number.
             _note_limit(model, half)
-        return found
+        return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
         return (yield from embedding(model, [texts[0][: len(texts[0]) // 2]]))
     return [fault]

@@ -1,4 +1,4 @@
-"""What can go wrong with a model: the endpoint, the item, the purse. Each has its own consequence (docs/decisions.md)."""
+"""Faults of models: of the endpoint, the item or the budget. Each has its own consequence (docs/decisions.md)."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from pg_graphrag.errors import GraphRAGError
 
 
 class ItemFault(GraphRAGError):
-    """The model answered, but not usably: counts against the item. `raw` is what it said."""
+    """The model gave an unusable answer: counts against the item. `raw` is the answer."""
 
     def __init__(self, message: str, *, raw: str = "", hint: str | None = None):
         super().__init__(message, sqlstate="22000", detail=raw[:2000] or None, hint=hint)
@@ -21,7 +21,7 @@ class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
     `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
-    by waiting. `status` is the HTTP status, where there was one. `asked` is False where the breaker kept the request back.
+    by waiting. `status` is the HTTP status, where there was one. `was_sent` is False where the breaker kept the request back.
     """
 
     def __init__(
@@ -31,22 +31,22 @@ class ProviderFault(GraphRAGError):
         retry_after: float | None = None,
         permanent: bool = False,
         status: int | None = None,
-        asked: bool = True,
+        was_sent: bool = True,
         hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
-        self.asked = asked
+        self.was_sent = was_sent
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
 
 
 class CallersFault(GraphRAGError):
-    """What the caller did, and is told as it is: nothing in it is the owner's."""
+    """A fault of the caller, whose text he sees unchanged: it tells nothing of the owner's settings."""
 
 
 class TooManyStreams(CallersFault):
-    """A role has as many streams open as it may."""
+    """A role has opened all of its streams."""
 
     def __init__(self, role: str, limit: int):
         super().__init__(
@@ -60,9 +60,9 @@ class TooManyStreams(CallersFault):
 class StreamExpired(CallersFault):
     """A stream was open for too long, or nothing of it was fetched for too long. Its place may be another's by now."""
 
-    def __init__(self, what: str, seconds: float, option: str):
+    def __init__(self, condition: str, seconds: float, option: str):
         super().__init__(
-            f"the answer of ask_stream() was {what} for more than {seconds:g} s",
+            f"the answer of ask_stream() was {condition} for more than {seconds:g} s",
             sqlstate="57014",
             hint=f"Fetch it without long breaks, or ask again with ask(); provider option {option} is the limit.",
         )
@@ -80,7 +80,7 @@ class BudgetReached(GraphRAGError):
 
 
 class RoleLimitReached(BudgetReached, CallersFault):
-    """A role has spent, or sent, as much as it may."""
+    """A role has reached a limit of cost or of requests."""
 
     def __init__(self, message: str, hint: str):
         GraphRAGError.__init__(self, message, sqlstate="53400", hint=hint)
@@ -113,7 +113,7 @@ class Waiting(GraphRAGError):
         self.keys = set(keys)
         self.seconds = seconds
 
-    def with_keys(self, other: "Waiting") -> "Waiting":
-        """Return this, waiting for what `other` waits for too."""
-        self.keys |= other.keys
+    def with_keys(self, fault: "Waiting") -> "Waiting":
+        """Add the keys of another fault; return this one."""
+        self.keys |= fault.keys
         return self

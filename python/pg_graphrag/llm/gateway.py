@@ -19,7 +19,7 @@ from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
 from pg_graphrag.llm.run import Run
 from pg_graphrag.llm.transport import count_tokens
 
-# What who asked is told of an answer that is not whole.
+# The WARNING for an incomplete answer.
 CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
 
 
@@ -29,11 +29,11 @@ class Gateway(Channel):
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Run the tasks side by side; return each one's result, or the `GraphRAGError` that ended it, in their order.
 
-        Other errors, query cancel among them, end all tasks and pass.
+        Other errors, such as query cancel, end all tasks and are raised.
         """
         return Run(self, tasks).finish()
 
-    def one(self, task: Task) -> Any:
+    def run_one(self, task: Task) -> Any:
         """Run one task; return its result or raise its error."""
         (result,) = self.run([task])
         if isinstance(result, GraphRAGError):
@@ -41,7 +41,7 @@ class Gateway(Channel):
         return result
 
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
-        """Yield the pieces of an answer as they come, or a known answer in one; return the whole.
+        """Yield the pieces of an answer as they come, or a cached answer in one; return the whole answer.
 
         May be closed at any moment, also by the end of the caller's cursor, when no SQL can be run: so what ends with it
         needs none.
@@ -49,15 +49,15 @@ class Gateway(Channel):
         endpoint, model = self.endpoint_of(request)
         key = cache_key(model, request.messages)
         if self.ledger.discreet:
-            # Before the cache: that a limit is reached must not tell a reader what it knows.
+            # Checked before the cache is read: an error at the limit must not reveal what is cached.
             self.ledger.check_budget()
             self.ledger.admit()
-        if known := self.ledger.cached([key]):
+        if cached := self.ledger.cached([key]):
             self.usage.cache_hits += 1
-            self.ledger.note_answer(endpoint.provider, request, known[key])
+            self.ledger.note_answer(endpoint.provider, request, cached[key])
             self.ledger.save()
-            yield known[key]
-            return known[key]
+            yield cached[key]
+            return cached[key]
         if (cut := self.ledger.cut_off(key)) is not None:
             self.usage.cache_hits += 1
             self.ledger.note_answer(endpoint.provider, request, cut)
@@ -73,44 +73,46 @@ class Gateway(Channel):
             estimate = estimated_tokens(request)
             while endpoint.pace.wait(estimate):
                 self.poll(POLL_SECONDS)
-            held = OpenStream(self.db, endpoint.provider, self.ledger.limited_role)
-            held.begin()
+            open_stream = OpenStream(self.db, endpoint.provider, self.ledger.limited_role)
+            open_stream.begin()
             try:
                 while not slots.take(1):
                     slots.queue()
                     self.poll()
             except BaseException:
-                held.release()
+                open_stream.release()
                 raise
-            held.add(slots.hand_over())
+            open_stream.add(slots.hand_over())
             endpoint.pace.note(estimate)
             reserved = self.ledger.reserve(endpoint.provider, estimate)
-            started, said, whole = time.monotonic(), "", wire.Completion("", "", 0, 0)
+            start, text, completion = time.monotonic(), "", wire.Completion("", "", 0, 0)
             call = wire.Call(model, request.messages, None, request.temperature)
-            stream = Stream(wire.chat_stream(endpoint.provider, endpoint.api_key, call), held.expired, held.release)
+            stream = Stream(
+                wire.chat_stream(endpoint.provider, endpoint.api_key, call), open_stream.expired, open_stream.release
+            )
             try:
                 while True:
-                    done, item = stream.take(POLL_SECONDS)
-                    if done:
+                    at_end, item = stream.take(POLL_SECONDS)
+                    if at_end:
                         break
                     if isinstance(item, str):
-                        said += item
-                        held.rest()
+                        text += item
+                        open_stream.rest()
                         yield item
-                        if not stream.received:
-                            held.go_on()
+                        if not stream.is_received:
+                            open_stream.go_on()
                     elif item is not None:
-                        whole = item
+                        completion = item
                     self.poll()
-                request.parse(whole.text, whole.cut_off)
+                request.parse(completion.text, completion.cut_off)
             except GraphRAGError as fault:
-                used = whole.tokens_in, whole.tokens_out
+                tokens = completion.tokens_in, completion.tokens_out
                 if isinstance(fault, StreamExpired):
-                    used = estimate, count_tokens(None, said)
-                self.note(endpoint, model, request, used, started, fault, reserved)
+                    tokens = estimate, count_tokens(None, text)
+                self.note(endpoint, model, request, tokens, start, fault, reserved)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
-                if said or wait is None:
+                if text or wait is None:
                     raise
                 tries += 1
                 until = time.monotonic() + wait
@@ -118,20 +120,20 @@ class Gateway(Channel):
                     self.poll(POLL_SECONDS)
                 continue
             except GeneratorExit:
-                # Left before its end: what was asked for is paid for. The session's next gateway writes it down.
-                self.note(endpoint, model, request, (estimate, count_tokens(None, said)), started, None, reserved)
+                # Closed before its end: the request is paid for all the same. The session's next gateway saves it.
+                self.note(endpoint, model, request, (estimate, count_tokens(None, text)), start, None, reserved)
                 self.ledger.remember()
                 raise
             finally:
                 stream.cancel()
-                held.release()
-            self.note(endpoint, model, request, (whole.tokens_in, whole.tokens_out), started, None, reserved)
-            self.ledger.note_answer(endpoint.provider, request, whole.text)
+                open_stream.release()
+            self.note(endpoint, model, request, (completion.tokens_in, completion.tokens_out), start, None, reserved)
+            self.ledger.note_answer(endpoint.provider, request, completion.text)
             endpoint.breaker.succeeded()
-            if request.cacheable and not whole.cut_off:
-                self.ledger.keep(key, request.role, model, whole.text)
+            if request.cacheable and not completion.cut_off:
+                self.ledger.keep(key, request.role, model, completion.text)
             self.ledger.save()
-            if whole.cut_off:
-                self.ledger.keep_cut_off(key, whole.text)
+            if completion.cut_off:
+                self.ledger.keep_cut_off(key, completion.text)
                 self.db.warning(CUT_OFF)
-            return whole.text
+            return completion.text

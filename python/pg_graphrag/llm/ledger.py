@@ -1,4 +1,4 @@
-"""What calls cost, what they answered, and what is left of the budget: llm_calls, llm_cache."""
+"""Costs and answers of calls, and the rest of the budget: llm_calls, llm_cache."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ class Usage:
 
 
 def cache_key(model: str, messages: Sequence[dict[str, str]]) -> str:
-    """Return the SHA-256 that an answer is kept under, within its corpus."""
+    """Return the SHA-256 that is an answer's key in its corpus."""
     text = json.dumps([model, list(messages)], ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -59,7 +59,7 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
 # What this session knows of what the calls of a corpus' month, or those of a role, cost that are written down: (when it was
 # read, the sum), by corpus and role. Not read at every request: the month may have many.
 BUDGET_SECONDS = 5.0
-_written: dict[tuple[int, str | None], tuple[float, float]] = {}
+_written_costs: dict[tuple[int, str | None], tuple[float, float]] = {}
 _WRITTEN = """
 SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_calls c
  WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.role = $2) AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')
@@ -67,7 +67,7 @@ SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_ca
 # What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
 # calls it made there, by corpus, until it may write them down.
 MAX_REMEMBERED = 2000
-_remembered: dict[tuple[int, str], str] = {}
+_remembered_replies: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
 # The answers among them, by corpus: {key: (purpose, model, answer)}.
 _unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
@@ -78,7 +78,7 @@ _cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
 
 
 class Ledger:
-    """The books of a corpus.
+    """The accounts of a corpus.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ class Ledger:
         self._db = db
         self._corpus = corpus
         self._role = None if caller is None else caller.role
-        # The cache is everybody's: what others asked before must not show in what a reader is told.
+        # All roles share the cache: a reader must not learn from his usage what others asked before.
         self.discreet = caller is not None and not caller.is_owner
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
         self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
-        # From now on the cache has them, if the transaction commits.
+        # The cache has them from now on, if the transaction commits.
         for key in self._answers:
-            _remembered.pop((corpus.id, key), None)
+            _remembered_replies.pop((corpus.id, key), None)
         self.usage = Usage()
         self._answered = Usage()
 
@@ -109,12 +109,12 @@ class Ledger:
         return self._role if self.discreet else None
 
     @property
-    def shown(self) -> Usage:
-        """The usage as the caller may see it: to readers an answer comes to the same whether or not it was known."""
+    def visible_usage(self) -> Usage:
+        """The usage that the caller may see: for readers a cached answer counts as much as a new one."""
         return self._answered if self.discreet else self.usage
 
     def cached(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return {key: answer} of what has been answered before."""
+        """Return {key: answer} of the cached answers."""
         if not keys:
             return {}
         rows = self._db.query(
@@ -122,16 +122,16 @@ class Ledger:
             ["int4", "text[]"],
             [self._corpus.id, list(keys)],
         )
-        known = {row["key"]: row["reply"] for row in rows}
+        replies = {row["key"]: row["reply"] for row in rows}
         for key in keys:
-            if key not in known and (self._corpus.id, key) in _remembered:
-                known[key] = _remembered[self._corpus.id, key]
-        return known
+            if key not in replies and (self._corpus.id, key) in _remembered_replies:
+                replies[key] = _remembered_replies[self._corpus.id, key]
+        return replies
 
     def cut_off(self, key: str) -> str | None:
         """Return the answer that was cut off earlier in this transaction, if there is one."""
-        begun, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
-        return reply if begun and begun == self._transaction() else None
+        transaction, reply = _cut_off.get((self._corpus.id, self._role, key), ("", ""))
+        return reply if transaction and transaction == self._transaction() else None
 
     def keep_cut_off(self, key: str, reply: str) -> None:
         """Keep an answer that was cut off for the rest of the transaction: ask() after ask_stream() has the same."""
@@ -152,7 +152,7 @@ class Ledger:
         error: str | None,
         reserved: float,
     ) -> None:
-        """Note one request, also one that failed; `reserved` is what was counted when it was sent."""
+        """Note one request, also a failed one; `reserved` is the cost counted when it was sent."""
         spent = cost(provider, *tokens)
         self.usage.add(tokens, spent)
         if purpose in ("embedding", "rerank"):
@@ -171,7 +171,7 @@ class Ledger:
         self._answers[key] = (purpose, model, reply)
 
     def save(self) -> None:
-        """Write what was noted, in the caller's transaction; where that may not be, keep it for the session."""
+        """Write the notes in the caller's transaction; keep them in the session where nothing may be written."""
         if not self.writes:
             self.remember()
             return
@@ -198,11 +198,11 @@ class Ledger:
         self._answers.clear()
 
     def remember(self) -> None:
-        """Keep what was noted in the session; needs no SQL."""
+        """Keep the notes in the session; needs no SQL."""
         for key, (_, _, reply) in self._answers.items():
-            _remembered[self._corpus.id, key] = reply
-        while len(_remembered) > MAX_REMEMBERED:
-            del _remembered[next(iter(_remembered))]
+            _remembered_replies[self._corpus.id, key] = reply
+        while len(_remembered_replies) > MAX_REMEMBERED:
+            del _remembered_replies[next(iter(_remembered_replies))]
         unsaved = _unsaved.setdefault(self._corpus.id, {})
         unsaved |= self._answers
         for key in list(unsaved)[:-MAX_REMEMBERED]:
@@ -250,14 +250,14 @@ class Ledger:
                 Meter(self._db, self._corpus.id, role).add(amount)
 
     def _spent(self, role: str | None) -> float:
-        """What was spent this month: the meter has what was rolled back, llm_calls what was restored."""
-        of = self._corpus.id, role
-        read, written = _written.get(of, (-BUDGET_SECONDS, 0.0))
-        if read <= time.monotonic() - BUDGET_SECONDS:
-            written = float(self._db.query(_WRITTEN, ["int4", "name"], [*of])[0]["spent"])
-            _written[of] = time.monotonic(), written
+        """Return the month's cost: the meter includes rolled-back calls, llm_calls those of a restored database."""
+        key = self._corpus.id, role
+        read_at, amount = _written_costs.get(key, (-BUDGET_SECONDS, 0.0))
+        if read_at <= time.monotonic() - BUDGET_SECONDS:
+            amount = float(self._db.query(_WRITTEN, ["int4", "name"], [*key])[0]["spent"])
+            _written_costs[key] = time.monotonic(), amount
         meter = Meter(self._db, self._corpus.id, role)
         metered = meter.spent()
         if metered is None:
-            meter.add(0.0, known=written)
-        return max(written, metered or 0.0)
+            meter.add(0.0, initial=amount)
+        return max(amount, metered or 0.0)

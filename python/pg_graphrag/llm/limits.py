@@ -1,4 +1,4 @@
-"""What a provider allows: so many requests at once, so many requests and tokens a minute, none while its breaker is open."""
+"""Limits of a provider: concurrent requests, requests and tokens a minute, and a circuit breaker."""
 
 import hashlib
 import time
@@ -10,10 +10,10 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
-# So many failures in a row open the breaker.
+# Failures in a row that open the breaker.
 BREAKER_FAILURES = 5
 MINUTE = 60.0
-# How long one wait for a place may take before cancel is looked for.
+# Longest wait for a place before cancel is checked.
 _QUEUE_SECONDS = 0.5
 
 
@@ -23,36 +23,36 @@ class Slots:
     def __init__(self, db: Database, provider: Provider) -> None:
         self._places = Places(db, f"provider_{provider.id}", provider.concurrency)
         self._count = provider.concurrency
-        self._held: list[Place] = []
+        self._taken_places: list[Place] = []
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._taken_places)
 
-    def take(self, wanted: int, seconds: float = 0.0) -> bool:
-        """Take free places until `wanted` are held; return whether they are."""
-        while len(self._held) < min(wanted, self._count):
+    def take(self, count: int, seconds: float = 0.0) -> bool:
+        """Take free places until `count` are taken; return whether they are."""
+        while len(self._taken_places) < min(count, self._count):
             place = self._places.take(seconds)
             if place is None:
                 return False
-            self._held.append(place)
-        return len(self._held) >= wanted
+            self._taken_places.append(place)
+        return len(self._taken_places) >= count
 
     def queue(self) -> None:
         """Wait half a second at most for one more place, in turn with all who wait: no busy session starves others."""
-        self.take(len(self._held) + 1, _QUEUE_SECONDS)
+        self.take(len(self._taken_places) + 1, _QUEUE_SECONDS)
 
     def hand_over(self) -> Place:
-        """Give away one of the places that are held, to who releases it himself."""
-        return self._held.pop()
+        """Hand one of the taken places over; its new owner releases it."""
+        return self._taken_places.pop()
 
     def give_back(self, keep: int = 0) -> None:
-        """Free places until `keep` are held."""
-        while len(self._held) > keep:
-            self._held.pop().release()
+        """Free places until `keep` are left."""
+        while len(self._taken_places) > keep:
+            self._taken_places.pop().release()
 
 
 class OpenStream:
-    """What an open stream holds, and until when: one of its role's streams, and then a place at the provider.
+    """The places of an open stream and their deadline: one of its role's streams, then one at the provider.
 
     Its time is over once nobody has fetched anything for too long, or it is open for too long. A session that sits idle in a
     transaction runs nothing, not even the thread that reads: others take its places then, and it finds out when it goes on.
@@ -113,7 +113,7 @@ class OpenStream:
             place.extend(until + _GRACE_SECONDS)
 
     def release(self) -> None:
-        """Free what is held; needs no SQL, and may be called in any thread and again."""
+        """Free the places; needs no SQL, and may be called in any thread and repeatedly."""
         for place in self._open:
             place.release()
 
@@ -125,7 +125,7 @@ _GRACE_SECONDS = 1.0
 
 
 # Requests of the last minute, per provider: (time, tokens), and the sum of the tokens.
-_sent: dict[int, deque[tuple[float, int]]] = {}
+_recent_requests: dict[int, deque[tuple[float, int]]] = {}
 
 
 class Pace:
@@ -141,9 +141,9 @@ class Pace:
         )
         self._tokens = None if provider.tokens_per_minute is None else max(1, provider.tokens_per_minute // sharers)
         self._limited = self._requests is not None or self._tokens is not None
-        if self._limited and provider.id not in _sent:
-            _sent[provider.id] = deque(_sent_lately(db, provider))
-        self._sent = _sent.get(provider.id, deque())
+        if self._limited and provider.id not in _recent_requests:
+            _recent_requests[provider.id] = deque(_sent_lately(db, provider))
+        self._sent = _recent_requests.get(provider.id, deque())
         self._spent = sum(tokens for _, tokens in self._sent)
 
     def wait(self, tokens: int) -> float:
@@ -153,10 +153,10 @@ class Pace:
         now = time.monotonic()
         while self._sent and self._sent[0][0] <= now - MINUTE:
             self._spent -= self._sent.popleft()[1]
-        if not self._sent:  # also where one request is more than a minute's tokens: it goes alone
+        if not self._sent:  # a request of more than a minute's tokens goes alone
             return 0.0
-        full = self._requests is not None and len(self._sent) >= self._requests
-        if full or (self._tokens is not None and self._spent + tokens > self._tokens):
+        is_full = self._requests is not None and len(self._sent) >= self._requests
+        if is_full or (self._tokens is not None and self._spent + tokens > self._tokens):
             return self._sent[0][0] + MINUTE - now
         return 0.0
 
@@ -180,7 +180,7 @@ def _sent_lately(db: Database, provider: Provider) -> list[tuple[float, int]]:
 
 
 class Breaker:
-    """Stops asking a provider that fails. What one worker finds out, all know; only workers write it down.
+    """A circuit breaker: stops requests to a failing provider. Workers save its state; all sessions read it.
 
     It opens after several failures in a row, at once where the fault will not pass by itself or the endpoint asks for
     time, and each time for twice as long. Once its time is over requests go again; the first failure opens it anew.
@@ -192,14 +192,14 @@ class Breaker:
         self._writes = writes
         self._failures = self._openings = 0
         self._error = ""
-        self._until = self._opened = 0.0
-        self._changed = False
+        self._until = self._opened_at = 0.0
+        self._is_changed = False
         self.fault: ProviderFault | None = None
         self.load()
 
     def load(self) -> None:
-        """Learn what other sessions found out."""
-        if self._changed:
+        """Read the state that other sessions saved."""
+        if self._is_changed:
             return
         rows = self._db.query(
             "SELECT s.failures, s.openings, s.last_error, coalesce(pg_catalog.date_part('epoch',"
@@ -216,20 +216,20 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Note an answer: failures are counted in a row."""
-        self._changed = self._changed or bool(self._failures or self._openings)
+        self._is_changed = self._is_changed or bool(self._failures or self._openings)
         self._failures = self._openings = 0
 
-    def failed(self, fault: ProviderFault, started: float) -> None:
-        """Note the failure of a request that was sent at `started`; one sent before the breaker opened is old news."""
-        if started < self._opened:
+    def failed(self, fault: ProviderFault, sent_at: float) -> None:
+        """Note the failure of a request sent at `sent_at`; one sent before the breaker opened does not count."""
+        if sent_at < self._opened_at:
             return
         self._failures += 1
-        self._changed = True
+        self._is_changed = True
         self._error = fault.message
         if fault.permanent or fault.retry_after or self._failures >= BREAKER_FAILURES:
             self._openings += 1
             wait = back_off(min(self._openings, 8), MINUTE if fault.permanent else fault.retry_after)
-            self._opened = time.monotonic()
+            self._opened_at = time.monotonic()
             self._open(wait, fault.hint)
 
     def _open(self, wait: float, hint: str | None) -> None:
@@ -237,13 +237,13 @@ class Breaker:
         self.fault = ProviderFault(
             f'provider "{self._provider.name}" is not asked for {wait:.0f} s: {self._error}',
             retry_after=wait,
-            asked=False,
+            was_sent=False,
             hint=hint or "graphrag.retry_failed() asks it again at once.",
         )
 
     def save(self) -> None:
-        """Write down what changed, in the caller's (short) transaction; never shorten what another session wrote."""
-        if not self._writes or not self._changed:
+        """Save changes in the caller's (short) transaction; never shorten another session's wait."""
+        if not self._writes or not self._is_changed:
             return
         self._db.query(
             "INSERT INTO graphrag.provider_state AS s (provider, failures, openings, last_error, open_until)"
@@ -255,4 +255,4 @@ class Breaker:
             ["text", "int4", "int4", "text", "float8"],
             [self._provider.name, self._failures, self._openings, self._error, self._until - time.monotonic()],
         )
-        self._changed = False
+        self._is_changed = False

@@ -1,6 +1,6 @@
-"""The session's background thread: an event loop that talks HTTP while the main thread keeps watch over cancel.
+"""The session's background thread: an event loop for HTTP, while the main thread watches for cancel.
 
-A blocking call in PL/Python ends only when it wants to (docs/decisions.md). So requests run in a thread that blocks all signals
+Nothing can interrupt a blocking call in PL/Python (docs/decisions.md). So requests run in a thread that blocks all signals
 and never touches plpy; the main thread waits in short steps and polls the database between them.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.signals import signals_blocked
 
-# How long the end of cancelled requests is waited for.
+# Longest wait for cancelled requests to end.
 CLOSE_SECONDS = 0.2
-# How often a stream is looked at for the end of its time.
+# How often the deadline of a stream is checked.
 WATCH_SECONDS = 0.5
 
 _lock = threading.Lock()
@@ -42,7 +42,7 @@ class _Work:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin with `work`, which is made in the loop: what is cancelled before leaves nothing."""
+        """Begin with `work`, which the loop creates: a cancel before that leaves nothing behind."""
 
         def make() -> None:
             task = self._loop.create_task(work())
@@ -52,7 +52,7 @@ class _Work:
         self._loop.call_soon_threadsafe(make)
 
     def cancel(self) -> None:
-        """End what is under way and wait for it, for a moment: its connections are closed.
+        """End what is under way and wait a moment until its connections are closed.
 
         A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
         """
@@ -73,7 +73,7 @@ class Requests:
 
     def __init__(self) -> None:
         self._work = _Work()
-        self._done: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
         self._under_way = 0
 
     def __len__(self) -> int:
@@ -84,11 +84,11 @@ class Requests:
 
         async def run() -> None:
             try:
-                self._done.put((tag, await work(), None))
+                self._outcomes.put((tag, await work(), None))
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
-                self._done.put((tag, None, error))
+                self._outcomes.put((tag, None, error))
 
         self._under_way += 1
         self._work.begin(run)
@@ -96,11 +96,11 @@ class Requests:
     def take(self, timeout: float) -> tuple[Any, Any, BaseException | None] | None:
         """Return (tag, result, error) of a request that has ended, waiting at most `timeout` seconds; else None."""
         try:
-            ended = self._done.get(timeout=timeout) if timeout > 0 else self._done.get_nowait()
+            outcome = self._outcomes.get(timeout=timeout) if timeout > 0 else self._outcomes.get_nowait()
         except queue.Empty:
             return None
         self._under_way -= 1
-        return ended
+        return outcome
 
     def cancel(self) -> None:
         """End what is under way; connections are closed."""
@@ -115,9 +115,9 @@ class Stream:
     Parameters
     ----------
     expired : Callable[[], GraphRAGError | None]
-        Says what is wrong once the stream's time is over: it ends, although nobody takes anything.
-    ended : Callable[[], None]
-        Called when nothing more is read, in the background thread.
+        Returns the fault once the stream's time is over; the stream then ends even if nobody takes an item.
+    on_end : Callable[[], None]
+        Called in the background thread when nothing more is read.
     """
 
     _END = object()
@@ -126,19 +126,19 @@ class Stream:
         self,
         items: AsyncIterator[Any],
         expired: Callable[[], GraphRAGError | None],
-        ended: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._work = _Work()
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ended = False
-        self._received = False
+        self._is_over = False
+        self._is_received = False
 
-        async def read() -> None:
+        async def read_items() -> None:
             async for item in items:
                 self._items.put(item)
 
         async def run() -> None:
-            reader = asyncio.create_task(read())
+            reader = asyncio.create_task(read_items())
             try:
                 while not (await asyncio.wait([reader], timeout=WATCH_SECONDS))[0]:
                     if (fault := expired()) is not None:
@@ -152,15 +152,15 @@ class Stream:
             finally:
                 reader.cancel()
                 await asyncio.wait([reader], timeout=CLOSE_SECONDS)
-                self._received = True
-                ended()
+                self._is_received = True
+                on_end()
 
         self._work.begin(run)
 
     @property
-    def received(self) -> bool:
-        """Whether nothing more comes from the endpoint: what is there can be taken without it."""
-        return self._received or self._ended
+    def is_received(self) -> bool:
+        """Whether the endpoint has sent everything; the rest can be taken without it."""
+        return self._is_received or self._is_over
 
     def take(self, timeout: float) -> tuple[bool, Any]:
         """Return (False, the next item), (False, None) when none came in time, or (True, None) at the end."""
@@ -168,7 +168,7 @@ class Stream:
             item = self._items.get(timeout=timeout)
         except queue.Empty:
             return False, None
-        self._ended = item is self._END or isinstance(item, BaseException)
+        self._is_over = item is self._END or isinstance(item, BaseException)
         if item is self._END:
             return True, None
         if isinstance(item, BaseException):
@@ -177,6 +177,6 @@ class Stream:
 
     def cancel(self) -> None:
         """Stop reading; the connection is closed."""
-        if not self._ended:
+        if not self._is_over:
             self._work.cancel()
-        self._ended = True
+        self._is_over = True

@@ -1,4 +1,4 @@
-"""What was spent and sent, counted the moment it is: no rollback and no end of a session takes it back.
+"""Meters of cost and requests, which no rollback and no end of a session takes back.
 
 `llm_calls` is written in the caller's transaction, and is gone with it. So each corpus, and each role of it, has a meter
 besides: a file of 40 bytes in ``pg_stat``, which PostgreSQL gives to extensions for what outlives the server, changed under the
@@ -27,25 +27,25 @@ MINUTE = 60.0
 
 @dataclass
 class _Count:
-    """Months since the year 0 and what was spent in this one; minutes since 1970, and what was sent in this one and before it."""
+    """The month (since the year 0) and its cost; the minute (since 1970), and the requests in it and in the one before."""
 
     month: int = 0
     spent: float = 0.0
     minute: int = 0
-    sent: int = 0
-    sent_before: int = 0
+    requests: int = 0
+    requests_before: int = 0
 
 
 class Meter:
-    """What a corpus spends in a calendar month (UTC), or one role of it, and how many requests the role makes in a minute."""
+    """The cost of a corpus, or of one of its roles, in a calendar month (UTC), and the role's requests in a minute."""
 
     def __init__(self, db: Database, corpus_id: int, role: str | None = None) -> None:
-        # A role's name may hold what a file's may not.
-        of = "" if role is None else "_" + hashlib.sha256(role.encode()).hexdigest()[:32]
-        self._path = FOLDER / f"{installation(db)}_spent_{corpus_id}{of}"
+        # A role's name may have characters that a file's may not.
+        suffix = "" if role is None else "_" + hashlib.sha256(role.encode()).hexdigest()[:32]
+        self._path = FOLDER / f"{installation(db)}_spent_{corpus_id}{suffix}"
 
     def spent(self) -> float | None:
-        """What was spent this month; None: nothing is known of it."""
+        """Return this month's cost; None where nothing is known of it."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -53,28 +53,28 @@ class Meter:
         count = _Count(*_RECORD.unpack(data)) if len(data) == _RECORD.size else _Count()
         return count.spent if count.month == _month() else None
 
-    def add(self, cost: float, *, known: float = 0.0) -> None:
-        """Add what was spent, to `known` where nothing is known of the month."""
-        with self._changed() as count:
+    def add(self, cost: float, *, initial: float = 0.0) -> None:
+        """Add a cost, to `initial` where nothing is known of the month."""
+        with self._locked_count() as count:
             if count.month != _month():
-                count.month, count.spent = _month(), known
+                count.month, count.spent = _month(), initial
             count.spent += cost
 
     def admit(self, per_minute: int) -> bool:
         """Count a request, unless `per_minute` were made in the last minute; return whether there were fewer."""
-        with self._changed() as count:
-            minute, over = divmod(time.time(), MINUTE)
+        with self._locked_count() as count:
+            minute, seconds = divmod(time.time(), MINUTE)
             if count.minute != int(minute):
-                count.sent_before = count.sent if count.minute == int(minute) - 1 else 0
-                count.minute, count.sent = int(minute), 0
+                count.requests_before = count.requests if count.minute == int(minute) - 1 else 0
+                count.minute, count.requests = int(minute), 0
             # The minute before counts by the part of it that is in the last sixty seconds.
-            if count.sent + count.sent_before * (1 - over / MINUTE) >= per_minute:
+            if count.requests + count.requests_before * (1 - seconds / MINUTE) >= per_minute:
                 return False
-            count.sent += 1
+            count.requests += 1
             return True
 
     @contextmanager
-    def _changed(self) -> Iterator[_Count]:
+    def _locked_count(self) -> Iterator[_Count]:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -88,7 +88,9 @@ class Meter:
             data = os.pread(file, _RECORD.size, 0)
             count = _Count(*_RECORD.unpack(data)) if len(data) == _RECORD.size else _Count()
             yield count
-            os.pwrite(file, _RECORD.pack(count.month, count.spent, count.minute, count.sent, count.sent_before), 0)
+            os.pwrite(
+                file, _RECORD.pack(count.month, count.spent, count.minute, count.requests, count.requests_before), 0
+            )
         finally:
             os.close(file)
 

@@ -1,4 +1,4 @@
-"""Places that sessions of one database hold, each a lock on a file of the server's.
+"""Places that sessions of one database share, each a lock on a file of the server's.
 
 An advisory lock would do, but for two things: any user of SQL can take it, and only SQL frees it, which no session runs that
 sits idle with an open stream. The kernel frees a file's lock with its process. And a place has a deadline, written in its
@@ -27,7 +27,7 @@ _DEADLINE = struct.Struct("<d")
 
 @cache
 def installation(db: Database) -> str:
-    """What the names of this installation's files begin with: database and extension, whose numbers no other will have."""
+    """Return the prefix of this installation's files: the unique numbers of database and extension."""
     row = db.query(
         "SELECT d.oid::text AS database, e.oid::text AS extension FROM pg_catalog.pg_database d, pg_catalog.pg_extension e"
         " WHERE d.datname = pg_catalog.current_database() AND e.extname = 'pg_graphrag'"
@@ -36,15 +36,15 @@ def installation(db: Database) -> str:
 
 
 class Place:
-    """A place that is held. May be extended and released in any thread; both need no SQL."""
+    """A place that is taken. It may be extended and released in any thread, without SQL."""
 
     def __init__(self, file: int) -> None:
         self._file: int | None = file
-        # Its number would be another file's after a second close.
+        # After a second close the number could be that of another file.
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        """Free what an error left behind."""
+        """Free a place that an error left behind."""
         self.release()
 
     def extend(self, until: float) -> None:
@@ -64,7 +64,7 @@ class Place:
 class Places:
     """A number of places of one name.
 
-    Who waits for one holds the lock of the turn: others who want one take theirs only where nobody waits.
+    A waiting session holds the lock of the turn; others take a place only where nobody waits.
     """
 
     def __init__(self, db: Database, name: str, count: int) -> None:
@@ -77,10 +77,10 @@ class Places:
         turn: int | None = None
         try:
             while True:
-                # A cancel between opening a file and noting it would leave its lock to nobody.
+                # A cancel between opening a file and noting it would leave a lock that nobody frees.
                 with undisturbed():
                     if turn is None:
-                        turn = _locked(self._path.with_name(f"{self._path.name}_turn"))
+                        turn = _lock_file(self._path.with_name(f"{self._path.name}_turn"))
                     place = self._free() if turn is not None else None
                 if place is not None or time.monotonic() >= until:
                     return place
@@ -96,14 +96,14 @@ class Places:
                 os.close(turn)
 
     def _free(self) -> Place | None:
-        """Take a place that nobody has, or whose holder's time is over. Only under the turn's lock."""
+        """Take a free place, or one whose deadline has passed. Only under the turn's lock."""
         for number in range(self._count):
             path = self._path.with_name(f"{self._path.name}_{number}")
-            file = _locked(path)
+            file = _lock_file(path)
             if file is None and _deadline(path) < time.monotonic():
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
-                file = _locked(path)
+                file = _lock_file(path)
             if file is not None:
                 os.pwrite(file, _DEADLINE.pack(float("inf")), 0)
                 return Place(file)
@@ -113,7 +113,7 @@ class Places:
 _WAIT = 0.01
 
 
-def _locked(path: Path) -> int | None:
+def _lock_file(path: Path) -> int | None:
     """Open a file and lock it; None where another has it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -125,7 +125,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _deadline(path: Path) -> float:
-    """When the time of a place's holder is over (monotonic seconds)."""
+    """Return the deadline of a place (monotonic seconds)."""
     with contextlib.suppress(FileNotFoundError):
         data = path.read_bytes()
         if len(data) == _DEADLINE.size:

@@ -1,4 +1,4 @@
-"""Endpoints of models: what is known of one, its checks, and its key, which is read when a call is made and kept nowhere."""
+"""Endpoints of models: settings, their checks, and the key, which is read for each call and stored nowhere."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Provider:
 
     @property
     def batch_path(self) -> str:
-        """What the requests of a batch ask for: Azure calls it otherwise than OpenAI."""
+        """The path of a batch's requests; Azure's differs from OpenAI's."""
         return self.batch_endpoint or ("/chat/completions" if self.auth == "api-key" else "/v1/chat/completions")
 
     def api_key(self) -> str | None:
@@ -63,15 +63,15 @@ class Provider:
         """
         if self.api_key_env:
             value = os.environ.get(self.api_key_env, "").strip()
-            where = f"environment variable {self.api_key_env}"
+            source = f"environment variable {self.api_key_env}"
         elif self.api_key_file:
-            where = f"file {self.api_key_file}"
-            value = _read(Path(self.api_key_file)).strip()
+            source = f"file {self.api_key_file}"
+            value = _read_text(Path(self.api_key_file)).strip()
         else:
             return None
         if not 0 < len(value) < MAX_KEY or not value.isascii() or not value.isprintable() or " " in value:
             raise GraphRAGError(
-                f'no usable key for provider "{self.name}" in {where}',
+                f'no usable key for provider "{self.name}" in {source}',
                 sqlstate="58P01",
                 hint="The server's process reads it when it makes a call: set it there (an environment variable needs a "
                 "restart of the server), readable for the server's user, one line.",
@@ -79,8 +79,8 @@ class Provider:
         return value
 
 
-def _read(path: Path) -> str:
-    """The text of a file, empty where there is none; no device is read, and no more than a key can be."""
+def _read_text(path: Path) -> str:
+    """Return the text of a file, at most MAX_KEY characters; empty where there is no regular file."""
     try:
         if not path.is_file():
             return ""
@@ -90,7 +90,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-# option: (type, check, what is wanted)
+# option: (type, check, allowed values in words)
 _POSITIVE = "a number above 0"
 _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "concurrency": ((int,), lambda v: 1 <= v <= 256, "a whole number from 1 to 256"),
@@ -156,10 +156,10 @@ def check(
     for option, value in options.items():
         if option not in _OPTIONS:
             raise GraphRAGError(f'unknown provider option "{option}"', hint=f"Known: {', '.join(sorted(_OPTIONS))}.")
-        types, good, wanted = _OPTIONS[option]
+        types, good, expectation = _OPTIONS[option]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
-            shown = "that value" if option in ("headers", "query") else json.dumps(value)
-            raise GraphRAGError(f'provider option "{option}" cannot be {shown}', hint=f"Give {wanted}.")
+            value_text = "that value" if option in ("headers", "query") else json.dumps(value)
+            raise GraphRAGError(f'provider option "{option}" cannot be {value_text}', hint=f"Give {expectation}.")
     for place, secret in _PLACES.items():
         for field_name in options.get(place, {}):
             if secret.search(field_name):
@@ -183,9 +183,9 @@ def _check_url(base_url: str | None) -> None:
             "base_url holds a user name or password", hint="Refer to a key by api_key_env or api_key_file."
         )
     if not good:
-        # What may be a key is not repeated.
-        shown = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
-        raise GraphRAGError(f"base_url cannot be {shown!r}", hint="For example https://api.openai.com/v1.")
+        # The error must not repeat a key.
+        url_text = None if base_url is None else re.sub(r"(//)[^/]*@|[?#].*", r"\1…", base_url, flags=re.S)
+        raise GraphRAGError(f"base_url cannot be {url_text!r}", hint="For example https://api.openai.com/v1.")
 
 
 def set_provider(
@@ -205,21 +205,21 @@ def set_provider(
         42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
     """
     _refuse_others(db)
-    given = read_json(options) if options else {}
-    if not isinstance(given, dict):
+    values = read_json(options) if options else {}
+    if not isinstance(values, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
-    check(name, kind, base_url, api_key_env, api_key_file, given)
+    check(name, kind, base_url, api_key_env, api_key_file, values)
     db.query(
         "INSERT INTO graphrag.providers (name, kind, base_url, api_key_env, api_key_file, options)"
         " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind,"
         " base_url = excluded.base_url, api_key_env = excluded.api_key_env, api_key_file = excluded.api_key_file,"
         " options = excluded.options",
         ["text", "text", "text", "text", "text", "jsonb"],
-        [name, kind, base_url, api_key_env, api_key_file, json.dumps(given)],
+        [name, kind, base_url, api_key_env, api_key_file, json.dumps(values)],
     )
-    # What failed with the old settings says nothing of the new.
+    # Failures with the old settings say nothing of the new ones.
     db.query("DELETE FROM graphrag.provider_state WHERE provider = $1", ["text"], [name])
-    # Nor need what waits for a batch wait on, where there may be none any more.
+    # Jobs that wait for a batch look again: the new settings may have no batches.
     db.query(
         "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE state = 'pending' AND payload ? 'waiting'"
     )

@@ -1,4 +1,4 @@
-"""What can be asked of a model, and the tasks that ask."""
+"""Requests to models, and the tasks that make them."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pg_graphrag.llm.faults import Waiting
 
 T = TypeVar("T")
 
-# Where an endpoint does not count, a token is taken for so many bytes of UTF-8.
+# Bytes of UTF-8 for each token, where an endpoint does not count tokens.
 BYTES_PER_TOKEN = 4
 
 
@@ -53,7 +53,7 @@ Request = ChatRequest | EmbedRequest | RerankRequest
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: `text` as the model gave it, `value` as the request's parse made it."""
+    """An answer: `text` as the model gave it, `value` as the request parsed it."""
 
     value: Any
     text: str = ""
@@ -65,20 +65,20 @@ Task = Generator[Request, Reply, Any]
 
 
 def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:
-    """Run tasks one after another and return their results; where an answer comes later, the others are asked meanwhile."""
+    """Run tasks one after another and return their results; while one waits for a later answer, the others are asked."""
     results: list[T] = []
-    waiting: Waiting | None = None
+    fault: Waiting | None = None
     for task in tasks:
         try:
             results.append((yield from task))
-        except Waiting as later:
-            waiting = later if waiting is None else waiting.with_keys(later)
-    if waiting is not None:
-        raise waiting
+        except Waiting as error:
+            fault = error if fault is None else fault.with_keys(error)
+    if fault is not None:
+        raise fault
     return results
 
 
 def estimated_tokens(request: Request) -> int:
-    """Tokens of what is asked, before anyone counted them: a quarter of the bytes."""
+    """Return an estimate of a request's tokens: a quarter of its bytes."""
     texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
     return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1

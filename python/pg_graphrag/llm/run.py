@@ -1,4 +1,4 @@
-"""Many tasks side by side: their requests are sent as limits allow, each once, and the replies go to who waits for them."""
+"""Many tasks side by side: each distinct request is sent once, as limits allow, and its reply goes to all waiting tasks."""
 
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -21,10 +21,10 @@ class Run:
         self._channel = channel
         self._tasks = list(tasks)
         self._results: list[Any] = [None] * len(tasks)
-        self._asked: list[tuple[int, Request]] = []
+        self._new_requests: list[tuple[int, Request]] = []
         self._by_key: dict[str, Sending] = {}
         self._requests = Requests()
-        self._left = len(tasks)
+        self._unfinished = len(tasks)
 
     def finish(self) -> list[Any]:
         channel = self._channel
@@ -32,8 +32,8 @@ class Run:
             for number in range(len(self._tasks)):
                 self._step(number, None)
                 channel.poll()
-            while self._left:
-                if self._asked:
+            while self._unfinished:
+                if self._new_requests:
                     self._dispatch()
                     continue
                 self._send()
@@ -42,7 +42,7 @@ class Run:
             channel.save()
         except BaseException:
             if channel.worker:
-                # Cancelled, most likely: what was answered is paid for.
+                # Most likely cancelled; answers that came are paid for.
                 channel.db.rollback()
                 channel.save()
             raise
@@ -61,53 +61,53 @@ class Run:
         task = self._tasks[number]
         try:
             if isinstance(reply, GraphRAGError):
-                self._asked.append((number, task.throw(reply)))
+                self._new_requests.append((number, task.throw(reply)))
             else:
-                self._asked.append((number, next(task) if reply is None else task.send(reply)))
+                self._new_requests.append((number, next(task) if reply is None else task.send(reply)))
         except StopIteration as end:
             self._results[number] = end.value
-            self._left -= 1
+            self._unfinished -= 1
         except GraphRAGError as error:
             self._results[number] = error
-            self._left -= 1
+            self._unfinished -= 1
 
     def _dispatch(self) -> None:
-        """Answer what was asked from the cache; put the rest into the endpoints' queues."""
-        channel, asked = self._channel, self._asked
-        self._asked = []
+        """Answer new requests from the cache; put the others into the endpoints' queues."""
+        channel, requests = self._channel, self._new_requests
+        self._new_requests = []
         ready: list[tuple[int, Reply | GraphRAGError]] = []
         new: list[tuple[int, Request, Endpoint, str, str]] = []
-        for number, request in asked:
+        for number, request in requests:
             try:
                 endpoint, model = channel.endpoint_of(request)
             except GraphRAGError as error:
                 ready.append((number, error))
                 continue
-            # What is not a chat is not shared.
+            # Only chat requests are shared.
             key = cache_key(model, request.messages) if isinstance(request, ChatRequest) else f"of task {number}"
             new.append((number, request, endpoint, model, key))
-        known = channel.ledger.cached(
+        cached = channel.ledger.cached(
             [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
         )
         by_batch = {
-            key for _, request, endpoint, _, key in new if channel.batches(request, endpoint) and key not in known
+            key for _, request, endpoint, _, key in new if channel.batches(request, endpoint) and key not in cached
         }
         if by_batch:
             channel.collector.look(sorted(by_batch))
-        # Whether a limit is reached must not tell a reader what the cache knows.
+        # An error at a limit must not reveal to a reader what is cached.
         blocked: GraphRAGError | None = self._over_budget() if channel.ledger.discreet else None
         for number, request, endpoint, model, key in new:
-            refused = (blocked if channel.ledger.discreet else None) or self._over_rate()
-            if refused is not None:
-                ready.append((number, refused))
+            limit_fault = (blocked if channel.ledger.discreet else None) or self._over_rate()
+            if limit_fault is not None:
+                ready.append((number, limit_fault))
                 continue
-            if isinstance(request, ChatRequest) and key in known:
+            if isinstance(request, ChatRequest) and key in cached:
                 try:
-                    ready.append((number, Reply(request.parse(known[key], False), known[key], cached=True)))
+                    ready.append((number, Reply(request.parse(cached[key], False), cached[key], cached=True)))
                     channel.usage.cache_hits += 1
-                    channel.ledger.note_answer(endpoint.provider, request, known[key])
+                    channel.ledger.note_answer(endpoint.provider, request, cached[key])
                     continue
-                except ItemFault:  # kept by a version that read it otherwise: ask again
+                except ItemFault:  # cached by a version with another format: ask again
                     pass
             chats = isinstance(request, ChatRequest) and not channel.worker
             if isinstance(request, ChatRequest) and chats and (cut := channel.ledger.cut_off(key)) is not None:
@@ -116,7 +116,7 @@ class Run:
                 channel.ledger.note_answer(endpoint.provider, request, cut)
                 continue
             if key in self._by_key:
-                self._by_key[key].waiting.append((number, request))
+                self._by_key[key].waiters.append((number, request))
                 continue
             if blocked is None:
                 blocked = self._over_budget()
@@ -133,19 +133,19 @@ class Run:
             self._step(number, reply)
 
     def _send(self) -> None:
-        """Start what limits allow."""
+        """Start the requests that limits allow."""
         for endpoint in self._channel.endpoints.values():
             while endpoint.queue:
-                # Looked at each time: what was answered meanwhile may have been the last that the budget pays.
+                # Checked each time: an answer that came meanwhile may have used the budget up.
                 fault = endpoint.breaker.fault or self._over_budget()
                 if fault is not None:
                     sending = endpoint.queue.popleft()
-                    self._end(sending, [(number, fault) for number, _ in sending.waiting])
+                    self._end(sending, [(number, fault) for number, _ in sending.waiters])
                     continue
                 sending = endpoint.queue[0]
                 if sending.not_before > time.monotonic():
                     endpoint.queue.rotate(-1)
-                    if all(other.not_before > time.monotonic() for other in endpoint.queue):
+                    if all(queued_sending.not_before > time.monotonic() for queued_sending in endpoint.queue):
                         break
                     continue
                 estimate = estimated_tokens(sending.request)
@@ -154,7 +154,7 @@ class Run:
                 endpoint.queue.popleft()
                 endpoint.pace.note(estimate)
                 endpoint.in_flight += 1
-                sending.started = time.monotonic()
+                sending.started_at = time.monotonic()
                 sending.reserved = self._channel.ledger.reserve(endpoint.provider, estimate)
                 self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
 
@@ -179,19 +179,19 @@ class Run:
         return len(endpoint.slots) > endpoint.in_flight
 
     def _receive(self) -> None:
-        """Take what has ended; wait for it a moment."""
-        if not self._left:
+        """Take finished requests, waiting a moment for the first."""
+        if not self._unfinished:
             return
-        ended = self._requests.take(POLL_SECONDS)
-        while ended is not None:
-            (endpoint, sending), result, error = ended
+        outcome = self._requests.take(POLL_SECONDS)
+        while outcome is not None:
+            (endpoint, sending), result, error = outcome
             endpoint.in_flight -= 1
-            # Also when more is to be sent: the place is the next session's that waits for it.
+            # Also when more is to be sent: the place goes to the next waiting session.
             endpoint.slots.give_back(endpoint.in_flight)
-            self._ended(endpoint, sending, result, error)
-            ended = self._requests.take(0)
+            self._finish(endpoint, sending, result, error)
+            outcome = self._requests.take(0)
 
-    def _ended(self, endpoint: Endpoint, sending: Sending, result: Any, error: BaseException | None) -> None:
+    def _finish(self, endpoint: Endpoint, sending: Sending, result: Any, error: BaseException | None) -> None:
         channel, request = self._channel, sending.request
         if error is not None and not isinstance(error, GraphRAGError):
             raise error
@@ -199,23 +199,23 @@ class Run:
         tokens = (0, 0)
         fault: GraphRAGError | None = error
         if error is not None:
-            replies = [(number, error) for number, _ in sending.waiting]
+            replies = [(number, error) for number, _ in sending.waiters]
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
-            replies = [(number, _parsed(same, result)) for number, same in sending.waiting]
-            for (_, same), (_, reply) in zip(sending.waiting, replies, strict=True):
-                if isinstance(same, ChatRequest) and isinstance(reply, Reply):
-                    channel.ledger.note_answer(endpoint.provider, same, result.text)
+            replies = [(number, _parsed(own_request, result)) for number, own_request in sending.waiters]
+            for (_, own_request), (_, reply) in zip(sending.waiters, replies, strict=True):
+                if isinstance(own_request, ChatRequest) and isinstance(reply, Reply):
+                    channel.ledger.note_answer(endpoint.provider, own_request, result.text)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
-            # What was cut off may be of use, but the next one who asks deserves the whole.
+            # A cut-off answer may be of use, but the next caller should get a complete one.
             if request.cacheable and fault is None and not result.cut_off:
                 channel.ledger.keep(sending.key, request.role, sending.model, result.text)
             if fault is None and result.cut_off and not channel.worker:
                 channel.ledger.keep_cut_off(sending.key, result.text)
         else:
             tokens = (result[1], 0)
-            replies = [(number, Reply(result[0])) for number, _ in sending.waiting]
-        channel.note(endpoint, sending.model, request, tokens, sending.started, fault, sending.reserved)
+            replies = [(number, Reply(result[0])) for number, _ in sending.waiters]
+        channel.note(endpoint, sending.model, request, tokens, sending.started_at, fault, sending.reserved)
         if not isinstance(fault, ProviderFault):
             endpoint.breaker.succeeded()
         wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)
@@ -224,9 +224,9 @@ class Run:
             sending.not_before = time.monotonic() + wait
             endpoint.queue.append(sending)
             return
-        # What was not tried again for want of retries says little of the provider.
+        # A fault that was not retried because no retries were left says little about the provider.
         if isinstance(fault, ProviderFault) and (wait is None or sending.tries):
-            endpoint.breaker.failed(fault, sending.started)
+            endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)
 
     def _end(self, sending: Sending, replies: Iterable[tuple[int, Reply | GraphRAGError]]) -> None:

@@ -1,4 +1,4 @@
-"""The way to an endpoint: the HTTP client, the time-out, and whose fault an error is.
+"""HTTP to an endpoint: the client, the time-out, and how errors become faults.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -22,13 +22,13 @@ from pg_graphrag.llm.providers import Provider
 if TYPE_CHECKING:
     import httpx2
 
-# No useful answer is longer; a runaway one must not fill the server's memory.
+# No useful answer is longer; an endless one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
-# Of what comes with an error, its beginning is read.
+# Bytes that are read of an error's body.
 MAX_ERROR_BYTES = 64_000
-# That an endpoint has closed a connection shows within the way there and back.
+# A closed connection shows within one round trip.
 STALE_SECONDS = 1.0
-# A shorter key is no secret but a word ("none", "ollama"), which answers may hold.
+# A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
 _MIN_SECRET = 12
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
 # Fields that some models refuse and that can be done without: their words for it, and the field.
@@ -39,7 +39,7 @@ _OPTIONAL = (
     (re.compile(r"encoding_format", re.I), "encoding_format"),
     (re.compile(r"stream_options", re.I), "stream_options"),
 )
-# What PostgreSQL's text cannot hold.
+# Characters that PostgreSQL's text cannot hold.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -49,7 +49,7 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
 
     The server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine.
     """
-    # What asks no endpoint does without these 70 ms.
+    # Imported here because it takes 70 ms, which sessions without endpoints save.
     import httpx2
 
     parts = urlsplit(base_url)
@@ -69,9 +69,9 @@ def _was_stale(steps: Sequence[str], began: float) -> bool:
 
     Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
     """
-    opened = any(step.startswith("connection.") for step in steps)
+    has_opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
-    return bool(steps) and not opened and not answered and time.monotonic() - began < STALE_SECONDS
+    return bool(steps) and not has_opened and not answered and time.monotonic() - began < STALE_SECONDS
 
 
 async def _error_body(response: "httpx2.Response") -> Any:
@@ -93,10 +93,10 @@ def clean(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
-def count_tokens(stated: Any, text: str) -> int:
-    """Tokens as the endpoint counted them; where it does not say, a quarter of the bytes."""
-    if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0:
-        return min(stated, 2**31 - 1)
+def count_tokens(api_count: Any, text: str) -> int:
+    """Return the endpoint's count of tokens; without one, a quarter of the bytes."""
+    if isinstance(api_count, int) and not isinstance(api_count, bool) and api_count >= 0:
+        return min(api_count, 2**31 - 1)
     return len(text.encode("utf-8", "replace")) // 4 + 1
 
 
@@ -109,14 +109,14 @@ class FieldRefused(Exception):
 
 
 def _headers(provider: Provider, api_key: str | None) -> dict[str, str]:
-    given = {"Accept": "application/json", "User-Agent": "pg_graphrag", **provider.headers}
+    headers = {"Accept": "application/json", "User-Agent": "pg_graphrag", **provider.headers}
     if api_key is not None:
-        given |= {"api-key": api_key} if provider.auth == "api-key" else {"Authorization": f"Bearer {api_key}"}
-    return given
+        headers |= {"api-key": api_key} if provider.auth == "api-key" else {"Authorization": f"Bearer {api_key}"}
+    return headers
 
 
 @contextlib.asynccontextmanager
-async def sent(
+async def open_response(
     provider: Provider,
     api_key: str | None,
     path: str,
@@ -125,14 +125,14 @@ async def sent(
     method: str = "POST",
     file: tuple[str, bytes] | None = None,
     seconds: float | None = None,
-    once: bool = False,
+    at_most_once: bool = False,
 ) -> AsyncIterator["httpx2.Response"]:
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
     `method` is POST, GET or DELETE; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
     time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
-    may not be made twice (`once`): that the endpoint has not read it is all but sure. A redirect is not followed: it would
-    take key and texts where nobody told us to.
+    may not be made twice (`at_most_once`): that the endpoint has not read it is all but sure. A redirect is
+    not followed: it would take key and texts where nobody told us to.
     """
     import httpx2
 
@@ -155,8 +155,8 @@ async def sent(
             try:
                 return await send(steps)
             except httpx2.TransportError:
-                # Each goes with its connection: the last one is new.
-                if once or not _was_stale(steps, began):
+                # Each failure discards its connection; the last one is new.
+                if at_most_once or not _was_stale(steps, began):
                     raise
 
     async def answered() -> httpx2.Response:
@@ -185,16 +185,18 @@ async def sent(
             await response.aclose()
 
 
-async def post(provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **how: Any) -> Any:
-    """Return the JSON of a response within the time-out and `limit` bytes; `how` as in `sent`."""
-    seconds = how.get("seconds") or provider.timeout
+async def post(
+    provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **options: Any
+) -> Any:
+    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`."""
+    seconds = options.get("seconds") or provider.timeout
 
     answered = False
 
-    async def read() -> bytes:
+    async def read_body() -> bytes:
         nonlocal answered
         data = bytearray()
-        async with sent(provider, api_key, path, body, **how) as response:
+        async with open_response(provider, api_key, path, body, **options) as response:
             answered = True
             async for piece in response.aiter_bytes():
                 data += piece
@@ -203,13 +205,13 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
         return without_key(bytes(data), api_key)
 
-    # The first time the library is imported, in time that is not the endpoint's.
+    # The import on first use must not count against the endpoint's time-out.
     _client(provider.base_url)
     try:
-        data = await asyncio.wait_for(read(), seconds)
+        data = await asyncio.wait_for(read_body(), seconds)
     except TimeoutError:
-        missed = "finish" if answered else "answer"
-        raise ProviderFault(f'provider "{provider.name}" did not {missed} within {seconds:g} s') from None
+        verb = "finish" if answered else "answer"
+        raise ProviderFault(f'provider "{provider.name}" did not {verb} within {seconds:g} s') from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:
@@ -227,48 +229,48 @@ async def post(provider: Provider, api_key: str | None, path: str, body: dict[st
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     # Only the classes' names: messages of libraries may repeat what was sent.
-    cause, seen = error, 0
-    while (inner := cause.__cause__ or cause.__context__) is not None and seen < 10:
-        cause, seen = inner, seen + 1
+    cause, depth = error, 0
+    while (inner := cause.__cause__ or cause.__context__) is not None and depth < 10:
+        cause, depth = inner, depth + 1
     return ProviderFault(f'the connection to provider "{provider.name}" failed ({type(cause).__name__})')
 
 
 def _status_fault(
     provider: Provider, api_key: str | None, body: dict[str, Any], response: "httpx2.Response", error: Any
 ) -> Exception:
-    """Whose fault a status is; `error` is what came with it."""
-    status, said = response.status_code, words_of(error, api_key)
-    if (refused := refusal(provider, status, said, body)) is not None:
-        return refused
-    where = f'provider "{provider.name}" answered {status}'
+    """Return the fault of a status; `error` is the body."""
+    status, message = response.status_code, words_of(error, api_key)
+    if (fault := refusal(provider, status, message, body)) is not None:
+        return fault
+    prefix = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
-        return ProviderFault(f"{where}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
+        return ProviderFault(f"{prefix}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
     if status == 404:
         return ProviderFault(
-            f'{where}: no such model ("{body.get("model")}") or path: {said}',
+            f'{prefix}: no such model ("{body.get("model")}") or path: {message}',
             permanent=True,
             status=status,
             hint=_ADDRESS_HINT,
         )
     if status < 400:
-        return ProviderFault(f"{where}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
+        return ProviderFault(f"{prefix}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
     return ProviderFault(
-        f"{where}: {said}",
+        f"{prefix}: {message}",
         retry_after=retry_after_seconds(response.headers.get("retry-after", "")),
         status=status,
     )
 
 
-def refusal(provider: Provider, status: int, said: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
-    """What is wrong with the request `body`, where a status says that it is the request; `said`: the endpoint's words."""
+def refusal(provider: Provider, status: int, message: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
+    """Return what is wrong with the request `body`, where a status blames the request; `message` is the endpoint's."""
     if status not in (400, 413, 422):
         return None
-    if _TOO_LONG.search(said) or status == 413:
-        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=said)
+    if _TOO_LONG.search(message) or status == 413:
+        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=message)
     for words, field in _OPTIONAL:
-        if field in body and words.search(said):
+        if field in body and words.search(message):
             return FieldRefused(field)
-    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {said}')
+    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {message}')
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."
@@ -278,13 +280,13 @@ _ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.
 
 
 def refuse_error(provider: Provider, reply: Any, api_key: str | None) -> None:
-    """Raise what an endpoint says went wrong, under a status that says that nothing did (gateways; within streams)."""
+    """Raise an error that came with a successful status (gateways; within streams)."""
     if isinstance(reply, dict) and reply.get("error"):
         raise ProviderFault(f'provider "{provider.name}" answered with an error: {words_of(reply["error"], api_key)}')
 
 
 def words_of(error: Any, api_key: str | None) -> str:
-    """The endpoint's own words of an error, if it is short about it; a key it may repeat, or parts of one, are cut out."""
+    """Return the endpoint's own short text of an error, without the key or parts of it."""
     text = " ".join(_message(error).split()) or "no reason given"
     if api_key:
         text = text.replace(api_key, "…")
@@ -292,18 +294,18 @@ def words_of(error: Any, api_key: str | None) -> str:
 
 
 def _message(error: Any) -> str:
-    """The text of an error as OpenAI, TEI, FastAPI and proxies word it; a page of HTML says nothing."""
+    """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML."""
     if isinstance(error, list):
-        return "; ".join(_message(one) for one in error[:5])
+        return "; ".join(_message(part) for part in error[:5])
     if isinstance(error, dict):
-        said = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
+        inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
         place = error.get("loc")
-        return ".".join(map(str, place)) + f": {_message(said)}" if isinstance(place, list) else _message(said)
+        return ".".join(map(str, place)) + f": {_message(inner)}" if isinstance(place, list) else _message(inner)
     return error if isinstance(error, str) and not error.lstrip().startswith("<") else ""
 
 
 def without_key(data: bytes, api_key: str | None) -> bytes:
-    """Cut the key out of an answer: what repeats it must not bring it into tables and messages."""
+    """Cut the key out of an answer, so that it gets into no table and no message."""
     return data.replace(api_key.encode(), "…".encode()) if api_key and len(api_key) >= _MIN_SECRET else data
 
 

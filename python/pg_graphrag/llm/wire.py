@@ -1,4 +1,4 @@
-"""One request to an endpoint: what is sent, and what comes back.
+"""Single requests to an endpoint: chat, embeddings, rerank.
 
 Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here may touch the database.
 """
@@ -20,15 +20,15 @@ from pg_graphrag.llm.transport import (
     clean,
     connection_fault,
     count_tokens,
+    open_response,
     post,
     refuse_error,
-    sent,
     without_key,
 )
 from pg_graphrag.numeric import np
 
 MAX_VECTORS_BYTES = 256_000_000
-# What endpoints call an answer that ends before its end: by its length, or by a filter.
+# Finish reasons of a cut-off answer: by its length, or by a filter.
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
 
 
@@ -43,7 +43,7 @@ class Completion:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the answer ends before its end."""
+        """Whether the answer is cut off."""
         return self.finish_reason.lower() in _CUT_OFF
 
 
@@ -57,7 +57,7 @@ class Call:
     temperature: float = 0.0
 
 
-_refused: dict[tuple[str, str], frozenset[str]] = {}
+_refused_fields: dict[tuple[str, str], frozenset[str]] = {}
 
 
 async def chat(provider: Provider, api_key: str | None, call: Call) -> Completion:
@@ -71,29 +71,29 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
         An empty or endless answer; `ContextTooLong` when the prompt does not fit.
     """
     while True:
-        refused = _refused.get((provider.base_url, call.model), frozenset())
+        refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
         try:
-            asked = chat_body(provider, call, refused)
-            body = await post(provider, api_key, "/chat/completions", asked, MAX_REPLY_BYTES)
+            request_body = chat_body(provider, call, refused_fields)
+            body = await post(provider, api_key, "/chat/completions", request_body, MAX_REPLY_BYTES)
             break
         except FieldRefused as error:
-            _refused[provider.base_url, call.model] = refused | {error.field}
+            _refused_fields[provider.base_url, call.model] = refused_fields | {error.field}
     return completion(provider, call.messages, body)
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any) -> Completion:
-    """Return what the body of a chat completion says; `messages` are what was asked. Raises as `chat`."""
+    """Read the body of a chat completion; `messages` are those of the request. Raises as `chat`."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
-        text, refused = _text(message.get("content")), _text(message.get("refusal"))
+        text, refusal_text = _text(message.get("content")), _text(message.get("refusal"))
         reason = clean(str(choice.get("finish_reason") or "stop"))
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ProviderFault(
             f'provider "{provider.name}" answered with something other than a chat completion'
         ) from None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-    _refuse_unfinished(provider, text, refused, reason)
+    _refuse_unfinished(provider, text, refusal_text, reason)
     return Completion(
         text,
         reason,
@@ -103,36 +103,36 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
 
 
 def _text(content: Any) -> str:
-    """The text of a message that is whole."""
-    return clean(_said(content))
+    """Return the text of a complete message."""
+    return clean(_content_text(content))
 
 
-def _said(content: Any) -> str:
-    """What a message says, which some endpoints give in parts, beside parts of other types."""
+def _content_text(content: Any) -> str:
+    """Return the text of a message; some endpoints give it in parts, among parts of other types."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
     return content if isinstance(content, str) else ""
 
 
-def _joined(text: str) -> tuple[str, str]:
-    """Return the text of a piece, and the half of a character at its end whose other half the next piece brings."""
+def _whole_characters(text: str) -> tuple[str, str]:
+    """Return the complete characters of a piece, and the half of a surrogate pair at its end."""
     half = text[-1:] if "\ud800" <= text[-1:] < "\udc00" else ""
-    whole = text.removesuffix(half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return clean(whole), half
+    complete = text.removesuffix(half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return clean(complete), half
 
 
-def _refuse_unfinished(provider: Provider, text: str, refused: str, reason: str) -> None:
-    """Raise what is wrong with an answer that has come to its end."""
+def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason: str) -> None:
+    """Raise the fault of an answer that ended without text or with an error."""
     if reason == "error":
         raise ProviderFault(f'provider "{provider.name}" broke off its answer')
-    if not text.strip() and refused.strip():
-        raise ItemFault(f"the model refused to answer: {' '.join(refused.split())[:300]}")
+    if not text.strip() and refusal_text.strip():
+        raise ItemFault(f"the model refused to answer: {' '.join(refusal_text.split())[:300]}")
     if not text.strip():
         raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
 
 
 def chat_body(
-    provider: Provider, call: Call, refused: frozenset[str] = frozenset(), stream: bool = False
+    provider: Provider, call: Call, refused_fields: frozenset[str] = frozenset(), stream: bool = False
 ) -> dict[str, Any]:
     """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
@@ -144,7 +144,7 @@ def chat_body(
         elif provider.json == "object":
             body["response_format"] = {"type": "json_object"}
     body |= provider.chat_request
-    return {name: value for name, value in body.items() if value is not None and name not in refused}
+    return {name: value for name, value in body.items() if value is not None and name not in refused_fields}
 
 
 async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[str | Completion]:
@@ -153,10 +153,10 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     Raises
     ------
     ProviderFault, ItemFault
-        As `chat`. A stream that breaks off raises too: what was yielded is not the whole.
+        As `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
     pieces: list[str] = []
-    size, reason, refused, half = 0, "", "", ""
+    size, reason, refusal_text, half = 0, "", "", ""
     usage: Any = {}
     data = None
     async for data in _events(provider, api_key, call):
@@ -168,10 +168,10 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             refuse_error(provider, event, api_key)
             usage = event.get("usage") or usage
             (choice, *_) = event.get("choices") or [{}]
-            # Whole where the endpoint does not stream.
+            # One complete message where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
-            piece, half = _joined(half + _said(message.get("content")))
-            refused += _text(message.get("refusal"))
+            piece, half = _whole_characters(half + _content_text(message.get("content")))
+            refusal_text += _text(message.get("refusal"))
             reason = clean(str(choice.get("finish_reason") or reason))
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
             raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s') from None
@@ -184,12 +184,12 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     if data is None:
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a stream') from None
     text = "".join(pieces)
-    _refuse_unfinished(provider, text, refused, reason or "error")
+    _refuse_unfinished(provider, text, refusal_text, reason or "error")
     prompt = json.dumps(list(call.messages), ensure_ascii=False)
-    stated = usage if isinstance(usage, dict) else {}
+    counts = usage if isinstance(usage, dict) else {}
     tokens_in, tokens_out = (
-        count_tokens(stated.get("prompt_tokens"), prompt),
-        count_tokens(stated.get("completion_tokens"), text),
+        count_tokens(counts.get("prompt_tokens"), prompt),
+        count_tokens(counts.get("completion_tokens"), text),
     )
     yield Completion(text, reason, tokens_in, tokens_out)
 
@@ -201,34 +201,34 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
     """
     async with contextlib.AsyncExitStack() as stack:
         while True:
-            refused = _refused.get((provider.base_url, call.model), frozenset())
-            body = chat_body(provider, call, refused, stream=True)
+            refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
+            body = chat_body(provider, call, refused_fields, stream=True)
             try:
-                response = await stack.enter_async_context(sent(provider, api_key, "/chat/completions", body))
+                response = await stack.enter_async_context(open_response(provider, api_key, "/chat/completions", body))
                 break
             except FieldRefused as error:
-                _refused[provider.base_url, call.model] = refused | {error.field}
+                _refused_fields[provider.base_url, call.model] = refused_fields | {error.field}
         parts = response.aiter_bytes()
-        whole = response.headers.get("content-type", "").startswith("application/json")
-        buffer, ended, last = b"", False, time.monotonic()
-        while not ended:
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        buffer, at_end, last = b"", False, time.monotonic()
+        while not at_end:
             try:
                 buffer += await asyncio.wait_for(anext(parts), max(0.0, last + provider.timeout - time.monotonic()))
             except StopAsyncIteration:
-                ended = True
+                at_end = True
             except TimeoutError:
                 raise ProviderFault(f'provider "{provider.name}" sent nothing for {provider.timeout:g} s') from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > 2 * MAX_REPLY_BYTES:
                 raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s')
-            if whole and ended:
+            if is_json and at_end:
                 yield without_key(buffer, api_key)
-            if whole:
+            if is_json:
                 continue
             lines = buffer.split(b"\n")
-            # Only its end shows that the last line is one.
-            buffer = b"" if ended else lines.pop()
+            # The last line is complete only at the end.
+            buffer = b"" if at_end else lines.pop()
             for line in lines:
                 if line.startswith(b"data:"):
                     last = time.monotonic()
@@ -247,36 +247,36 @@ async def embed(
     ItemFault
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
-    # Packed vectors are half as long and need no parsing, here and there; what does not know them sends numbers.
-    asked = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
-    asked |= provider.embedding_request
+    # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
+    fields = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
+    fields |= provider.embedding_request
     while True:
-        # Only some models can shorten their vectors; what comes is checked in any case.
-        refused = _refused.get((provider.base_url, model), frozenset())
-        body = {name: value for name, value in asked.items() if value is not None and name not in refused}
+        # Only some models can shorten their vectors; the length is checked in any case.
+        refused_fields = _refused_fields.get((provider.base_url, model), frozenset())
+        body = {name: value for name, value in fields.items() if value is not None and name not in refused_fields}
         try:
             reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
             break
         except FieldRefused as error:
-            _refused[provider.base_url, model] = refused | {error.field}
+            _refused_fields[provider.base_url, model] = refused_fields | {error.field}
     try:
-        given = list(reply["data"])
+        items = list(reply["data"])
         rows: list[Any] = [None] * len(texts)
-        for place, item in enumerate(given[: len(texts)]):
+        for place, item in enumerate(items[: len(texts)]):
             index = place if item.get("index") is None else int(item["index"])
             if index < 0:
                 raise ValueError
             rows[index] = _vector(item["embedding"])
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than embeddings') from None
-    got = sum(row is not None for row in rows) + max(0, len(given) - len(texts))
-    if got != len(texts):
-        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {got} vectors for {len(texts)} texts')
-    wanted = dimensions or rows[0].size
+    count = sum(row is not None for row in rows) + max(0, len(items) - len(texts))
+    if count != len(texts):
+        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {count} vectors for {len(texts)} texts')
+    size = dimensions or rows[0].size
     for row in rows:
-        if row.size != wanted:
+        if row.size != size:
             raise ProviderFault(
-                f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {wanted}',
+                f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {size}',
                 permanent=True,
                 hint="Set embedding.dimensions of the corpus to what the model gives, with graphrag.reembed(…).",
             )
@@ -285,8 +285,8 @@ async def embed(
     if not np.isfinite(lengths).all() or not lengths.all():
         raise ItemFault(f'model "{model}" of provider "{provider.name}" gave a vector with NaN, infinity or only zeros')
     usage = reply.get("usage")
-    stated = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return (vectors / lengths[:, None]).astype(np.float32), count_tokens(stated, "".join(texts))
+    token_count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return (vectors / lengths[:, None]).astype(np.float32), count_tokens(token_count, "".join(texts))
 
 
 def _vector(value: Any) -> Any:

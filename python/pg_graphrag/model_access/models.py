@@ -1,7 +1,7 @@
-"""A corpus' models, as searches and answers ask them. With the owner's rights: providers, cache and accounts are the owner's.
+"""The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
 
-What is asked is a task of `pg_graphrag.model_access.tasks` with its arguments. Of a fault, only the owner is told what the
-endpoint said.
+A request is a task of `pg_graphrag.model_access.tasks` with its arguments. Only the owner sees the endpoint's text of a
+fault.
 """
 
 import re
@@ -22,9 +22,9 @@ from pg_graphrag.model_access import tasks
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database
 
-# Keywords and transforms of a query are worth a moment; the query as it is costs none.
+# Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
-# Characters of a text that is embedded or re-ranked: models see no more.
+# Characters of a text that models embed or re-rank.
 MAX_CHARACTERS = 8000
 
 
@@ -42,17 +42,17 @@ class Models:
     def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Have a task done; return {value, cached, usage} or {fault, usage}.
 
-        A fault is a value, for who can do without the model. What it cost, and the answer, are kept in the session until
-        `save_accounts` writes them. To who is not the owner nothing is `cached`: others may have asked it.
+        A fault is a value, for callers that can do without the model. The session keeps cost and answer until
+        `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
         request = tasks.request(self.corpus.options, task, arguments)
         gateway = self._gateway(request)
         try:
-            reply = gateway.one(_ask(request))
+            reply = gateway.run_one(_ask(request))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
         except GraphRAGError as fault:
-            outcome = {"fault": _shown(self.corpus, self.caller, request.role, fault)}
-        return outcome | {"usage": gateway.shown}
+            outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
+        return outcome | {"usage": gateway.visible_usage}
 
     def ask_all(
         self, task: str, arguments: list[dict[str, Any]], retries: int | None = None
@@ -64,16 +64,16 @@ class Models:
         """
         if not arguments:
             return [], {}
-        requests = [tasks.request(self.corpus.options, task, one) for one in arguments]
+        requests = [tasks.request(self.corpus.options, task, argument) for argument in arguments]
         gateway = self._gateway(requests[0], retries)
         outcomes = [
-            {"fault": _shown(self.corpus, self.caller, request.role, reply)}
+            {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
             if isinstance(reply, GraphRAGError)
             else {"value": reply.value}
-            for request, reply in zip(requests, gateway.run([_ask(one) for one in requests]), strict=True)
+            for request, reply in zip(requests, gateway.run([_ask(argument) for argument in requests]), strict=True)
         ]
         sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
-        return outcomes, gateway.shown | {"sent_again": sent_again}
+        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
 
     def stream(self, task: str, arguments: dict[str, Any]) -> Generator[str, None, None]:
         """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
@@ -84,7 +84,7 @@ class Models:
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise _told(_shown(self.corpus, self.caller, request.role, fault)) from None
+            raise _error_from(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
 
     def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
@@ -95,25 +95,27 @@ class Models:
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
         gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
         try:
-            made = gateway.one(embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts]))
-            for vector in made:
+            vectors = gateway.run_one(
+                embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts])
+            )
+            for vector in vectors:
                 if isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise _told(_shown(self.corpus, self.caller, "embedding", fault)) from None
-        return np.stack(made), gateway.shown
+            raise _error_from(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+        return np.stack(vectors), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
         """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
         gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
         cut = tuple(text[:MAX_CHARACTERS] for text in texts)
         try:
-            scores: list[float] = gateway.one(
+            scores: list[float] = gateway.run_one(
                 _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
             )
         except GraphRAGError as fault:
-            raise _told(_shown(self.corpus, self.caller, "rerank", fault)) from None
-        return scores, gateway.shown
+            raise _error_from(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+        return scores, gateway.visible_usage
 
     def _gateway(self, request: ChatRequest, retries: int | None = None) -> Gateway:
         patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
@@ -133,9 +135,9 @@ def _scores(request: RerankRequest) -> Task:
     return reply.value
 
 
-def _told(shown: dict[str, str | None]) -> GraphRAGError:
-    message, sqlstate = str(shown["message"]), str(shown["sqlstate"])
-    return GraphRAGError(message, sqlstate=sqlstate, detail=shown["detail"], hint=shown["hint"])
+def _error_from(description: dict[str, str | None]) -> GraphRAGError:
+    message, sqlstate = str(description["message"]), str(description["sqlstate"])
+    return GraphRAGError(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
 
 
 def _ask(request: ChatRequest) -> Task:
@@ -148,12 +150,12 @@ _WORD = re.compile(r"\s*(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)")
 
 
 def _by_words(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the same text word by word: how an answer is cut must not tell whether it was known or came in pieces."""
+    """Yield the same text word by word: the pieces must not reveal whether the answer was cached."""
     rest = ""
     for piece in pieces:
         rest += piece
         words = list(_WORD.finditer(rest))
-        # Only what follows shows that a word is whole.
+        # A word is complete only when another follows.
         for word in words[:-1]:
             yield word.group()
         rest = rest[words[-1].start() :] if words else rest
@@ -165,41 +167,41 @@ _CLOSING = ("</think>", "</thinking>")
 
 
 def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
-    """Leave out the reasoning that an answer may begin with, as `replies.without_reasoning` does of a whole one."""
-    begun = ""
+    """Leave out the reasoning at the beginning of an answer, as `replies.without_reasoning` does for a complete one."""
+    head = ""
     for piece in pieces:
-        begun += piece
-        start = begun.lstrip()
+        head += piece
+        start = head.lstrip()
         if any(opening.startswith(start) for opening in _OPENING):
             continue
         if start.startswith(_OPENING):
-            ends = [(begun.find(closing), closing) for closing in _CLOSING if closing in begun]
+            ends = [(head.find(closing), closing) for closing in _CLOSING if closing in head]
             if not ends:
                 continue
-            at, closing = min(ends)
-            begun = begun[at + len(closing) :]
-        yield begun
+            start_of_end, closing = min(ends)
+            head = head[start_of_end + len(closing) :]
+        yield head
         yield from pieces
         return
-    if not begun.lstrip().startswith(_OPENING):
-        yield begun
+    if not head.lstrip().startswith(_OPENING):
+        yield head
 
 
-def _shown(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
-    """A fault as the caller may see it. `kind`: item, budget, provider or setting."""
+def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
+    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting."""
     if isinstance(fault, CallersFault):
         return {"kind": "caller", "sqlstate": fault.sqlstate, **_words(fault)}
     kind = "setting"
-    for name, of in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
-        kind = name if isinstance(fault, of) else kind
-    told = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
+    for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+        kind = name if isinstance(fault, fault_type) else kind
+    texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
     if not caller.is_owner:
-        told = {"message": _plain(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+        texts = {"message": _public_message(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
         if isinstance(fault, ContextTooLong):
-            told["hint"] = _SHORTEN
+            texts["hint"] = _SHORTEN
     elif isinstance(fault, ContextTooLong):
-        told["hint"] = _SHORTEN
-    return {"kind": kind, "sqlstate": fault.sqlstate, **told}
+        texts["hint"] = _SHORTEN
+    return {"kind": kind, "sqlstate": fault.sqlstate, **texts}
 
 
 def _words(fault: GraphRAGError) -> dict[str, str | None]:
@@ -220,7 +222,7 @@ _OWNERS_HINTS = {
 _SHORTEN = "Give a smaller max_tokens, or a shorter question or history."
 
 
-def _plain(corpus: Corpus, role: str, kind: str, fault: GraphRAGError) -> str:
+def _public_message(corpus: Corpus, role: str, kind: str, fault: GraphRAGError) -> str:
     if isinstance(fault, ContextTooLong):
         return f'the prompt is too long for the model of the role "{role}"'
     return {

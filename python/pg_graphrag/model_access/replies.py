@@ -1,4 +1,4 @@
-"""What a model says, read tolerantly: JSON among prose and fences, other systems' names, reasoning in front."""
+"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front."""
 
 import re
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from pg_graphrag.lenient_json import Reader
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.transport import clean
 
-# A keyword is a phrase, and a question has few of them: what a looping model adds is not read.
+# Keywords are few short phrases; the rest is of a model in a loop.
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
-# A part of a question, or one that an answer raises, is asked many times.
+# Sub-questions and follow-ups are sent many times.
 MAX_PART_CHARACTERS = 500
-# Points of one batch of reports, and characters of one.
+# Points of one batch of reports, and characters of each.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
 # A step of DRIFT: ours, then what GraphRAG's prompts ask for; and how much of it is read.
@@ -23,7 +23,7 @@ _STEP_ANSWER = ("answer", "intermediate_answer", "response")
 _STEP_RAISED = ("follow_ups", "follow_up_queries")
 MAX_FOLLOW_UPS = 10
 MAX_STEP_CHARACTERS = 12_000
-# Braces that are tried as the beginning of JSON.
+# Braces that are tried as beginnings of JSON.
 MAX_BRACES = 50
 
 # Ours; then what LightRAG's and MiniRAG's prompts ask for.
@@ -53,30 +53,30 @@ def keywords(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
     """
-    for found in objects(without_reasoning(text)):
-        folded = {str(name).strip().lower(): value for name, value in found.items()}
-        lists = {name: _first(folded, names) for name, names in _NAMES.items()}
+    for reply in objects(without_reasoning(text)):
+        fields = {str(name).strip().lower(): value for name, value in reply.items()}
+        lists = {name: _first(fields, names) for name, names in _NAMES.items()}
         if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
             break
     else:
         raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
-    question = folded.get("question")
+    question = fields.get("question")
     restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
     return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
 
 
-def _first(found: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
+def _first(fields: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
     for name in names:
-        if name in found:
-            return _phrases(found[name])
+        if name in fields:
+            return _phrases(fields[name])
     return None
 
 
 def _phrases(value: Any) -> list[str]:
-    """Phrases of a list, or of a string with commas; what is not text is left out."""
-    given = re.split(r"[,;、，\n]", value) if isinstance(value, str) else value if isinstance(value, list) else []
+    """Return the phrases of a list, or of a string with commas, without items that are not text."""
+    items = re.split(r"[,;、，\n]", value) if isinstance(value, str) else value if isinstance(value, list) else []
     phrases: dict[str, None] = {}
-    for item in given:
+    for item in items:
         if isinstance(item, dict):  # {"name": …}, as extraction prompts have it
             item = item.get("name")
         if isinstance(item, (int, float)) and not isinstance(item, bool):
@@ -87,39 +87,39 @@ def _phrases(value: Any) -> list[str]:
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """The whole JSON objects in `text`, from its first braces on."""
+    """Yield the complete JSON objects in `text`, from its first braces on."""
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
-        read = Reader(text, brace.start())
-        if not read.torn:
-            yield read.value
+        reader = Reader(text, brace.start())
+        if not reader.torn:
+            yield reader.value
 
 
 def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
-    """Return [{description: str, score: int in 0 … 100}] of a map request; what is no point is left out.
+    """Return [{description: str, score: int in 0 … 100}] of a map request, without invalid points.
 
     Raises
     ------
     ItemFault
         When there is no object with a list of points in it.
     """
-    for found in objects(without_reasoning(text)):
-        if isinstance(found.get("points"), list):
-            return [point for item in found["points"][:MAX_POINTS] if (point := _point(item)) is not None]
+    for reply in objects(without_reasoning(text)):
+        if isinstance(reply.get("points"), list):
+            return [point for item in reply["points"][:MAX_POINTS] if (point := _point(item)) is not None]
     raise ItemFault("the model's points are cut off" if cut_off else "the model gave no points", raw=text)
 
 
 def _point(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict):
         return None
-    said, score = item.get("description"), _score(item.get("score"), 100)
-    if not isinstance(said, str) or score is None:
+    raw, score = item.get("description"), _score(item.get("score"), 100)
+    if not isinstance(raw, str) or score is None:
         return None
-    description = " ".join(clean(said).split())[:MAX_POINT_CHARACTERS]
+    description = " ".join(clean(raw).split())[:MAX_POINT_CHARACTERS]
     return {"description": description, "score": score} if description else None
 
 
 def _score(value: Any, most: int) -> int | None:
-    """A score in 0 … `most`; None for what is no number."""
+    """Return a score in 0 … `most`; None where it is no number."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
@@ -137,14 +137,14 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with an answer and its score in it.
     """
-    for found in objects(without_reasoning(text)):
-        said = next((found[name] for name in _STEP_ANSWER if isinstance(found.get(name), str)), None)
-        score = _score(found.get("score"), 100)
-        if said is not None and score is not None:
-            raised: list[Any] = next((found[name] for name in _STEP_RAISED if isinstance(found.get(name), list)), [])
-            follow_ups = [one for item in raised if (one := _follow_up(item, score)) is not None]
+    for reply in objects(without_reasoning(text)):
+        step_answer = next((reply[name] for name in _STEP_ANSWER if isinstance(reply.get(name), str)), None)
+        score = _score(reply.get("score"), 100)
+        if step_answer is not None and score is not None:
+            raised: list[Any] = next((reply[name] for name in _STEP_RAISED if isinstance(reply.get(name), list)), [])
+            follow_ups = [follow_up for item in raised if (follow_up := _follow_up(item, score)) is not None]
             return {
-                "answer": clean(said).strip()[:MAX_STEP_CHARACTERS],
+                "answer": clean(step_answer).strip()[:MAX_STEP_CHARACTERS],
                 "score": score,
                 "follow_ups": follow_ups[:MAX_FOLLOW_UPS],
             }
@@ -152,9 +152,11 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
 
 
 def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
-    asked, own = (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
-    question = " ".join(clean(asked).split())[:MAX_PART_CHARACTERS] if isinstance(asked, str) else ""
-    return {"question": question, "score": score if own is None else own} if question else None
+    raw_question, own_score = (
+        (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
+    )
+    question = " ".join(clean(raw_question).split())[:MAX_PART_CHARACTERS] if isinstance(raw_question, str) else ""
+    return {"question": question, "score": score if own_score is None else own_score} if question else None
 
 
 def refined(text: str, cut_off: bool) -> dict[str, Any]:
@@ -165,13 +167,13 @@ def refined(text: str, cut_off: bool) -> dict[str, Any]:
     ItemFault
         When there is no object with queries in it.
     """
-    for found in objects(without_reasoning(text)):
-        queries = found.get("queries")
+    for reply in objects(without_reasoning(text)):
+        queries = reply.get("queries")
         if isinstance(queries, list):
-            said = [" ".join(clean(one).split())[:MAX_PART_CHARACTERS] for one in queries if isinstance(one, str)]
-            expanded = found.get("expanded")
-            whole = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
-            return {"queries": list(dict.fromkeys(filter(None, said)))[:MAX_KEYWORDS], "expanded": whole}
+            parts = [" ".join(clean(part).split())[:MAX_PART_CHARACTERS] for part in queries if isinstance(part, str)]
+            expanded = reply.get("expanded")
+            expansion = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
+            return {"queries": list(dict.fromkeys(filter(None, parts)))[:MAX_KEYWORDS], "expanded": expansion}
     raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
 
 
@@ -183,12 +185,12 @@ def relevant(text: str, cut_off: bool) -> bool:
     ItemFault
         When it says neither yes nor no.
     """
-    said = without_reasoning(text)
-    for found in objects(said):
-        value = found.get("relevant")
+    body = without_reasoning(text)
+    for reply in objects(body):
+        value = reply.get("relevant")
         if isinstance(value, bool):
             return value
-    word = said.strip().strip(".*`\"'").casefold()
+    word = body.strip().strip(".*`\"'").casefold()
     if word in ("true", "yes", "relevant"):
         return True
     if word in ("false", "no", "not relevant", "irrelevant"):
@@ -204,28 +206,28 @@ def rating(text: str, cut_off: bool) -> int:
     ItemFault
         When it gives none.
     """
-    said = without_reasoning(text)
-    for found in objects(said):
-        if (value := _score(found.get("rating"), 5)) is not None:
+    body = without_reasoning(text)
+    for reply in objects(body):
+        if (value := _score(reply.get("rating"), 5)) is not None:
             return value
-    value = _score(said.strip().strip(".*`\"'"), 5)
+    value = _score(body.strip().strip(".*`\"'"), 5)
     if value is None:
         raise ItemFault("the model did not rate the report", raw=text)
     return value
 
 
 def answer(text: str, cut_off: bool) -> dict[str, Any]:
-    """Return {text, cut_off}: an answer in prose is what it is.
+    """Return {text, cut_off} of an answer in prose.
 
     Raises
     ------
     ItemFault
         When nothing but reasoning came.
     """
-    said = without_reasoning(text)
-    if not said.strip() or (said is text and said.lstrip().startswith("<think")):
+    body = without_reasoning(text)
+    if not body.strip() or (body is text and body.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
-    return {"text": clean(said), "cut_off": cut_off}
+    return {"text": clean(body), "cut_off": cut_off}
 
 
 # What a transform may make of a query: passages of one window or two, a few queries.
@@ -237,43 +239,43 @@ GRADES = ("correct", "ambiguous", "incorrect")
 
 
 def passage(text: str, cut_off: bool) -> str:
-    """Return the passage that a model wrote; of a cut-off one what there is."""
-    said = clean(without_reasoning(text)).strip()
-    if not said or said.startswith("<think"):
+    """Return the passage that a model wrote, also a cut-off one."""
+    body = clean(without_reasoning(text)).strip()
+    if not body or body.startswith("<think"):
         raise ItemFault("the model wrote no passage", raw=text)
-    return " ".join(said.split())[:MAX_PASSAGE_CHARACTERS]
+    return " ".join(body.split())[:MAX_PASSAGE_CHARACTERS]
 
 
 def queries(text: str, cut_off: bool) -> list[str]:
     """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
-    for found in objects(without_reasoning(text)):
-        listed = found.get("queries")
-        if isinstance(listed, list) and (made := _phrases([one for one in listed if isinstance(one, str)])):
-            return made[:MAX_QUERIES]
+    for reply in objects(without_reasoning(text)):
+        items = reply.get("queries")
+        if isinstance(items, list) and (phrases := _phrases([item for item in items if isinstance(item, str)])):
+            return phrases[:MAX_QUERIES]
     raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
 
 
 def query(text: str, cut_off: bool) -> str:
     """Return the query of {"query": …}; ItemFault when there is none."""
-    for found in objects(without_reasoning(text)):
-        if isinstance(found.get("query"), str) and (made := " ".join(clean(found["query"]).split())):
-            return made[:MAX_QUESTION_CHARACTERS]
+    for reply in objects(without_reasoning(text)):
+        if isinstance(reply.get("query"), str) and (query_text := " ".join(clean(reply["query"]).split())):
+            return query_text[:MAX_QUESTION_CHARACTERS]
     raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
 
 
 def grades(text: str, cut_off: bool, count: int) -> list[str]:
-    """Return the grade of each of `count` texts, in their order; what the model left out is ambiguous.
+    """Return the grade of each of `count` texts, in their order; ambiguous where the model gave none.
 
     Raises
     ------
     ItemFault
         When no text has a grade.
     """
-    for found in objects(without_reasoning(text)):
-        listed = found.get("grades")
+    for reply in objects(without_reasoning(text)):
+        items = reply.get("grades")
         graded: dict[int, str] = {}
-        for one in listed if isinstance(listed, list) else []:
-            number, grade = (one.get("number"), one.get("grade")) if isinstance(one, dict) else (None, None)
+        for item in items if isinstance(items, list) else []:
+            number, grade = (item.get("number"), item.get("grade")) if isinstance(item, dict) else (None, None)
             if isinstance(number, int) and isinstance(grade, str) and grade.strip().lower() in GRADES:
                 graded[number] = grade.strip().lower()
         if any(1 <= number <= count for number in graded):

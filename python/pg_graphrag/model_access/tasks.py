@@ -16,7 +16,7 @@ from pg_graphrag.model_access import replies
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
 
-# The model puts it into the question's language; with nothing found at all no model is asked.
+# Used where search found nothing: then no model is asked that would answer in the question's language.
 NOT_FOUND = "The documents do not answer this question."
 _NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
 
@@ -37,10 +37,10 @@ def _object(fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
-def _fenced(what: str, data: str) -> tuple[str, str]:
-    """Return (boundary, data between marks that hold it): no text can hold the hash of what holds the text."""
+def _fenced(tag: str, data: str) -> tuple[str, str]:
+    """Return (boundary, data between marks with it): no text can contain a hash of itself."""
     boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
-    return boundary, f"<{what}-{boundary}>\n{data}\n</{what}-{boundary}>"
+    return boundary, f"<{tag}-{boundary}>\n{data}\n</{tag}-{boundary}>"
 
 
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -49,7 +49,7 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     fields: dict[str, Any] = dict.fromkeys(_LISTS, _PHRASES)
     message = question
     if turns:
-        # Its end: what was said last is what a question refers to.
+        # The end of the conversation: a question refers to the last turns.
         conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
         message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
         fields["question"] = {"type": "string"}
@@ -136,17 +136,17 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
-    numbered = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
-    boundary, fenced = _fenced("texts", numbered)
-    asked = f"Question: {question}\n\n{fenced}"
+    numbered_texts = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
+    boundary, fenced = _fenced("texts", numbered_texts)
+    content = f"Question: {question}\n\n{fenced}"
     system = prompts.render(options.prompts, "grades", boundary=boundary)
-    messages = ({"role": "system", "content": system}, {"role": "user", "content": asked})
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": content})
     return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), _GRADES)
 
 
-def _about(options: Options, prompt: str, what: str, data: str, question: str) -> tuple[dict[str, str], ...]:
-    """The messages of a prompt about data, and what is asked of it."""
-    boundary, fenced = _fenced(what, data)
+def _messages_about(options: Options, prompt: str, tag: str, data: str, question: str) -> tuple[dict[str, str], ...]:
+    """Return the messages of a prompt with data and a question about it."""
+    boundary, fenced = _fenced(tag, data)
     return (
         {"role": "system", "content": prompts.render(options.prompts, prompt, boundary=boundary)},
         {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
@@ -154,14 +154,14 @@ def _about(options: Options, prompt: str, what: str, data: str, question: str) -
 
 
 def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    messages = _about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    messages = _messages_about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
     point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
     schema = _schema("points", {"points": {"type": "array", "items": point}})
     return ChatRequest("answer", messages, replies.points, schema)
 
 
 def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    messages = _about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
+    messages = _messages_about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.rating, _schema("rating", {"rating": {"type": "integer"}}))
 
 
@@ -177,24 +177,24 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    messages = _about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
+    messages = _messages_about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
 
 
 def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     report = _text(arguments, "report")[:MAX_EXAMPLE]
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
-    return ChatRequest("answer", _about(options, "expand", "report", report, question), replies.passage)
+    return ChatRequest("answer", _messages_about(options, "expand", "report", report, question), replies.passage)
 
 
 def _primer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    messages = _about(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    messages = _messages_about(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
     return ChatRequest("answer", messages, replies.step, _STEP)
 
 
 def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = f"{_text(arguments, 'question')}\n\nThe question that it is asked for: {_text(arguments, 'whole')}"
-    messages = _about(options, "follow_up", "documents", _text(arguments, "context"), question)
+    messages = _messages_about(options, "follow_up", "documents", _text(arguments, "context"), question)
     return ChatRequest("answer", messages, replies.step, _STEP)
 
 

@@ -11,13 +11,13 @@ from pg_graphrag.retrieval.mode import Mode
 def find(name: str | None) -> Mode:
     """Return the mode called `name`; 22023 with the names there are."""
     if name is None or name not in _modules():
-        said = "mode cannot be null" if name is None else f'unknown mode "{name}"'
-        raise GraphRAGError(said, hint=f"Modes: {', '.join(mode.name for mode in every())}.")
+        message = "mode cannot be null" if name is None else f'unknown mode "{name}"'
+        raise GraphRAGError(message, hint=f"Modes: {', '.join(mode.name for mode in all_modes())}.")
     mode: Mode = importlib.import_module(f"{__name__}.{_modules()[name]}").MODE
     return mode
 
 
-def every() -> list[Mode]:
+def all_modes() -> list[Mode]:
     """Return all modes, in the order that lists name them."""
     return sorted(map(find, _modules()), key=lambda mode: (mode.place, mode.name))
 
@@ -25,4 +25,4 @@ def every() -> list[Mode]:
 @cache
 def _modules() -> dict[str, str]:
     """Return {mode: its module}. Only the one that is asked for is loaded; global is no name for a module."""
-    return {found.name.rstrip("_"): found.name for found in pkgutil.iter_modules(__path__)}
+    return {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(__path__)}

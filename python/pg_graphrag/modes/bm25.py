@@ -3,11 +3,11 @@
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, alone
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    return alone([bm25(query, depth, with_passage=True)])
+    return single_ranking([bm25(query, depth, with_passage=True)])
 
 
 MODE = Mode(

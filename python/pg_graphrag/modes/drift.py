@@ -1,6 +1,6 @@
 """drift: DRIFT search (Microsoft Research 2024), from the reports that a query is about into the graph.
 
-For search and context no model is asked, but for keywords as in the other modes: they look around the entities that the best
+Search and context ask no model, except for keywords as the other modes do: they look around the entities that the best
 reports rest on, and around those of the query. For ask, models read the best reports (a primer), and the questions that this
 raises are followed up by graph_local: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. What
 fails costs itself, not the answer, and the context says so.
@@ -18,7 +18,7 @@ from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.mode import Context, Mode, shares
-from pg_graphrag.retrieval.options import Option, whole
+from pg_graphrag.retrieval.options import Option, integer
 from pg_graphrag.retrieval.points import (
     Sources,
     batches,
@@ -30,16 +30,16 @@ from pg_graphrag.retrieval.points import (
     tolerated,
 )
 from pg_graphrag.retrieval.query import Query, once
-from pg_graphrag.retrieval.rankings import Fused, alone
-from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
+from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
 
-PRIMER_FOLDS = Option("primer_folds", 5, whole(1, 20), ask_only=True)
-DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, whole(0, 100), ask_only=True)
-N_DEPTH = Option("n_depth", 3, whole(0, 3), ask_only=True)
+PRIMER_FOLDS = Option("primer_folds", 5, integer(1, 20), ask_only=True)
+DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, integer(0, 100), ask_only=True)
+N_DEPTH = Option("n_depth", 3, integer(0, 3), ask_only=True)
 # Reports that the primer is made of (GraphRAG: drift_k_followups, 20 there), and those that a search looks around.
 PRIMER_REPORTS = 20
 SEARCHED_REPORTS = 5
@@ -47,28 +47,28 @@ SEARCHED_REPORTS = 5
 
 def retrieve(query: Query, depth: int) -> Fused:
     """Local retrieval from the query's entities and those of the best reports together."""
-    return alone(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
+    return single_ranking(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
 
 
 def evidence(query: Query) -> graph.Evidence:
-    """What the query is about, then what the reports on it are about."""
+    """Return the query's own evidence, then that of its best reports."""
     local, primer = themes.local_evidence(query), _primer(query).evidence
     return graph.Evidence(
-        local.entities | {one: score for one, score in primer.entities.items() if one not in local.entities},
+        local.entities | {number: score for number, score in primer.entities.items() if number not in local.entities},
         local.relationships
-        | {one: score for one, score in primer.relationships.items() if one not in local.relationships},
-        primer.why | local.why,
-        local.described,
+        | {number: score for number, score in primer.relationships.items() if number not in local.relationships},
+        primer.reasons | local.reasons,
+        local.scored_mentions,
     )
 
 
-def matched_reports(query: Query, limit: int) -> list[Matched]:
+def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     """Return the reports of the level that a query is about, best first; with a WARNING where there are none at all."""
     cut = themes.level_cut(query)
     if not cut:
         themes.without_reports(query)
         return []
-    return match_reports(query, limit, within=cut)
+    return match_reports(query, limit, communities=cut)
 
 
 def searched_reports(query: Query, _: int) -> list[Row]:
@@ -101,47 +101,47 @@ _VISIBLY = "AND EXISTS (SELECT FROM graphrag.entity_mentions x WHERE x.entity_id
 
 @once
 def _primer(query: Query) -> _Primer:
-    matched = matched_reports(query, SEARCHED_REPORTS)
-    if not matched:
+    matches = matched_reports(query, SEARCHED_REPORTS)
+    if not matches:
         return _Primer()
-    rows = report_rows(query.db, [one.community_id for one in matched])
-    reports = [rows[one.community_id] for one in matched]
+    rows = report_rows(query.db, [match.community_id for match in matches])
+    reports = [rows[match.community_id] for match in matches]
     limit = query.options.graph_top_k
     telling = {entity for row in reports for finding in row["findings"] for entity in finding["entity_ids"]}
     members: dict[int, list[int]] = {}
     for row in query.db.query(
         _MEMBERS.format(visible="" if query.visible is None else _VISIBLY),
         ["int8[]", "int8[]", "int4", "int8[]"],
-        [[one.community_id for one in matched], sorted(telling), limit, query.visible_ids],
+        [[match.community_id for match in matches], sorted(telling), limit, query.visible_ids],
     ):
         members.setdefault(row["community_id"], []).append(row["entity_id"])
-    found = graph.Evidence()
+    merged = graph.Evidence()
     # The reports take turns, the best first, so that a large community does not crowd out the others.
     for place in range(limit):
-        for one, report in zip(matched, reports, strict=True):
-            some = members.get(one.community_id, [])
-            if place < len(some) and some[place] not in found.entities and len(found.entities) < limit:
-                found.entities[some[place]] = one.score
-                found.why["entity", some[place]] = _of(report)
-    _relate(query, found, limit)
-    return _Primer(reports, found)
+        for match, report in zip(matches, reports, strict=True):
+            member_ids = members.get(match.community_id, [])
+            if place < len(member_ids) and member_ids[place] not in merged.entities and len(merged.entities) < limit:
+                merged.entities[member_ids[place]] = match.score
+                merged.reasons["entity", member_ids[place]] = _reason(report)
+    _relate(query, merged, limit)
+    return _Primer(reports, merged)
 
 
-def _relate(query: Query, found: graph.Evidence, limit: int) -> None:
-    """Add the relationships among the entities of `found`, the strongest first."""
-    among = graph_of(query).among(list(found.entities))
-    keys = graph_of(query).keys(found.entities)
+def _relate(query: Query, merged: graph.Evidence, limit: int) -> None:
+    """Add the relationships among the entities of `merged`, the strongest first."""
+    edges = graph_of(query).among(list(merged.entities))
+    keys = graph_of(query).keys(merged.entities)
     rows = sorted(
-        zip(among.ids.tolist(), among.low.tolist(), among.high.tolist(), among.weights.tolist(), strict=True),
+        zip(edges.ids.tolist(), edges.low.tolist(), edges.high.tolist(), edges.weights.tolist(), strict=True),
         key=lambda row: (-row[3], *sorted((keys[row[1]].encode(), keys[row[2]].encode()))),
     )
     for relationship, low, high, _ in rows[:limit]:
-        end = min((low, high), key=found.entities.__getitem__)
-        found.relationships[relationship] = found.entities[end]
-        found.why["relationship", relationship] = found.why["entity", end]
+        end = min((low, high), key=merged.entities.__getitem__)
+        merged.relationships[relationship] = merged.entities[end]
+        merged.reasons["relationship", relationship] = merged.reasons["entity", end]
 
 
-def _of(report: dict[str, Any]) -> str:
+def _reason(report: dict[str, Any]) -> str:
     return f"of the report “{report['title']}”"
 
 
@@ -155,35 +155,35 @@ class _Open:
 
 @dataclass
 class _Search:
-    """What one question has led to so far."""
+    """The state of the search for one question."""
 
-    asked: Query
+    query: Query
     question: str
     total: int
     sources: Sources = field(default_factory=Sources)
     # {question, answer, score, round}; round 0 is the primer.
     steps: list[dict[str, Any]] = field(default_factory=list)
     open: list[_Open] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
+    known_questions: set[str] = field(default_factory=set)
     usage: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, question: str, said: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
-        """Take down an answer, and the questions it raises that are new."""
-        answer = citing_only(said["answer"], numbers)
-        if answer and said["score"] > 0:
-            self.steps.append({"question": question, "answer": answer, "score": said["score"], "round": number})
-        for one in said["follow_ups"]:
-            self.ask(one["question"], one["score"])
+    def take(self, question: str, reply: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
+        """Note an answer and its new follow-up questions."""
+        answer = citing_only(reply["answer"], numbers)
+        if answer and reply["score"] > 0:
+            self.steps.append({"question": question, "answer": answer, "score": reply["score"], "round": number})
+        for follow_up in reply["follow_ups"]:
+            self.ask(follow_up["question"], follow_up["score"])
 
     def ask(self, question: str, score: int) -> None:
-        """Put a question on the list, once."""
+        """Put a question on the list once."""
         key = " ".join(question.casefold().split()).strip(" ?？")
-        if key and key not in self.known:
-            self.known.add(key)
+        if key and key not in self.known_questions:
+            self.known_questions.add(key)
             self.open.append(_Open(question, score))
 
 
-def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return (the context made of the answers to primer and follow-ups, what each step cost).
 
     Raises
@@ -191,23 +191,23 @@ def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     GraphRAGError
         When no part of the primer was answered: the first one's fault.
     """
-    search = _Search(asked, question, total)
+    search = _Search(query, question, total)
     rows = _reports(search)
     folds, failed = _prime(search, rows)
     if not rows:
-        # The question itself is all there is to follow.
+        # Without reports the question itself is followed.
         search.ask(question, 100)
     rounds = []
-    for number in range(1, asked.options[N_DEPTH] + 1):
-        chosen = _best(search)
-        if not chosen:
+    for number in range(1, query.options[N_DEPTH] + 1):
+        open_questions = _best(search)
+        if not open_questions:
             break
-        rounds.append(_follow(search, chosen, number))
+        rounds.append(_follow(search, open_questions, number))
         if rounds[-1]["failed"] == rounds[-1]["asked"]:
             break
     return _context(search) | {
         "drift": {
-            "level": asked.options.level,
+            "level": query.options.level,
             "reports": len(rows),
             "folds": folds,
             "failed": failed,
@@ -219,39 +219,39 @@ def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
 
 def _reports(search: _Search) -> list[Row]:
     """Return the reports of the primer, best first: those near the question, expanded to what a report could say of it."""
-    asked = search.asked
-    matched = matched_reports(asked, PRIMER_REPORTS)
-    if matched and asked.dense_works:
+    query = search.query
+    matches = matched_reports(query, PRIMER_REPORTS)
+    if matches and query.dense_works:
         # The nearest report shows what the expansion has to look like; only a vector makes use of it.
-        example = report_rows(asked.db, [matched[0].community_id])[matched[0].community_id]
+        example = report_rows(query.db, [matches[0].community_id])[matches[0].community_id]
         arguments = {"question": search.question, "report": example["content"]}
-        outcome = asked.models.ask("expand", arguments)
+        outcome = query.models.ask("expand", arguments)
         search.usage.append(outcome["usage"])
         if "fault" in outcome:
-            asked.db.warning(
+            query.db.warning(
                 f"the question was not expanded: {outcome['fault']['message']}",
                 hint="Reports were found by it as it is.",
             )
         else:
-            matched = matched_reports(asked.about(search.question, passage=outcome["value"]), PRIMER_REPORTS)
-    found = report_rows(asked.db, [one.community_id for one in matched])
-    return [found[one.community_id] for one in matched]
+            matches = matched_reports(query.with_text(search.question, passage=outcome["value"]), PRIMER_REPORTS)
+    rows = report_rows(query.db, [match.community_id for match in matches])
+    return [rows[match.community_id] for match in matches]
 
 
 def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     """Have the reports read, in folds side by side; return how many folds there were, and how many failed."""
-    asked = search.asked
-    search.sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
-    count = counter(asked)
-    number = min(asked.options[PRIMER_FOLDS], len(rows))
+    query = search.query
+    search.sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    count = counter(query)
+    number = min(query.options[PRIMER_FOLDS], len(rows))
     # Dealt out, so that each fold has its share of the best.
-    dealt = [[report_passage(row, search.sources) for row in rows[at::number]] for at in range(number)]
-    # What does not fit one request is left out, the last first.
+    dealt = [[report_passage(row, search.sources) for row in rows[start::number]] for start in range(number)]
+    # Reports that do not fit one request are left out, the last first.
     folds = [batches(passages, count)[0] for passages in dealt]
-    wanted = [{"question": search.question, "reports": fold.text} for fold in folds]
-    outcomes, used = asked.models.ask_all("primer", wanted)
-    search.usage.append(used)
-    failed = tolerated(asked, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
+    arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
+    outcomes, usage = query.models.ask_all("primer", arguments)
+    search.usage.append(usage)
+    failed = tolerated(query, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
             search.take(search.question, outcome["value"], fold.numbers, 0)
@@ -260,34 +260,34 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
 
 def _best(search: _Search) -> list[_Open]:
     """Take the questions of the next round off the list: the best scored, among equals the first."""
-    search.open.sort(key=lambda one: -one.score)
-    limit = search.asked.options[DRIFT_K_FOLLOWUPS]
-    chosen, search.open = search.open[:limit], search.open[limit:]
-    return chosen
+    search.open.sort(key=lambda question: -question.score)
+    limit = search.query.options[DRIFT_K_FOLLOWUPS]
+    best, search.open = search.open[:limit], search.open[limit:]
+    return best
 
 
-def _follow(search: _Search, chosen: Sequence[_Open], number: int) -> dict[str, int]:
+def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> dict[str, int]:
     """Answer the questions of a round from local contexts, side by side."""
-    asked, contexts = search.asked, []
-    for one in chosen:
-        context = assemble(asked.about(one.question), graph_local.MODE, search.total, search.sources.numbers)
-        search.sources.add(asked, (one["chunk_id"] for one in [*context["claims"], *context["chunks"]]))
+    query, contexts = search.query, []
+    for item in open_questions:
+        context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
+        search.sources.add(query, (item["chunk_id"] for item in [*context["claims"], *context["chunks"]]))
         if context["prompt"]:
-            contexts.append((one.question, context))
-    wanted = [
+            contexts.append((item.question, context))
+    arguments = [
         {"question": question, "whole": search.question, "context": context["prompt"]} for question, context in contexts
     ]
-    outcomes, used = asked.models.ask_all("follow_up", wanted)
-    search.usage.append(used)
+    outcomes, usage = query.models.ask_all("follow_up", arguments)
+    search.usage.append(usage)
     try:
         failed = tolerated(
-            asked, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"
+            query, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"
         )
     except GraphRAGError as fault:
         if not search.steps:
             raise
         failed = len(outcomes)
-        asked.db.warning(f"no follow-up question of round {number} was answered: {fault.message}")
+        query.db.warning(f"no follow-up question of round {number} was answered: {fault.message}")
     for (question, context), outcome in zip(contexts, outcomes, strict=True):
         if "value" in outcome:
             numbers = [reference["number"] for reference in context["references"]]
@@ -303,28 +303,29 @@ def _context(search: _Search) -> dict[str, Any]:
         "Questions, each with the score of its answer from 0 to 100, and the answer with the numbers of its documents:"
     )
     return context_of(
-        heading, list(zip(steps, lines, strict=True)), search.total, counter(search.asked), search.sources
+        heading, list(zip(steps, lines, strict=True)), search.total, counter(search.query), search.sources
     )
 
 
-def estimate(made: "DryRun") -> None:
-    """One expansion, the folds, the rounds."""
-    asked = made.asked
-    rows = cut_reports(asked)
-    passages, _ = passages_of(asked, rows)
-    number = min(asked.options[PRIMER_FOLDS], PRIMER_REPORTS, len(rows))
+def estimate(dry_run: "DryRun") -> None:
+    """Count one expansion, the folds and the rounds."""
+    query = dry_run.query
+    rows = cut_reports(query)
+    passages, _ = passages_of(query, rows)
+    number = min(query.options[PRIMER_FOLDS], PRIMER_REPORTS, len(rows))
     if rows:
-        made.embeds(2)
-        if asked.dense_works:
+        dry_run.embeds(2)
+        if query.dense_works:
             report = max((row["content"][:MAX_EXAMPLE] for row in rows), key=lambda text: len(text.encode()))
-            made.send("expand", exact=False, question=asked.text, report=report)
-        read = sorted((len(one.text.encode()) + 2 for one in passages), reverse=True)[:PRIMER_REPORTS]
-        made.add("primer", number, number * made.tokens("primer", question=asked.text) + made.quarter(sum(read)))
-    followed = asked.options[DRIFT_K_FOLLOWUPS] * asked.options[N_DEPTH]
-    if followed:
-        made.embeds(followed)
-        each = made.tokens("follow_up", question=made.longest_part(), whole=asked.text) + made.quarter(made.room)
-        made.add("follow_up", followed, followed * each)
+            dry_run.send("expand", exact=False, question=query.text, report=report)
+        sizes = sorted((len(passage.text.encode()) + 2 for passage in passages), reverse=True)[:PRIMER_REPORTS]
+        tokens = number * dry_run.tokens("primer", question=query.text) + dry_run.quarter(sum(sizes))
+        dry_run.add("primer", number, tokens)
+    follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
+    if follow_ups:
+        dry_run.embeds(follow_ups)
+        tokens = dry_run.tokens("follow_up", question=dry_run.longest_part(), whole=query.text)
+        dry_run.add("follow_up", follow_ups, follow_ups * (tokens + dry_run.quarter(dry_run.room)))
 
 
 MODE = Mode(
@@ -344,7 +345,7 @@ MODE = Mode(
         evidence=(evidence,),
         in_order=True,
         reports=searched_reports,
-        claims=lambda query, found, _: claims.of_entities(query, list(found.entities)),
+        claims=lambda query, results, _: claims.of_entities(query, list(results.entities)),
         budgets=shares(text=0.5, reports=0.15),
     ),
     answer=answer,

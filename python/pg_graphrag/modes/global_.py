@@ -3,11 +3,11 @@
 from pg_graphrag.retrieval import evidence_chunks, graph
 from pg_graphrag.retrieval.mode import Context, Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, alone
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    return alone(evidence_chunks.rank(query, {"global": graph.global_evidence(query)}, depth))
+    return single_ranking(evidence_chunks.rank(query, {"global": graph.global_evidence(query)}, depth))
 
 
 MODE = Mode(

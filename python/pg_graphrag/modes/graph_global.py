@@ -1,8 +1,8 @@
 """graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
 
-For ask, map and reduce over the reports of one level: every report of it is read (`dynamic`: those that a model finds relevant),
-in batches at a time, each of which gives points with a score; the best points are the context that the answer is made from. A
-batch that fails costs its reports, which the context says, not the answer.
+Ask maps and reduces over the reports of one level: a model reads all of them (`dynamic`: those that a model finds relevant) in
+batches and gives points with scores; the answer is made from the best points. If a batch fails, the answer misses its reports,
+and the context says so.
 """
 
 import random
@@ -16,8 +16,8 @@ from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, Ranking, alone, ranking
-from pg_graphrag.retrieval.reports import Matched, match_reports, report_rows, visible_communities
+from pg_graphrag.retrieval.rankings import Fused, Ranking, ranking, single_ranking
+from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows, visible_communities
 from pg_graphrag.retrieval.themes import child_communities, level_cut, without_reports
 from pg_graphrag.server import Row
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
 
 DYNAMIC = Option("dynamic", False, FLAG)
-# Reports that graph_global goes down from, and chunks of each that are looked at.
+# Reports that graph_global starts from, and candidate chunks of each.
 GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
-# What a chunk that a finding rests on counts beside its nearness.
+# Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Shuffles the reports: neighbours would tell of the same.
+# Seed that shuffles the reports: neighbours are about the same things.
 SEED = 86
 # Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
@@ -44,68 +44,68 @@ def retrieve(query: Query, depth: int) -> Fused:
     cut = _cut(query)
     if not cut:
         without_reports(query)
-        return alone([Ranking.empty("graph_global")])
-    matched = match_reports(query, GLOBAL_REPORTS, within=cut)
-    return alone([_in_turns(query, matched, depth)])
+        return single_ranking([Ranking.empty("graph_global")])
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
+    return single_ranking([_in_turns(query, matches, depth)])
 
 
 def reports(query: Query, limit: int) -> list[Row]:
     """Return the reports of the cut that the query is about, best first."""
-    ids = [one.community_id for one in match_reports(query, limit, within=_cut(query))]
-    found = report_rows(query.db, ids)
-    return [found[number] for number in ids]
+    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
+    rows = report_rows(query.db, ids)
+    return [rows[number] for number in ids]
 
 
 def _cut(query: Query) -> list[int]:
     """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough.
 
-    As where a model rates them: from the coarsest level down to the option's, going into the parts of what is near alone,
-    which stand for it where any of them is. Without a model that is as in lazy: a share of the nearest report's score.
+    From the coarsest level down to the option's, only near communities are divided; near parts take the place of their
+    community. Near is a share of the nearest report's score, as in lazy, where otherwise a model rates.
     """
     if not query.options[DYNAMIC]:
         return level_cut(query)
-    scores = {one.community_id: one.score for one in match_reports(query, None)}
+    scores = {match.community_id: match.score for match in match_reports(query, None)}
     enough = NEAR_ENOUGH * max(scores.values(), default=0.0)
-    chosen: set[int] = set()
+    selection: set[int] = set()
     frontier = child_communities(query, None)
     for _ in range(query.options.level + 1):
-        near = {number: parent for number, parent in frontier.items() if scores.get(number, 0.0) >= enough > 0}
-        chosen -= set(near.values())
-        chosen |= near.keys()
-        frontier = child_communities(query, list(near))
-    return sorted(chosen)
+        relevant = {number: parent for number, parent in frontier.items() if scores.get(number, 0.0) >= enough > 0}
+        selection -= set(relevant.values())
+        selection |= relevant.keys()
+        frontier = child_communities(query, list(relevant))
+    return sorted(selection)
 
 
-def _in_turns(query: Query, matched: list[Matched], depth: int) -> Ranking:
+def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
     """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
-    titles = report_rows(query.db, [one.community_id for one in matched])
-    chunks = _chunks(query, [one.community_id for one in matched])
-    every = np.unique(
-        np.concatenate([np.empty(0, np.int64), *(np.array(list(some), np.int64) for some in chunks.values())])
+    titles = report_rows(query.db, [match.community_id for match in matches])
+    chunks = _chunks(query, [match.community_id for match in matches])
+    all_ids = np.unique(
+        np.concatenate([np.empty(0, np.int64), *(np.array(list(flags), np.int64) for flags in chunks.values())])
     )
-    near = dict(zip(every.tolist(), evidence_chunks.nearness(query, every).tolist(), strict=True))
+    nearness = dict(zip(all_ids.tolist(), evidence_chunks.nearness(query, all_ids).tolist(), strict=True))
     lists = []
-    for one in matched:
-        some = chunks.get(one.community_id, {})
-        order = sorted(some, key=lambda chunk: -round(near[chunk] + TELLING * some[chunk], 9))
-        lists.append([(chunk, one) for chunk in order])
-    taken: dict[int, Matched] = {}
+    for match in matches:
+        flags = chunks.get(match.community_id, {})
+        order = sorted(flags, key=lambda chunk: -round(nearness[chunk] + TELLING * flags[chunk], 9))
+        lists.append([(chunk, match) for chunk in order])
+    match_of: dict[int, ReportMatch] = {}
     for place in range(max(map(len, lists), default=0)):
-        for ranked in lists:
-            if place < len(ranked):
-                taken.setdefault(*ranked[place])
-    ids = np.array(list(taken)[:depth], np.int64)
+        for pairs in lists:
+            if place < len(pairs):
+                match_of.setdefault(*pairs[place])
+    ids = np.array(list(match_of)[:depth], np.int64)
 
-    def why(chunk: int) -> dict[str, Any]:
-        one = taken[chunk]
+    def explain(chunk: int) -> dict[str, Any]:
+        match = match_of[chunk]
         return {
-            "community": one.community_id,
-            "report": titles[one.community_id]["title"],
-            "report_score": one.score,
-            "nearness": round(near[chunk], 6),
+            "community": match.community_id,
+            "report": titles[match.community_id]["title"],
+            "report_score": match.score,
+            "nearness": round(nearness[chunk], 6),
         }
 
-    return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), why)
+    return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), explain)
 
 
 _CHUNKS = """
@@ -131,19 +131,19 @@ SELECT s.community_id, s.chunk_id, s.telling
 
 def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
     """Return {community: {chunk: whether a finding of its report rests on it}}, the chunks that mention most members."""
-    visible = "" if query.visible is None else "AND x.document_id = ANY ($3)"
+    condition = "" if query.visible is None else "AND x.document_id = ANY ($3)"
     rows = query.db.query(
-        _CHUNKS.format(visible=visible),
+        _CHUNKS.format(visible=condition),
         ["int8[]", "int4", "int8[]"],
         [communities, CHUNKS_PER_REPORT, query.visible_ids],
     )
-    found: dict[int, dict[int, int]] = {}
+    by_community: dict[int, dict[int, int]] = {}
     for row in rows:
-        found.setdefault(row["community_id"], {})[row["chunk_id"]] = int(row["telling"])
-    return found
+        by_community.setdefault(row["community_id"], {})[row["chunk_id"]] = int(row["telling"])
+    return by_community
 
 
-def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return (the context made of the best points, what it cost).
 
     Raises
@@ -153,51 +153,51 @@ def answer(asked: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     """
     usage: list[dict[str, Any]] = []
     selection: dict[str, int] = {}
-    if asked.options[DYNAMIC]:
-        rows, selection = _selected(asked, question, usage)
+    if query.options[DYNAMIC]:
+        rows, selection = _rated_reports(query, question, usage)
     else:
-        rows = cut_reports(asked)
+        rows = cut_reports(query)
     if not rows and not selection.get("rated"):
-        without_reports(asked)
-    passages, sources = passages_of(asked, rows)
-    context, used = points_of(asked, question, passages, sources, total)
-    usage.append(used)
-    context["map"] |= {"level": asked.options.level, "reports": len(rows)}
+        without_reports(query)
+    passages, sources = passages_of(query, rows)
+    context, step_usage = points_of(query, question, passages, sources, total)
+    usage.append(step_usage)
+    context["map"] |= {"level": query.options.level, "reports": len(rows)}
     if selection:
         context["map"]["dynamic"] = selection
     return context, usage
 
 
-def cut_reports(asked: Query) -> list[Row]:
+def cut_reports(query: Query) -> list[Row]:
     """Return the reports of the level that the caller may see."""
-    return reports_of(asked, level_cut(asked))
+    return reports_of(query, level_cut(query))
 
 
-def reports_of(asked: Query, communities: Iterable[int]) -> list[Row]:
+def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
     """Return the reports on communities that the caller may see."""
-    found = report_rows(asked.db, sorted(visible_communities(asked, list(communities))))
-    return [found[number] for number in sorted(found)]
+    rows = report_rows(query.db, sorted(visible_communities(query, list(communities))))
+    return [rows[number] for number in sorted(rows)]
 
 
-def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
+def _rated_reports(query: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
-    From the coarsest level down to the option's, each level side by side; only the parts of what is relevant are rated, and
-    stand for it where any of them is. A report that cannot be rated is taken for relevant.
+    From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
+    relevant parts take the place of their community. A report that cannot be rated counts as relevant.
     """
-    asked.corpus.options.llm.of("relevance")
-    chosen: dict[int, Row] = {}
+    query.corpus.options.llm.of("relevance")
+    selection: dict[int, Row] = {}
     counts = {"rated": 0, "failed": 0}
-    frontier = reports_of(asked, child_communities(asked, None))
-    for level in range(asked.options.level + 1):
+    frontier = reports_of(query, child_communities(query, None))
+    for level in range(query.options.level + 1):
         if not frontier:
             break
-        wanted = [{"question": question, "report": row["content"]} for row in frontier]
-        outcomes, used = asked.models.ask_all("rate", wanted)
-        usage.append(used)
+        arguments = [{"question": question, "report": row["content"]} for row in frontier]
+        outcomes, step_usage = query.models.ask_all("rate", arguments)
+        usage.append(step_usage)
         counts["rated"] += len(frontier)
         counts["failed"] += tolerated(
-            asked, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
+            query, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
         )
         relevant = [
             row
@@ -205,55 +205,55 @@ def _selected(asked: Query, question: str, usage: list[dict[str, Any]]) -> tuple
             if "fault" in outcome or outcome["value"] >= RELEVANT
         ]
         for row in relevant:
-            chosen.pop(row["parent_id"], None)
-            chosen[row["community_id"]] = row
-        if level < asked.options.level:
-            frontier = reports_of(asked, child_communities(asked, [row["community_id"] for row in relevant]))
-    return list(chosen.values()), counts
+            selection.pop(row["parent_id"], None)
+            selection[row["community_id"]] = row
+        if level < query.options.level:
+            frontier = reports_of(query, child_communities(query, [row["community_id"] for row in relevant]))
+    return list(selection.values()), counts
 
 
-def passages_of(asked: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
     """Return (reports, shuffled; what they rest on)."""
     sources = Sources()
-    sources.add(asked, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
     return [report_passage(row, sources) for row in shuffled(rows)], sources
 
 
 def shuffled(rows: list[Row]) -> list[Row]:
-    """Return reports in the order that they are read in, always the same."""
+    """Return reports in a fixed random order."""
     return random.Random(SEED).sample(rows, len(rows))
 
 
-def estimate(made: "DryRun") -> None:
-    """The batches are known; with `dynamic` as many reports as could be relevant."""
-    asked = made.asked
-    if not asked.options[DYNAMIC]:
-        answer(asked, asked.text, made.total)
+def estimate(dry_run: "DryRun") -> None:
+    """Count the batches, which are known; with `dynamic`, of as many reports as could be relevant."""
+    query = dry_run.query
+    if not query.options[DYNAMIC]:
+        answer(query, query.text, dry_run.total)
         return
-    asked.corpus.options.llm.of("relevance")
+    query.corpus.options.llm.of("relevance")
     rows: list[Row] = []
-    frontier = reports_of(asked, child_communities(asked, None))
-    for _ in range(asked.options.level + 1):
+    frontier = reports_of(query, child_communities(query, None))
+    for _ in range(query.options.level + 1):
         rows += frontier
-        frontier = frontier and reports_of(asked, child_communities(asked, [row["community_id"] for row in frontier]))
+        frontier = frontier and reports_of(query, child_communities(query, [row["community_id"] for row in frontier]))
     for row in rows:
-        made.send("rate", exact=False, question=asked.text, report=row["content"])
-    passages, _ = passages_of(asked, rows)
+        dry_run.send("rate", exact=False, question=query.text, report=row["content"])
+    passages, _ = passages_of(query, rows)
     sizes = dict(zip((row["community_id"] for row in shuffled(rows)), passages, strict=True))
-    count = counter(asked)
-    made.points(
-        _heaviest(rows, sizes, lambda one: len(one.text.encode()) + 2),
-        _heaviest(rows, sizes, lambda one: count(one.text) + 2),
+    count = counter(query)
+    dry_run.points(
+        _heaviest(rows, sizes, lambda passage: len(passage.text.encode()) + 2),
+        _heaviest(rows, sizes, lambda passage: count(passage.text) + 2),
     )
 
 
 def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
-    """Return what the relevant reports weigh at most: of a community itself, or of its parts instead."""
-    below: dict[int | None, int] = {}
+    """Return the greatest weight of the relevant reports: of a community, or of its parts in its place."""
+    child_weights: dict[int | None, int] = {}
     for row in sorted(rows, key=lambda row: -row["level"]):
-        own = max(weigh(passages[row["community_id"]]), below.get(row["community_id"], 0))
-        below[row["parent_id"]] = below.get(row["parent_id"], 0) + own
-    return below.get(None, 0)
+        weight = max(weigh(passages[row["community_id"]]), child_weights.get(row["community_id"], 0))
+        child_weights[row["parent_id"]] = child_weights.get(row["parent_id"], 0) + weight
+    return child_weights.get(None, 0)
 
 
 MODE = Mode(

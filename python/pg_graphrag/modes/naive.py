@@ -3,11 +3,11 @@
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, alone
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    return alone([dense.windows(query, depth)])
+    return single_ranking([dense.windows(query, depth)])
 
 
 MODE = Mode(

@@ -4,7 +4,7 @@ from pg_graphrag.retrieval import dense, paths
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, alone, one_behind_the_other, reciprocal_rank
+from pg_graphrag.retrieval.rankings import Fused, one_behind_the_other, reciprocal_rank, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
@@ -13,7 +13,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
     if query.options.fuse != "none":
         return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
     if not query.dense_works:
-        return alone([voted])
+        return single_ranking([voted])
     return one_behind_the_other([voted, dense.windows(query, depth)])
 
 

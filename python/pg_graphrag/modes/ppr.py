@@ -4,12 +4,12 @@ from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.hybrid import walk
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, alone
+from pg_graphrag.retrieval.rankings import Fused, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
     """Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2."""
-    return alone([hipporag(query, depth) if query.options.profile == "paper" else walk(query, depth)])
+    return single_ranking([hipporag(query, depth) if query.options.profile == "paper" else walk(query, depth)])
 
 
 MODE = Mode(

@@ -1,21 +1,21 @@
-"""Citations in an answer: those that exist stay, as [n], the others go, piece by piece as the answer comes.
+"""Citations in an answer, piece by piece as it comes: valid ones become [n], the others are removed.
 
-Models cite as they were brought up: [1, 3], [1-3], [^1], [[1]], [citation:1], 【1†source】, 【1】, ［1］, and (1).
+Models cite in many forms: [1, 3], [1-3], [^1], [[1]], [citation:1], 【1†source】, 【1】, ［1］, and (1).
 """
 
 import re
 from collections.abc import Iterable
 from typing import Any
 
-# Longer than this is no citation.
+# Longest citation.
 MAX_MARK = 100
 _NUMBERS = r"(?P<numbers>\^?\d{1,9}\^?(?:\s*[,;、，；–-]\s*\^?\d{1,9}\^?)*)"
 _LABEL = r"\s*(?:(?:source|reference|ref|document|doc|citation)s?[.:]?\s*)?"
-# The second number, and what the dagger is followed by, are places in tools of the model's own.
+# The second number, and the text after the dagger, refer to the model's own tools.
 _INNER = rf"{_LABEL}{_NUMBERS}(?:(?::\d+)?†[^\]］】\n]*)?\s*"
 _MARK = re.compile(rf"(?:\[\[{_INNER}\]\]|[\[［【]{_INNER.replace('numbers', 'alone')}[\]］】])", re.I)
 _ROUND = re.compile(rf"[(（]\s*{_NUMBERS}\s*[)）]")
-# What may yet become one.
+# A beginning that may become a citation.
 _OPENING = re.compile(r"(?:[\[［【]{1,2}[A-Za-z.:\s]{0,12}|[(（])[\s\d^,;、，；:–-]*(?:†[^\]］】\n]*)?[\]］】]?\Z")
 _ANY = "[［【(（"
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*\^?\s*(\d+)|(\d+)")
@@ -25,7 +25,7 @@ _TICKS = re.compile(r"`+")
 _PLAIN = re.compile(r"[^\s`\[［【(（]+")
 _BLANK = " \t\u3000"
 _SPACE = re.compile(r"\s+")
-# What a citation can refer to is this near.
+# Characters before a citation that it can refer to.
 MAX_BEFORE = 2000
 MAX_RANGE = 100
 # 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
@@ -35,9 +35,9 @@ _CITING = re.compile(
     r"|指出|提到|[显顯]示|[认認][为為]|表明|[说說]明|中(?:[提指的说說]|，)|所[述示说說])"
 )
 _LOOK_AHEAD = 12
-# So many marks in a row are passed over to see what follows them.
+# Marks in a row that are skipped to see what follows them.
 MAX_IN_A_ROW = 50
-# No list of documents is so long: years, and other numbers in 【】.
+# No context has so many documents: greater numbers in 【】 are years and the like.
 _MAX_CITED = 1000
 # (1) cites only at the end of a sentence, after a word that has no number of its own.
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s|\Z)|[。！？]|[ \t]*(?:\n|\Z)")
@@ -58,7 +58,7 @@ class Citations:
 
     Attributes
     ----------
-    found : list of (int, str)
+    cited_sentences : list of (int, str)
         Numbers cited, each with the sentence that cites it.
     invalid : int
         Numbers cited that are not in the context.
@@ -66,18 +66,18 @@ class Citations:
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = frozenset(numbers)
-        self._waiting = ""
+        self._pending = ""
         self._blanks: list[str] = []
-        self._begun = False
+        self._has_text = False
         self._code = ""
-        self._said = ""
-        # Whether round brackets may cite: not where square ones do, nor where they number.
+        self._recent_output = ""
+        # Whether round brackets may cite: not where square ones do, nor where they number items.
         self._round = True
-        self.found: list[tuple[int, str]] = []
+        self.cited_sentences: list[tuple[int, str]] = []
         self.invalid = 0
 
     def feed(self, piece: str) -> str:
-        """Take a piece of the answer; return what is sure of it so far."""
+        """Take a piece of the answer; return the text that is final so far."""
         # White space alone decides nothing; it is not looked at again with each piece.
         self._blanks.append(piece)
         if not piece or piece.isspace():
@@ -89,43 +89,43 @@ class Citations:
         return self._pass(last=True)
 
     def _pass(self, last: bool) -> str:
-        text, out, at = "".join([self._waiting, *self._blanks]), [], 0
+        text, parts, position = "".join([self._pending, *self._blanks]), [], 0
         self._blanks.clear()
-        if not self._begun:
-            stripped = text.lstrip()
-            at = len(text) - len(stripped)
-            self._begun = bool(stripped)
-        while at < len(text):
-            step = self._step(text, at, last)
+        if not self._has_text:
+            body = text.lstrip()
+            position = len(text) - len(body)
+            self._has_text = bool(body)
+        while position < len(text):
+            step = self._step(text, position, last)
             if step is None:
                 break
-            shown, at = step
-            out.append(shown)
-        self._waiting = "" if last else text[at:]
-        whole = "".join(out)
-        self._said = (self._said + whole)[-MAX_BEFORE:]
-        return whole
+            output, position = step
+            parts.append(output)
+        self._pending = "" if last else text[position:]
+        text_out = "".join(parts)
+        self._recent_output = (self._recent_output + text_out)[-MAX_BEFORE:]
+        return text_out
 
-    def _before(self, text: str, at: int) -> str:
-        """Return the end of what was said before a place."""
-        return (self._said + text[max(0, at - MAX_BEFORE) : at])[-MAX_BEFORE:]
+    def _text_before(self, text: str, position: int) -> str:
+        """Return the end of the text before a position."""
+        return (self._recent_output + text[max(0, position - MAX_BEFORE) : position])[-MAX_BEFORE:]
 
-    def _step(self, text: str, at: int, last: bool) -> tuple[str, int] | None:
-        """Return what is shown of the text from `at` on and where to go on, or None when more must come first."""
-        character = text[at]
+    def _step(self, text: str, position: int, last: bool) -> tuple[str, int] | None:
+        """Return the output for the text at `position` and where to go on; None when more text must come first."""
+        character = text[position]
         if character.isspace():
-            space = _SPACE.match(text, at)
+            space = _SPACE.match(text, position)
             assert space is not None
             end = space.end()
             if end == len(text):
                 return None  # the end of the answer, or more comes
-            if "\n" in text[at:end] and len(self._code) < 3:
+            if "\n" in text[position:end] and len(self._code) < 3:
                 self._code = ""  # code within a line ends with it
-            if not self._code and text[end] in _ANY and not text[at:end].strip(_BLANK):
-                return self._mark(text, end, text[at:end], last)
-            return text[at:end], end
+            if not self._code and text[end] in _ANY and not text[position:end].strip(_BLANK):
+                return self._mark(text, end, text[position:end], last)
+            return text[position:end], end
         if character == "`":
-            match = _TICKS.match(text, at)
+            match = _TICKS.match(text, position)
             assert match is not None
             if match.end() == len(text) and not last:
                 return None
@@ -133,33 +133,33 @@ class Citations:
             self._code = "" if ticks == self._code else self._code or ticks
             return ticks, match.end()
         if not self._code and character in _ANY:
-            return self._mark(text, at, "", last)
-        plain = _PLAIN.match(text, at)
-        return (plain.group(), plain.end()) if plain else (character, at + 1)
+            return self._mark(text, position, "", last)
+        run = _PLAIN.match(text, position)
+        return (run.group(), run.end()) if run else (character, position + 1)
 
-    def _mark(self, text: str, at: int, before: str, last: bool) -> tuple[str, int] | None:
-        """A bracket at `at`, `before` it blanks: a citation, ordinary text, or not yet known."""
-        is_round = text[at] in "(（"
-        match = (_ROUND if is_round else _MARK).match(text, at, at + MAX_MARK)
+    def _mark(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
+        """Read a bracket at `position`, with `blanks` before it: a citation, ordinary text, or not yet known."""
+        is_round = text[position] in "(（"
+        match = (_ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
         if match is None:
-            if not last and len(text) - at < MAX_MARK and _OPENING.match(text, at):
+            if not last and len(text) - position < MAX_MARK and _OPENING.match(text, position):
                 return None
-            return before + text[at], at + 1
-        named = match.groupdict()
-        numbers = named["numbers"] or named["alone"]
+            return blanks + text[position], position + 1
+        groups = match.groupdict()
+        numbers = groups["numbers"] or groups["alone"]
         cites = (
             self._ends_a_sentence(text, match, numbers, last) if is_round else self._cites(text, match, numbers, last)
         )
         if cites is None:
             return None
         if not cites:
-            return before + match.group(), match.end()
-        valid, invalid = self._split(numbers)
+            return blanks + match.group(), match.end()
+        valid, invalid = self._valid_numbers(numbers)
         self._round = self._round and is_round
         self.invalid += invalid
-        sentence = re.split(r"[.!?。！？\n]\s*", self._before(text, at).rstrip(" .!?。！？"))[-1]
-        self.found += [(number, sentence) for number in valid]
-        return (before + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
+        sentence = re.split(r"[.!?。！？\n]\s*", self._text_before(text, position).rstrip(" .!?。！？"))[-1]
+        self.cited_sentences += [(number, sentence) for number in valid]
+        return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
 
     def _cites(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
         """Whether numbers in square brackets are a citation: not an interval, a date or a heading; None: not yet known."""
@@ -167,10 +167,10 @@ class Citations:
             return False
         if match.group()[0] == "[" or "†" in match.group():
             return True
-        said = self._before(text, match.start())
+        preceding = self._text_before(text, match.start())
         if any(int(number) >= _MAX_CITED for number in re.findall(r"\d+", numbers)):
             return False
-        if not _LINE_START.search(said):
+        if not _LINE_START.search(preceding):
             return True
         end = match.end()
         for _ in range(MAX_IN_A_ROW):
@@ -183,7 +183,7 @@ class Citations:
             return None
         if not rest.partition("\n")[0].strip():
             # Alone on its line: it belongs to the line before, if that is one.
-            return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", said))
+            return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", preceding))
         return _CITING.match(rest) is not None
 
     def _ends_a_sentence(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
@@ -191,56 +191,56 @@ class Citations:
         rest = text[match.end() : match.end() + 3]
         if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
             return None
-        said = self._before(text, match.start())
-        word = _BEFORE_ROUND.search(said)
-        sentence = re.split(r"[.!?。！？\n]\s*", said)[-1]
+        preceding = self._text_before(text, match.start())
+        word = _BEFORE_ROUND.search(preceding)
+        sentence = re.split(r"[.!?。！？\n]\s*", preceding)[-1]
         cites = (
             self._round
             and _SENTENCE_END.match(rest) is not None
             and word is not None
             and (word["word"] or "").lower() not in _NUMBERED
             and not _POINTING.search(sentence)
-            and not self._split(numbers)[1]
+            and not self._valid_numbers(numbers)[1]
         )
         self._round = self._round and cites
         return cites
 
-    def _split(self, mark: str) -> tuple[list[int], int]:
-        """Return the valid numbers of a citation, in order, and how many of those written are not."""
+    def _valid_numbers(self, mark: str) -> tuple[list[int], int]:
+        """Return the valid numbers of a citation, in order, and the number of invalid ones."""
         valid: dict[int, None] = {}
         invalid = 0
         for first, end, single in _RANGE.findall(mark):
-            written = [int(single)] if single else [int(first), int(end)]
-            good = [number for number in written if number in self._numbers]
-            invalid += len(written) - len(good)
+            numbers = [int(single)] if single else [int(first), int(end)]
+            good = [number for number in numbers if number in self._numbers]
+            invalid += len(numbers) - len(good)
             if not single and len(good) == 2 and good[0] <= good[1] <= good[0] + MAX_RANGE:
                 good = [number for number in range(good[0], good[1] + 1) if number in self._numbers]
             valid.update(dict.fromkeys(good))
         return list(valid), invalid
 
 
-def listed(found: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
+def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
     """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending.
 
     A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim there, that shares most
     with the sentences that cite it (ties: the better ranked).
     """
     sentences: dict[int, str] = {}
-    for number, sentence in found:
+    for number, sentence in cited_sentences:
         sentences[number] = f"{sentences.get(number, '')} {sentence}"
     references = {reference["number"]: reference for reference in context["references"]}
     rows = []
     for number in sorted(sentences):
-        wanted = _pieces(sentences[number])
+        sentence_pieces = _pieces(sentences[number])
         texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
         texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
-        _, best = max(texts, key=lambda text: len(wanted & _pieces(text[0])))
+        _, best = max(texts, key=lambda text: len(sentence_pieces & _pieces(text[0])))
         reference = {name: references[number][name] for name in ("number", "document_id", "source_key", "title")}
         rows.append(reference | {"chunk_id": best["chunk_id"]})
     return rows
 
 
 def _pieces(text: str) -> set[str]:
-    """Runs of four characters: words enough, in any script."""
-    folded = " ".join(text.casefold().split())
-    return {folded[at : at + 4] for at in range(len(folded) - 3)}
+    """Return the runs of four characters, which stand for words in any script."""
+    lowered = " ".join(text.casefold().split())
+    return {lowered[start : start + 4] for start in range(len(lowered) - 3)}

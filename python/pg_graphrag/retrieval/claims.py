@@ -6,12 +6,12 @@ from typing import Any
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 
-# Claims that are looked at for one context.
+# Claims that are read for one context.
 MAX_CLAIMS = 500
 
 _FIELDS = """x.id AS claim_id, x.document_id, x.chunk_id, x.subject, x.object, x.type, x.status, x.start_date, x.end_date,
        x.description, d.source_key, d.title"""
-# Of an entity the claims about it, then those that concern it; by whatever name the chunk called it.
+# Claims about an entity come before those that concern it; the chunk may use any of its names.
 _OF_ENTITIES = f"""
 SELECT {_FIELDS}
   FROM (SELECT s.id, pg_catalog.min(s.place) AS place
@@ -49,24 +49,24 @@ SELECT {_FIELDS}
 
 def of_entities(query: Query, entities: Sequence[int]) -> list[Row]:
     """Return the claims about entities that the caller may see, in the order of these."""
-    return _read(query, _NAMES + _OF_ENTITIES, entities)
+    return _rows(query, _NAMES + _OF_ENTITIES, entities)
 
 
 def of_chunks(query: Query, chunks: Sequence[int]) -> list[Row]:
     """Return the claims that chunks make, those that the caller may see, in the order of these."""
-    return _read(query, _OF_CHUNKS, chunks)
+    return _rows(query, _OF_CHUNKS, chunks)
 
 
 def line(claim: dict[str, Any]) -> str:
     """Return a claim as text, behind the number of its document (`reference`)."""
-    whom = f"{claim['subject']} → {claim['object']}" if claim["object"] else claim["subject"]
-    when = " to ".join(dict.fromkeys(date for date in (claim["start_date"], claim["end_date"]) if date))
-    said = ", ".join(part for part in (claim["type"], claim["status"], when) if part)
-    return f"- [{claim['reference']}] {whom} ({said}): {claim['description']}"
+    parties = f"{claim['subject']} → {claim['object']}" if claim["object"] else claim["subject"]
+    period = " to ".join(dict.fromkeys(date for date in (claim["start_date"], claim["end_date"]) if date))
+    details = ", ".join(part for part in (claim["type"], claim["status"], period) if part)
+    return f"- [{claim['reference']}] {parties} ({details}): {claim['description']}"
 
 
-def _read(query: Query, sql: str, ids: Sequence[int]) -> list[Row]:
+def _rows(query: Query, sql: str, ids: Sequence[int]) -> list[Row]:
     if not ids:
         return []
-    given = [query.corpus.id, list(ids), query.visible_ids, MAX_CLAIMS]
-    return query.db.query(sql, ["int4", "int8[]", "int8[]", "int4"], given)
+    parameters = [query.corpus.id, list(ids), query.visible_ids, MAX_CLAIMS]
+    return query.db.query(sql, ["int4", "int8[]", "int8[]", "int4"], parameters)

@@ -32,49 +32,51 @@ _CLAIM = (
 )
 
 
-def assemble(asked: Query, mode: Mode, max_tokens: int | None, numbers: dict[int, int] | None = None) -> dict[str, Any]:
+def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int, int] | None = None) -> dict[str, Any]:
     """Return the context of a prepared query, as graphrag.context does.
 
     `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
     """
-    total = budget(asked, max_tokens)
+    total = budget(query, max_tokens)
     parts_of = mode.context
-    ranks = tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint)
+    ranks = tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint)
     numbers = {} if numbers is None else numbers
-    found = _merged(asked, parts_of.evidence) if asked.text else graph.Evidence()
+    evidence = _merge_evidence(query, parts_of.evidence) if query.text else graph.Evidence()
     rows: list[Row] = []
-    if asked.options.include_chunks and total:
-        asked, rows = best_rows(asked, mode, asked.options.chunk_top_k)
-    budgets = parts_of.budgets(asked.options, total)
-    claims = parts_of.claims(asked, found, rows) if parts_of.claims else []
+    if query.options.include_chunks and total:
+        query, rows = best_rows(query, mode, query.options.chunk_top_k)
+    budgets = parts_of.budgets(query.options, total)
+    claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
-    claims = _numbered(claims[: len(claim_lines)], numbers)
+    claims = _with_references(claims[: len(claim_lines)], numbers)
     for_entities, for_relationships = budgets.graph or _halves(
         total - int(budgets.text or 0) - budgets.reports - argued
     )
-    entities = entity_rows(asked, found.entities)
-    entity_lines, used = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
-    relationships = relationship_rows(asked, found.relationships)
+    entities = entity_rows(query, evidence.entities)
+    entity_lines, entity_tokens = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
+    relationships = relationship_rows(query, evidence.relationships)
     if parts_of.in_order:
-        place = {number: at for at, number in enumerate(found.relationships)}
-        relationships = sorted(relationships, key=lambda one: place[one[0]["id"]])
+        place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
+        relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
     relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
-    reports = _reports(asked, mode)
-    report_texts, told = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
-    chunks = _chunks(rows, total - used - more - told - argued if budgets.text is None else budgets.text)
-    chunks = _numbered(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers)
+    reports = _reports(query, mode)
+    report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
+    chunks = _chunks(
+        rows, total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
+    )
+    chunks = _with_references(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers)
     parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
-    # Costs add up only nearly: headings and references count too. The last entries go first.
+    # The sums above leave out headings and references. The last entries are dropped first.
     while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
-        kept: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
-        kept.pop()
+        last_part: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
+        last_part.pop()
         parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
     references = _references([*claims, *chunks])
-    for one in [*claims, *chunks]:
-        del one["source"]
+    for entry in [*claims, *chunks]:
+        del entry["source"]
     return {
-        "entities": [_entity(*one) for one in entities[: len(entity_lines)]],
-        "relationships": [_relationship(*one) for one in relationships[: len(relationship_lines)]],
+        "entities": [_entity(*entry) for entry in entities[: len(entity_lines)]],
+        "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
         "claims": claims,
         "chunks": chunks,
@@ -88,29 +90,29 @@ def _halves(tokens: int) -> tuple[int, int]:
     return tokens // 2, tokens - tokens // 2
 
 
-def _reports(asked: Query, mode: Mode) -> list[dict[str, Any]]:
+def _reports(query: Query, mode: Mode) -> list[dict[str, Any]]:
     """Return the reports that the mode reads, the most important first."""
-    rows = mode.context.reports(asked, MAX_REPORTS) if mode.context.reports and asked.text else []
+    rows = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
     names = ("community_id", "level", "title", "summary", "content", "rating")
     return [{name: row[name] for name in names} for row in rows]
 
 
-def budget(asked: Query, max_tokens: int | None) -> int:
+def budget(query: Query, max_tokens: int | None) -> int:
     """Return the tokens that a context may have; 22023 for a bad number."""
-    total = asked.options.max_total_tokens if max_tokens is None else max_tokens
+    total = query.options.max_total_tokens if max_tokens is None else max_tokens
     if total < 0:
         raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
     return total
 
 
-def _merged(query: Query, sources: Iterable[graph.EvidenceSource]) -> graph.Evidence:
-    merged = graph.Evidence()
+def _merge_evidence(query: Query, sources: Iterable[graph.EvidenceSource]) -> graph.Evidence:
+    evidence = graph.Evidence()
     for source in sources:
-        found = source(query)
-        for mine, theirs in ((merged.entities, found.entities), (merged.relationships, found.relationships)):
+        part = source(query)
+        for mine, theirs in ((evidence.entities, part.entities), (evidence.relationships, part.relationships)):
             for item, score in theirs.items():
                 mine[item] = max(score, mine.get(item, 0.0))
-    return merged
+    return evidence
 
 
 def _entity(row: Row, score: float) -> dict[str, Any]:
@@ -151,46 +153,46 @@ def _unnumbered_line(claim: dict[str, Any]) -> str:
 
 def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
     """Return the whole entries, best first, that fit, and their tokens."""
-    kept: list[str] = []
-    used = 0
+    fitting: list[str] = []
+    tokens = 0
     for entry in entries:
         cost = ranks.count_known(entry) + 1
-        if used + cost > budget:
+        if tokens + cost > budget:
             break
-        kept.append(entry)
-        used += cost
-    return kept, used
+        fitting.append(entry)
+        tokens += cost
+    return fitting, tokens
 
 
 def _chunks(rows: list[Row], budget: int) -> list[Row]:
-    """Return the best chunks that fit, whole."""
-    kept: list[Row] = []
+    """Return the best whole chunks that fit."""
+    fitting: list[Row] = []
     for row in rows:
         budget -= row["token_count"]
         if budget < 0:
             break
-        kept.append(row)
-    return kept
+        fitting.append(row)
+    return fitting
 
 
-def _numbered(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:
+def _with_references(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:
     """Return chunks or claims, each with the number of its document."""
-    made = []
+    entries = []
     for row in rows:
         number = numbers.setdefault(row["document_id"], len(numbers) + 1)
         names = _CLAIM if "claim_id" in row else _CHUNK
         source = {name: row[name] for name in ("source_key", "title")}
-        made.append({name: row[name] for name in names} | {"reference": number, "source": source})
-    return made
+        entries.append({name: row[name] for name in names} | {"reference": number, "source": source})
+    return entries
 
 
 def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one numbered reference per document."""
-    found = {
-        one["reference"]: {"number": one["reference"], "document_id": one["document_id"]} | one["source"]
-        for one in cited
+    references = {
+        entry["reference"]: {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
+        for entry in cited
     }
-    return [found[number] for number in sorted(found)]
+    return [references[number] for number in sorted(references)]
 
 
 def prompt_parts(
@@ -200,12 +202,12 @@ def prompt_parts(
     claims: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
 ) -> list[str]:
-    """Return the prompt in parts whose tokens add up to the whole's: none goes from a line end into what follows here."""
+    """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
     parts: list[str] = []
     if reports:
         parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
-    said = [claims_of.line(claim) + "\n" for claim in claims]
-    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", said)):
+    claim_lines = [claims_of.line(claim) + "\n" for claim in claims]
+    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", claim_lines)):
         if lines:
             parts += (heading, *lines[:-1], lines[-1] + "\n")
     if chunks:

@@ -1,4 +1,4 @@
-"""What people said of entities and relationships, found by its words: no document says it, so no mention is scored for it."""
+"""Curated descriptions of entities and relationships, found by their words: no mention has them, so none is scored."""
 
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
@@ -36,19 +36,19 @@ SELECT r.id, m.matched
 _VISIBLY = "EXISTS (SELECT FROM graphrag.{what}_mentions v WHERE v.{what}_id = {id} AND v.document_id = ANY ($5))"
 
 
-def matching(query: Query, what: str, text: str, limit: int) -> dict[int, float]:
-    """Return {entity or relationship id (`what`): share of the text's lexemes in what people said of it}, the best ones.
+def matching(query: Query, kind: str, text: str, limit: int) -> dict[int, float]:
+    """Return {id of an entity or relationship (`kind`): share of the text's lexemes in its curated texts}, the best ones.
 
-    Where only some documents are searched, of what these mention: what people say belongs to no document.
+    Where only some documents are searched, only of items that these mention: curated texts belong to no document.
     """
     lexemes = list(query.lexemes(text)) if text and graph_of(query).is_curated else []
     if not lexemes:
         return {}
-    quoted = ("'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes)
-    sql = _ENTITIES if what == "entity" else _RELATIONSHIPS
+    quoted_lexemes = ("'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes)
+    sql = _ENTITIES if kind == "entity" else _RELATIONSHIPS
     rows = query.db.query(
-        sql.format(visible="true" if query.visible is None else _VISIBLY.format(what=what, id=f"{what[0]}.id")),
+        sql.format(visible="true" if query.visible is None else _VISIBLY.format(what=kind, id=f"{kind[0]}.id")),
         ["int4", "text", "text[]", "int4", "int8[]"],
-        [query.corpus.id, " | ".join(quoted), lexemes, limit, query.visible_ids],
+        [query.corpus.id, " | ".join(quoted_lexemes), lexemes, limit, query.visible_ids],
     )
     return {row["id"]: row["matched"] / len(lexemes) for row in rows}

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.server import Database
 
-# So many chunks from either end of a corpus are looked at: a corpus in one language has no index to say so.
+# Chunks that are checked at either end of a corpus: no index tells that all are in one language.
 SAMPLE = 1000
-# By corpus: the revision that was looked at, and what was found.
-_known: dict[int, tuple[str, bool]] = {}
+# By corpus: (revision, result).
+_cache: dict[int, tuple[str, bool]] = {}
 
 _FOUND = """
 SELECT NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
@@ -28,10 +28,10 @@ def any_in(db: Database, corpus: Corpus, languages: Iterable[str], documents: li
     """
     if documents is not None:
         return bool(db.query(_FOUND_AMONG, ["int8[]", "text[]"], [documents, sorted(languages)])[0]["found"])
-    revision, found = _known.get(corpus.id, (None, True))
+    revision, is_present = _cache.get(corpus.id, (None, True))
     if revision is None or revision != corpus.revision:
         rows = db.query(_FOUND, ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
-        found = bool(rows[0]["found"])
+        is_present = bool(rows[0]["found"])
         if corpus.revision is not None:
-            _known[corpus.id] = corpus.revision, found
-    return found
+            _cache[corpus.id] = corpus.revision, is_present
+    return is_present

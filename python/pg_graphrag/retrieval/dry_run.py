@@ -1,8 +1,7 @@
-"""A dry run of graphrag.ask: its own code asks, and what would be sent is counted.
+"""A dry run of graphrag.ask: its own code runs, and the requests it would send are counted.
 
-Calls are an upper bound, as if nothing had been asked before and nothing failed. So are the tokens of the prompts, at four
-bytes each as the accounts count where an endpoint does not: what is known is counted (reports, chunks, prompts), and what
-models decide is taken for as long as it may get.
+Calls are an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts, at four bytes each as
+in the accounts: known texts (reports, chunks, prompts) are counted, and texts by models count at their greatest length.
 """
 
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from pg_graphrag.model_access.models import Models
 from pg_graphrag.retrieval.points import BATCH_TOKENS
 from pg_graphrag.retrieval.query import Query
 
-# A guess at what is answered, in tokens; nothing bounds it.
+# A guess at the tokens of an answer, which nothing bounds.
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 200, "relevant": 10, "rate": 10,
     "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600,
 }  # fmt: skip
-# What is answered in a dry run, where ask's own code goes on with it.
+# Replies in a dry run that ask's own code goes on with.
 _REPLIES: dict[str, Any] = {
     "keywords": {
         "low_level_keywords": [],
@@ -49,7 +48,7 @@ _EMPTY |= {"texts": [""], "history": []}
 
 @dataclass
 class Part:
-    """What is counted of one task."""
+    """The counts of one task."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -58,20 +57,20 @@ class Part:
 
 
 class DryRun(Models):
-    """Models that are not asked: `parts` has what they would be, by task; `price` what that would cost."""
+    """Models that only count requests: `parts` by task, and their `price`."""
 
     sends: ClassVar[bool] = False
     # A heading, its citation and what stands around them, in bytes.
     HEADING: ClassVar[int] = 600
 
-    def __init__(self, asked: Query, total: int) -> None:
-        super().__init__(asked.db, asked.corpus, asked.caller)
-        self.asked, self.question, self.total = asked, asked.text, total
+    def __init__(self, query: Query, total: int) -> None:
+        super().__init__(query.db, query.corpus, query.caller)
+        self.query, self.question, self.total = query, query.text, total
         self.parts: dict[str, Part] = {}
         self.price = 0.0
 
     def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Count a request. It is exact where nothing was asked before: what comes then goes by the replies."""
+        """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])
         return outcome | {"cached": False, "usage": {}}
 
@@ -80,8 +79,8 @@ class DryRun(Models):
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Count requests, as `ask`."""
         exact = not self.parts
-        for one in arguments:
-            self.add(task, 1, estimated_tokens(self._request(task, one)), exact=exact)
+        for argument in arguments:
+            self.add(task, 1, estimated_tokens(self._request(task, argument)), exact=exact)
         return [{"value": _REPLIES[task]} for _ in arguments], {}
 
     def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
@@ -107,16 +106,16 @@ class DryRun(Models):
         self.price += cost(load(self.db, *self._provider(task)), tokens_in, tokens_out)
 
     def embeds(self, texts: int) -> None:
-        """Count what searching for so many texts embeds, where that is done at an endpoint."""
+        """Count the embeddings of a search for so many texts, where an endpoint makes them."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
-            each = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
-            self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * each)
+            tokens = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
+            self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)
 
     def points(self, size: int, tokens: int) -> None:
         """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one."""
         if tokens:
             number = 2 * tokens // BATCH_TOKENS + 1
-            expanded = "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
+            expanded = "x" * max(len(self.query.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
             self.add("map", number, number * self.tokens("map", question=expanded) + self.quarter(size))
 
     def tokens(self, task: str, **arguments: Any) -> int:
@@ -124,8 +123,8 @@ class DryRun(Models):
         return estimated_tokens(self._request(task, _EMPTY | arguments))
 
     def longest_part(self) -> str:
-        """Return a question as long as a part of one may be; where it is not taken apart, it is the question itself."""
-        return "x" * max(len(self.asked.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
+        """Return the longest possible sub-question; without sub-questions the question itself."""
+        return "x" * max(len(self.query.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
 
     def largest_chunks(self, number: int) -> list[int]:
         """Return the bytes of the largest chunks that the caller may see, the largest first."""
@@ -133,7 +132,7 @@ class DryRun(Models):
             "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"
             " WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) ORDER BY 1 DESC LIMIT $3",
             ["int4", "int8[]", "int4"],
-            [self.corpus.id, self.asked.visible_ids, number],
+            [self.corpus.id, self.query.visible_ids, number],
         )
         return [row["size"] for row in rows]
 
@@ -151,7 +150,7 @@ class DryRun(Models):
             "  FROM (SELECT c.content, c.token_count FROM graphrag.chunks c"
             "         WHERE c.corpus_id = $1 AND ($3 IS NULL OR c.document_id = ANY ($3)) LIMIT $2) s",
             ["int4", "int4", "int8[]"],
-            [self.corpus.id, _SAMPLE, self.asked.visible_ids],
+            [self.corpus.id, _SAMPLE, self.query.visible_ids],
         )[0]
         return round(self.total * max(float(row["bytes"]), float(BYTES_PER_TOKEN)))
 

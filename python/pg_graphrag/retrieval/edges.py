@@ -5,16 +5,15 @@ relationship is scored as its best mention, not as the merged text (docs/decisio
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import as_shares, leveled
 
-# Of a hub so many relationships are walked, those with most weight.
+# Relationships of a hub that are walked: those with most weight.
 MAX_FANOUT = 300
 K1, B = 1.5, 0.75
 # How described relationships are scored under each weighting.
@@ -25,60 +24,60 @@ SCORED_BY = {"vector": "vector", "bm25_edges": "bm25", "bm25_chunks": "bm25"}
 class Edges:
     """Relationships in ascending order of `ids`: undirected pairs (`low`, `high`), shown from `source`; (m,) int64 each."""
 
-    ids: Any
-    low: Any
-    high: Any
-    source: Any
+    ids: Ids
+    low: Ids
+    high: Ids
+    source: Ids
 
-    def touching(self, entities: Any) -> Any:
+    def touching(self, entities: Ids) -> Flags:
         """Return which relationships have an end among `entities`, (m,) bool."""
         return np.isin(self.low, entities) | np.isin(self.high, entities)
 
 
-def around(query: Query, entities: Any, hops: int) -> Edges:
+def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
     """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
-    frontier, reached = entities, entities
+    frontier, known_entities = entities, entities
     columns = [np.empty(0, np.int64)] * 4
     for _ in range(hops):
         if not len(frontier):
             break
         new = graph_of(query).strongest(frontier, MAX_FANOUT)
         columns = [np.concatenate(pair) for pair in zip(columns, new, strict=True)]
-        frontier = np.setdiff1d(np.union1d(new[1], new[2]), reached)
-        reached = np.union1d(reached, frontier)
+        frontier = np.setdiff1d(np.union1d(new[1], new[2]), known_entities)
+        known_entities = np.union1d(known_entities, frontier)
     _, first = np.unique(columns[0], return_index=True)
     return Edges(*(column[first] for column in columns))
 
 
-def important(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
+def important(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
     """Return {relationship: score} of the important ones, best first: the `limit` best of those near the candidates.
 
     Parameters
     ----------
-    near : (m,) bool
+    is_near : (m,) bool
         Which of `edges` touch a candidate or an entity that may be the answer.
     holders : (chunks, entities), (p,) int64 each
         Which chunks mention which entities.
     """
     if query.options.path_weighting == "bm25_chunks":
-        return _by_chunks(query, edges, near, holders, limit)
-    by = SCORED_BY[query.options.path_weighting]
-    allowed = set(edges.ids[near].tolist())
-    # The best of all relationships, of which those count that are near: as the paper has it.
-    rows = graph.stated(query, [query.text], limit, by=by)
-    return {row["id"]: row["score"] for row in rows if row["id"] in allowed}
+        return _by_chunks(query, edges, is_near, holders, limit)
+    scored_by = SCORED_BY[query.options.path_weighting]
+    near_ids = set(edges.ids[is_near].tolist())
+    # As in the paper: the best of all relationships, of which only near ones count.
+    rows = graph.relationships_near(query, [query.text], limit, scored_by=scored_by)
+    return {row["id"]: row["score"] for row in rows if row["id"] in near_ids}
 
 
-def _by_chunks(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], limit: int) -> dict[int, float]:
-    """Score a relationship by BM25 of the distinct chunks that both ends carry; the collection are the near relationships."""
-    place = np.flatnonzero(near)
+def _by_chunks(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
+    """Score relationships by BM25 of the distinct chunks that mention both ends; near relationships are the collection."""
+    place = np.flatnonzero(is_near)
     chunks, entities = holders
     terms = sorted(query.terms)
     if not len(place) or not len(chunks) or not terms:
         return {}
-    every, inverse = np.unique(chunks, return_inverse=True)
-    counts, lengths = query.bm25_index("chunk").term_counts(terms, every)
-    edge, chunk = _shared(edges.low[place], edges.high[place], entities, inverse, len(every))
+    chunk_ids, inverse = np.unique(chunks, return_inverse=True)
+    counts, lengths = query.bm25_index("chunk").term_counts(terms, chunk_ids)
+    edge, chunk = _shared_chunks(edges.low[place], edges.high[place], entities, inverse, len(chunk_ids))
     size = len(place)
     length = np.bincount(edge, lengths[chunk], size)
     documents = int((length > 0).sum())
@@ -100,22 +99,22 @@ def _by_chunks(query: Query, edges: Edges, near: Any, holders: tuple[Any, Any], 
     return dict(zip(edges.ids[place[order]].tolist(), scores[order].tolist(), strict=True))
 
 
-def _shared(low: Any, high: Any, entities: Any, chunks: Any, count: int) -> tuple[Any, Any]:
-    """Return (place of the pair, chunk) of all chunks, numbered 0 … `count` - 1, that both ends of pairs carry."""
+def _shared_chunks(low: Ids, high: Ids, entities: Ids, chunks: Ids, count: int) -> tuple[Ids, Ids]:
+    """Return (place of the pair, chunk) of all chunks that mention both ends of a pair; chunks are 0 … `count` - 1."""
     ids, owner = np.unique(entities, return_inverse=True)
     order = np.lexsort((chunks, owner))
     owner, chunks = owner[order], chunks[order]
     starts = np.searchsorted(owner, np.arange(len(ids) + 1))
-    held = np.unique(owner * count + chunks)
-    known = np.isin(low, ids) & np.isin(high, ids)
-    pair = np.flatnonzero(known)
-    one, other = np.searchsorted(ids, low[pair]), np.searchsorted(ids, high[pair])
+    carried = np.unique(owner * count + chunks)
+    has_chunks = np.isin(low, ids) & np.isin(high, ids)
+    pair = np.flatnonzero(has_chunks)
+    low_place, high_place = np.searchsorted(ids, low[pair]), np.searchsorted(ids, high[pair])
     sizes = np.diff(starts)
-    smaller = np.where(sizes[one] <= sizes[other], one, other)
-    larger = one + other - smaller
+    smaller = np.where(sizes[low_place] <= sizes[high_place], low_place, high_place)
+    larger = low_place + high_place - smaller
     repeats = sizes[smaller]
-    within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    mine = chunks[np.repeat(starts[smaller], repeats) + within]
-    wanted = np.repeat(larger, repeats) * count + mine
-    both = held[np.minimum(np.searchsorted(held, wanted), len(held) - 1)] == wanted
-    return np.repeat(pair, repeats)[both], mine[both]
+    offsets = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    mine = chunks[np.repeat(starts[smaller], repeats) + offsets]
+    shared_keys = np.repeat(larger, repeats) * count + mine
+    is_shared = carried[np.minimum(np.searchsorted(carried, shared_keys), len(carried) - 1)] == shared_keys
+    return np.repeat(pair, repeats)[is_shared], mine[is_shared]

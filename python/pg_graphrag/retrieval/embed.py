@@ -17,13 +17,13 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
     caller = caller_of(db, corpus)
 
     def run() -> str | None:
-        found = find(db, corpus)
+        target = find(db, corpus)
         if text is None:
             return None
-        if found.options.embedding.local:
+        if target.options.embedding.local:
             return vector_text(local_embedder().embed([text])[0])
         if not text:
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
-        return vector_text(Models(db, found, caller).embed([text])[0][0])
+        return vector_text(Models(db, target, caller).embed([text])[0][0])
 
     return as_owner(db, run)

@@ -13,14 +13,14 @@ from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
 
-# A hub entity or relationship is followed to this many chunks, those that mention it most.
+# Chunks that are read for a hub: those that mention it most.
 MAX_CHUNKS_EACH = 200
-# What a described mention counts beside the nearness of its chunk. The keywords it is scored by say less than the query.
+# Weight of a described mention beside the nearness of its chunk: its keywords say less than the query.
 MENTION_WEIGHT = 0.25
 
 
 def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ranking]:
-    """Rank for each named evidence the chunks that mention it: by their own nearness to the query, and by how much they hold.
+    """Rank for each named evidence the chunks that mention it: by their own nearness to the query and by the evidence in them.
 
     Where a model described mentions, a chunk's best mention of the evidence counts besides.
 
@@ -28,24 +28,26 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     (LightRAG's WEIGHT).
     """
     mentions = read_mentions(query, list(evidence.values()))
-    held = {name: _Held.of(found, mentions) for name, found in evidence.items()}
-    every, _ = numbered(np.concatenate([part.chunks for part in held.values()]))
-    if not len(every):
+    parts = {name: _EvidenceChunks.of(source, mentions) for name, source in evidence.items()}
+    chunk_ids, _ = numbered(np.concatenate([part.chunks for part in parts.values()]))
+    if not len(chunk_ids):
         return [Ranking.empty(name) for name in evidence]
-    cosines, lexical = _near(query, every)
-    ranked = []
-    for name, part in held.items():
-        places = np.searchsorted(every, part.chunks)
-        near = _mixed(query, None if cosines is None else cosines[places], None if lexical is None else lexical[places])
-        scores = near + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance()
+    cosines, lexical = _text_scores(query, chunk_ids)
+    rankings = []
+    for name, part in parts.items():
+        places = np.searchsorted(chunk_ids, part.chunks)
+        scores_of_text = _mixed(
+            query, None if cosines is None else cosines[places], None if lexical is None else lexical[places]
+        )
+        scores = scores_of_text + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance()
         order = ties.best(query, part.chunks, scores, limit)
-        ranked.append(Ranking(name, part.chunks[order], scores[order], part.why))
-    return ranked
+        rankings.append(Ranking(name, part.chunks[order], scores[order], part.reason))
+    return rankings
 
 
 @dataclass
-class _Held:
-    """What the chunks hold of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind."""
+class _EvidenceChunks:
+    """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind."""
 
     evidence: Evidence
     chunks: Any
@@ -53,50 +55,50 @@ class _Held:
     rows: dict[str, tuple[Any, Any, Any]]
 
     @classmethod
-    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Any, Any]]) -> "_Held":
+    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Any, Any]]) -> "_EvidenceChunks":
         rows = {}
         for kind, items in (("entity", evidence.entities), ("relationship", evidence.relationships)):
-            chunks, mentioned = mentions[kind]
+            chunks, item_ids = mentions[kind]
             ids = np.fromiter(items, np.int64, len(items))
             decays = np.fromiter(items.values(), float, len(items)) * (1 - np.arange(len(ids)) / (len(ids) + 1))
             by_id = np.argsort(ids)
             ids, decays = ids[by_id], decays[by_id]
-            wanted = within(mentioned, ids)
-            chunks, mentioned = chunks[wanted], mentioned[wanted]
-            rows[kind] = chunks, mentioned, decays[np.searchsorted(ids, mentioned)]
+            is_evidence = within(item_ids, ids)
+            chunks, item_ids = chunks[is_evidence], item_ids[is_evidence]
+            rows[kind] = chunks, item_ids, decays[np.searchsorted(ids, item_ids)]
         chunks, inverse = numbered(np.concatenate([row[0] for row in rows.values()]))
         weights = np.bincount(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
         return cls(evidence, chunks, weights, rows)
 
     def relevance(self) -> Any:
-        """Return how near to the keywords the best described mention in each chunk is, (n,) float64; 0 where none is."""
-        described = self.evidence.described
-        if described is None:
+        """Return the nearness to the keywords of the best described mention in each chunk, (n,) float64; 0 without one."""
+        scored = self.evidence.scored_mentions
+        if scored is None:
             return 0.0
-        return described.relevance(numbered(self.rows[described.what][1])[0], self.chunks)
+        return scored.relevance(numbered(self.rows[scored.what][1])[0], self.chunks)
 
-    def why(self, chunk: int) -> dict[str, Any]:
+    def reason(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""
-        said = {}
+        reasons = {}
         for kind, strongest in self._strongest.items():
             if (item := strongest.get(chunk)) is not None:
-                said[kind] = {"id": item, "because": self.evidence.why.get((kind, item))}
-        return said
+                reasons[kind] = {"id": item, "because": self.evidence.reasons.get((kind, item))}
+        return reasons
 
     @cached_property
     def _strongest(self) -> dict[str, dict[int, int]]:
         """By kind, {chunk: the item that counts most in it}; of equal ones the first."""
-        found = {}
+        strongest = {}
         for kind, (chunks, items, decays) in self.rows.items():
             order = np.lexsort((-np.arange(len(chunks)), decays, chunks))
-            found[kind] = dict(zip(chunks[order].tolist(), items[order].tolist(), strict=True))
-        return found
+            strongest[kind] = dict(zip(chunks[order].tolist(), items[order].tolist(), strict=True))
+        return strongest
 
 
 def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
     """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
-    entities = list({item: None for found in evidence for item in found.entities})
-    relationships = list({item: None for found in evidence for item in found.relationships})
+    entities = list({item: None for source in evidence for item in source.entities})
+    relationships = list({item: None for source in evidence for item in source.relationships})
     return graph_of(query).mentions(entities, relationships, MAX_CHUNKS_EACH)
 
 
@@ -104,10 +106,10 @@ def nearness(query: Query, chunk_ids: Any) -> Any:
     """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
     if not len(chunk_ids):
         return np.empty(0)
-    return _mixed(query, *_near(query, chunk_ids))
+    return _mixed(query, *_text_scores(query, chunk_ids))
 
 
-def _near(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
+def _text_scores(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
     """Return (cosines, BM25 scores) of chunks to the query; None for the one that the profile or the language rules out."""
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
     if query.options.profile == "paper" and cosines is not None:

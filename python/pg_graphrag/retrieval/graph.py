@@ -14,7 +14,7 @@ from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
-# How many windows (or, without dense retrieval, chunks) are read for the relationships they state, per one wanted.
+# Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
@@ -24,13 +24,13 @@ DIGITS = 6
 class Evidence:
     """Entities and relationships, best first (ties by key), each with its score; and where each came from.
 
-    `described`: the scored mentions of one kind, where a model described them.
+    `scored_mentions`: those of one kind, where a model described them.
     """
 
     entities: dict[int, float] = field(default_factory=dict)
     relationships: dict[int, float] = field(default_factory=dict)
-    why: dict[tuple[str, int], str] = field(default_factory=dict)
-    described: mentions.Mentions | None = None
+    reasons: dict[tuple[str, int], str] = field(default_factory=dict)
+    scored_mentions: mentions.Mentions | None = None
 
 
 EvidenceSource = Callable[[Query], Evidence]
@@ -45,34 +45,36 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     texts: list[str] = []
     paper = query.options.profile == "paper"
     if query.dense_works and query.low_level:
-        # LightRAG embeds the keywords joined; each on its own finds rare names beside frequent ones.
+        # LightRAG embeds the joined keywords; single keywords find rare names beside frequent ones.
         texts = [", ".join(query.low_level)] if paper else query.low_level[:MAX_KEYWORDS]
-    found: dict[int, tuple[float, str]] = {}
+    matches: dict[int, tuple[float, str]] = {}
     keys: dict[int, str] = {}
-    for row in named(query, limit):
-        found[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
-    # What is embedded already: the names of entities.
-    same = {} if paper else {entity: keys[entity] for entity in found if keys[entity] in set(map(key, texts))}
-    stored = {same[entity]: vector for entity, vector in dense.entity_vectors(query, list(same)).items()}
-    nearby = [stored[key(text)] if key(text) in stored else query.embed([text])[0] for text in texts]
-    for text, near in zip(texts, dense.entities(query, nearby, max(limit // max(len(texts), 1), 5)), strict=True):
-        for entity, cosine in near.items():
-            if cosine > found.get(entity, (0.0,))[0]:
-                found[entity] = (cosine, f"name near: {text}")
-    if query.described and query.low_level:
+    for row in named_entities(query, limit):
+        matches[row["id"]], keys[row["id"]] = (1.0, f"named: {row['name']}"), row["key"]
+    # Names of entities have vectors already.
+    exact_keys = {} if paper else {entity: keys[entity] for entity in matches if keys[entity] in set(map(key, texts))}
+    stored_vectors = {
+        exact_keys[entity]: vector for entity, vector in dense.entity_vectors(query, list(exact_keys)).items()
+    }
+    nearby = [stored_vectors[key(text)] if key(text) in stored_vectors else query.embed([text])[0] for text in texts]
+    for text, cosines in zip(texts, dense.entities(query, nearby, max(limit // max(len(texts), 1), 5)), strict=True):
+        for entity, cosine in cosines.items():
+            if cosine > matches.get(entity, (0.0,))[0]:
+                matches[entity] = (cosine, f"name near: {text}")
+    if query.is_described and query.low_level:
         for entity, score in mentions.scored(query, "entity", query.low_level).best_items(limit).items():
-            if score > found.get(entity, (0.0,))[0]:
-                found[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
-    said = curated.matching(query, "entity", ", ".join(query.low_level), limit)
-    for entity, score in said.items():
-        if score > found.get(entity, (0.0,))[0]:
-            found[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
-    keys |= graph_of(query).keys(entity for entity in found if entity not in keys)
-    order = sorted(found, key=lambda entity: (-round(found[entity][0], DIGITS), keys[entity].encode()))
-    return {entity: found[entity] for entity in order[:limit]}
+            if score > matches.get(entity, (0.0,))[0]:
+                matches[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
+    curated_scores = curated.matching(query, "entity", ", ".join(query.low_level), limit)
+    for entity, score in curated_scores.items():
+        if score > matches.get(entity, (0.0,))[0]:
+            matches[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
+    keys |= graph_of(query).keys(entity for entity in matches if entity not in keys)
+    order = sorted(matches, key=lambda entity: (-round(matches[entity][0], DIGITS), keys[entity].encode()))
+    return {entity: matches[entity] for entity in order[:limit]}
 
 
-def named(query: Query, limit: int) -> list[Row]:
+def named_entities(query: Query, limit: int) -> list[Row]:
     """Return the entities (id, key, name) with a name of the query, longest first."""
     rows = graph_of(query).named(query.phrase_keys)
     return sorted(rows, key=lambda row: (-len(row["key"]), row["key"].encode()))[:limit]
@@ -80,35 +82,36 @@ def named(query: Query, limit: int) -> list[Row]:
 
 def match_relationships(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """Relationships that the high-level keywords are about: {relationship id: (score, reason)}, best first."""
-    text, rows = _stated(query, limit)
+    text, rows = _themed_relationships(query, limit)
     return {row["id"]: (row["score"], f"stated near: {text[:80]}") for row in rows}
 
 
-def _stated(query: Query, limit: int) -> tuple[str, list[Row]]:
+def _themed_relationships(query: Query, limit: int) -> tuple[str, list[Row]]:
     """Return the high-level text, and the relationships near it."""
-    return ", ".join(query.high_level), stated(query, query.high_level, limit)
+    return ", ".join(query.high_level), relationships_near(query, query.high_level, limit)
 
 
-def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> list[Row]:
+def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by: str = "both") -> list[Row]:
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
-    A relationship scores as its best mention, and a concept's mention as the window that says it, or `by` bm25 as the chunk.
+    A relationship scores as its best mention. A concept's mention scores as the window that states it; as the chunk with
+    `scored_by` bm25.
     """
     text = ", ".join(themes)
-    said = curated.matching(query, "relationship", text, limit)
-    if query.described:
-        score = mentions.scored(query, "relationship", themes, by=by).best_items(limit) if themes else {}
-        return _with_ends(query, _better(score, said), limit)
+    curated_scores = curated.matching(query, "relationship", text, limit)
+    if query.is_described:
+        score = mentions.scored(query, "relationship", themes, by=scored_by).best_items(limit) if themes else {}
+        return _with_ends(query, _best_scores(score, curated_scores), limit)
     themed = query.themed(text) if text != query.text else query
     depth = limit * WINDOWS_PER_RELATIONSHIP
-    if themed.dense_works and by != "bm25":
+    if themed.dense_works and scored_by != "bm25":
         source = dense.windows(themed, depth)
-        sql, places = _OF_WINDOWS, [source.why(chunk)["window_id"] for chunk in source.ids.tolist()]
+        sql, places = _OF_WINDOWS, [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
     else:
         source = bm25(themed, depth)
         sql, places = _OF_CHUNKS, source.ids.tolist()
     nearness = source.scores
-    # Places are in order, and most state several relationships: the first few are usually enough, and exactly so.
+    # Places are in order, and most state several relationships: the first few usually give the exact result.
     for cut in (limit // 2, depth):
         if 0 < cut < len(places):
             cut = int(np.searchsorted(-nearness, -nearness[cut - 1], side="right"))
@@ -116,8 +119,8 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
         ids, scores, weights = int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
         if query.visible is not None:
             # The merged weights count the other documents too.
-            seen = {one["id"]: one["weight"] for one in graph_of(query).ends(ids.tolist())}
-            weights = np.array([seen[item] for item in ids.tolist()])
+            weight_of = {edge["id"]: edge["weight"] for edge in graph_of(query).ends(ids.tolist())}
+            weights = np.array([weight_of[item] for item in ids.tolist()])
         if len(ids) >= limit:
             break
     order = np.lexsort((-weights, -scores))
@@ -127,12 +130,12 @@ def stated(query: Query, themes: list[str], limit: int, *, by: str = "both") -> 
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
     score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
-    return _with_ends(query, _better(score, said), limit)
+    return _with_ends(query, _best_scores(score, curated_scores), limit)
 
 
-def _better(score: dict[int, float], other: dict[int, float]) -> dict[int, float]:
-    """Return the better of two scores of each."""
-    return score | {item: max(found, score.get(item, 0.0)) for item, found in other.items()}
+def _best_scores(scores: dict[int, float], more: dict[int, float]) -> dict[int, float]:
+    """Return the better of two scores of each item."""
+    return scores | {item: max(value, scores.get(item, 0.0)) for item, value in more.items()}
 
 
 def _with_ends(query: Query, score: dict[int, float], limit: int) -> list[Row]:
@@ -168,35 +171,35 @@ def local_evidence(query: Query) -> Evidence:
     """LightRAG local: entities by the low-level keywords, and their relationships by (degree sum, weight)."""
     limit = query.options.graph_top_k
     entities = match_entities(query, limit)
-    found = Evidence({entity: score for entity, (score, _) in entities.items()})
-    if query.described and query.low_level:
-        found.described = mentions.scored(query, "entity", query.low_level)
-    found.why = {("entity", entity): reason for entity, (_, reason) in entities.items()}
+    evidence = Evidence({entity: score for entity, (score, _) in entities.items()})
+    if query.is_described and query.low_level:
+        evidence.scored_mentions = mentions.scored(query, "entity", query.low_level)
+    evidence.reasons = {("entity", entity): reason for entity, (_, reason) in entities.items()}
     place = {entity: number for number, entity in enumerate(entities)}
     for row in graph_of(query).incident(list(entities), limit):
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
-        found.relationships[row["id"]] = max(entities[end][0] for end in ends)
-        found.why["relationship", row["id"]] = f"of entity {min(ends, key=place.__getitem__)}"
-    return found
+        evidence.relationships[row["id"]] = max(entities[end][0] for end in ends)
+        evidence.reasons["relationship", row["id"]] = f"of entity {min(ends, key=place.__getitem__)}"
+    return evidence
 
 
 @once
 def global_evidence(query: Query) -> Evidence:
     """LightRAG global: relationships by the high-level keywords, and their endpoints."""
-    found = Evidence()
-    if query.described and query.high_level:
-        found.described = mentions.scored(query, "relationship", query.high_level)
-    text, rows = _stated(query, query.options.graph_top_k)
+    evidence = Evidence()
+    if query.is_described and query.high_level:
+        evidence.scored_mentions = mentions.scored(query, "relationship", query.high_level)
+    text, rows = _themed_relationships(query, query.options.graph_top_k)
     keys: dict[int, bytes] = {}
     for row in rows:
-        found.relationships[row["id"]] = row["score"]
-        found.why["relationship", row["id"]] = f"stated near: {text[:80]}"
+        evidence.relationships[row["id"]] = row["score"]
+        evidence.reasons["relationship", row["id"]] = f"stated near: {text[:80]}"
         for end in ("source", "target"):
             entity = row[f"{end}_id"]
-            if row["score"] > found.entities.get(entity, 0.0):
-                found.entities[entity] = row["score"]
-                found.why["entity", entity] = f"endpoint of relationship {row['id']}"
+            if row["score"] > evidence.entities.get(entity, 0.0):
+                evidence.entities[entity] = row["score"]
+                evidence.reasons["entity", entity] = f"endpoint of relationship {row['id']}"
                 keys[entity] = row[f"{end}_key"].encode()
-    order = sorted(found.entities, key=lambda entity: (-round(found.entities[entity], DIGITS), keys[entity]))
-    found.entities = {entity: found.entities[entity] for entity in order}
-    return found
+    order = sorted(evidence.entities, key=lambda entity: (-round(evidence.entities[entity], DIGITS), keys[entity]))
+    evidence.entities = {entity: evidence.entities[entity] for entity in order}
+    return evidence

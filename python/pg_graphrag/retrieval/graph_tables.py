@@ -1,4 +1,4 @@
-"""What retrieval reads of a corpus' graph, from the tables.
+"""The graph of a corpus as retrieval reads it from the tables.
 
 `topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache, `visible_graph.VisibleGraph`
 from what some documents state.
@@ -55,7 +55,7 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
-# Only where an item has more mentions than are followed do the best of them have to be found out.
+# Only items with more mentions than are followed need their best ones.
 _MENTIONS = """
 (SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
         pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS {kind}_items
@@ -83,8 +83,8 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(m.id), ''::bytea) AS ids,
   FROM graphrag.{kind}_mentions m
  WHERE m.id = ANY ($1) AND m.{kind}_id IS NOT NULL
 """
-# Packed, because thousands of rows would take longer to become Python objects than to read. What is read of entities is asked
-# for by id: a join would read all of a corpus of tens of thousands.
+# Packed, because thousands of rows take longer to become Python objects than to read. Entities are read by id: a join would
+# read all of a corpus of tens of thousands.
 _EDGES = """
 WITH mentions AS MATERIALIZED (
      SELECT m.entity_id, m.chunk_id, least(m.tf, 3) AS tf
@@ -108,7 +108,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg
   JOIN graphrag.documents d ON d.id = c.document_id
  WHERE c.id = ANY ($1) AND d.title <> '' AND d.indexed_hash IS NOT NULL
 """
-# What a key names: the entity of this very key, the one that an alias leads to, and the first whose names begin with it.
+# Entities of a key: the one with this key, the one of its alias, and the first whose keys begin with it.
 _NAMESAKES = """
 SELECT u.key AS asked, e.id, e.key, e.mention_count
   FROM pg_catalog.unnest($2) AS u (key)
@@ -204,10 +204,10 @@ class TableGraph:
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         """Return {title: ids of the entities that it names}."""
         keys = {title: title_keys(title) for title in titles}
-        asked = sorted(set().union(*keys.values()))
-        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, asked])
+        all_keys = sorted(set().union(*keys.values()))
+        rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, all_keys])
         ids = {row["key"]: row["id"] for row in rows}
-        return {title: [ids[key] for key in named if key in ids] for title, named in keys.items()}
+        return {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""
@@ -260,15 +260,15 @@ class TableGraph:
         )
         sql = f"SELECT * FROM {of_entities} CROSS JOIN {of_relationships}"
         row = self.query.db.query(sql, ["int8[]", "int8[]"], [entities, relationships])[0]
-        kinds = ("entity", "relationship")
-        return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in kinds}
+        item_kinds = ("entity", "relationship")
+        return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in item_kinds}
 
     def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
         """Return (ids ascending, items, chunks) of mentions by id, int64, of those that are of an entity or relationship."""
         row = self.query.db.query(_MENTIONED.format(kind=kind), ["int8[]"], [ids.tolist()])[0]
-        found = int64s(row["ids"])
-        order = np.argsort(found)
-        return found[order], int64s(row["items"])[order], int64s(row["chunks"])[order]
+        mention_ids = int64s(row["ids"])
+        order = np.argsort(mention_ids)
+        return mention_ids[order], int64s(row["items"])[order], int64s(row["chunks"])[order]
 
     def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         """Return (entities, chunks, tf at most 3, chunks that mention the entity) of mentions in chunks, without hubs."""
@@ -281,10 +281,10 @@ class TableGraph:
     def titles(self, chunks: Any) -> dict[str, list[int]]:
         """Return {title of a document: those of `chunks` that are its}; a title that says nothing is left out."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
-        found: dict[str, list[int]] = {}
+        by_title: dict[str, list[int]] = {}
         for chunk, title in zip(int64s(row["chunks"]).tolist(), row["titles"] or (), strict=True):
-            found.setdefault(title, []).append(chunk)
-        return found
+            by_title.setdefault(title, []).append(chunk)
+        return by_title
 
     def chunks(self, ids: list[int]) -> list[Row]:
         """Return chunks whose documents exist and may be seen, with what these are called.
@@ -296,14 +296,14 @@ class TableGraph:
     def _edges(self, column: str, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         sql = _EDGES.format(column=column)
         row = self.query.db.query(sql, ["int8[]", "float8"], [np.asarray(ids).tolist(), hub])[0]
-        entities, chunks, tf, small, counts = (
+        entities, chunks, tf, kept_ids, counts = (
             int64s(row[name]) for name in ("entities", "chunks", "tf", "ids", "counts")
         )
-        order = np.argsort(small)
-        small, counts = small[order], counts[order]
-        kept = within(entities, small)
-        entities, chunks, tf = entities[kept], chunks[kept], tf[kept]
-        return entities, chunks, tf, counts[np.searchsorted(small, entities)]
+        order = np.argsort(kept_ids)
+        kept_ids, counts = kept_ids[order], counts[order]
+        is_kept = within(entities, kept_ids)
+        entities, chunks, tf = entities[is_kept], chunks[is_kept], tf[is_kept]
+        return entities, chunks, tf, counts[np.searchsorted(kept_ids, entities)]
 
 
 def in_one_line(rows: list[Row]) -> list[Row]:

@@ -7,14 +7,14 @@ from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, round_robin, standard_scores
 
-# Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). What models said of entities and relationships says
-# where to start, and brings its chunks along.
+# Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). Descriptions of entities and relationships
+# by models give places to start from, and their chunks.
 HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.0, "relationship_mentions": 0.0, "pagerank": 3.0}
-# Where the query names a document by its title, the walk starts at the right place, and its words have done their part.
+# For a query that names a document by its title: the walk starts at the right place, so its words count less.
 TITLED_WEIGHTS = HYBRID_WEIGHTS | {"bm25": 0.5, "pagerank": 4.0}
-# Of what chooses the chunks from which the walk starts.
+# Weights of the rankings that choose the chunks from which the walk starts.
 SEED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5}
-# Of the softmax that weights the direct chunks from which the walk starts.
+# Temperature of the softmax that weights these chunks.
 TEMPERATURE = 0.5
 
 
@@ -33,7 +33,7 @@ def hybrid(query: Query, depth: int) -> Fused:
 
 def walk(query: Query, depth: int) -> Ranking:
     """Rank chunks by PageRank alone, from the query's entities and its best direct chunks."""
-    walked, _ = pagerank(query, _seeds(query, _direct(query, depth)), depth, linked=True)
+    walked, _ = pagerank(query, _seeds(query, _direct(query, depth)), depth, with_synonyms=True)
     return walked
 
 
@@ -44,13 +44,13 @@ def both_levels(query: Query, depth: int) -> list[Ranking]:
 
 
 def _direct(query: Query, depth: int) -> list[Ranking]:
-    """Rankings of chunks by what they and their mentions say."""
+    """Return rankings of chunks by their own text and by their mentions."""
     direct = [bm25(query, depth)]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     else:
         query.notes["dense"] = f"left out: the embedder was not made for {query.foreign or ', '.join(query.languages)}"
-    return direct + _mentions(query, depth) if query.described else direct
+    return direct + _mentions(query, depth) if query.is_described else direct
 
 
 def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
@@ -59,24 +59,24 @@ def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
 
     The weights are the softmax of the fused scores, the best one's being 1: a clear first place gets nearly all of the mass.
     """
-    fused = standard_scores(SEED_WEIGHTS)(direct)
-    first = ties.best(query, fused.ids, fused.scores, SEED_CHUNKS)
-    shares = np.exp((fused.scores[first] - fused.scores.max(initial=-np.inf)) / TEMPERATURE)
-    found = dict(zip(fused.ids[first].tolist(), shares.tolist(), strict=True))
+    fusion = standard_scores(SEED_WEIGHTS)(direct)
+    first = ties.best(query, fusion.ids, fusion.scores, SEED_CHUNKS)
+    shares = np.exp((fusion.scores[first] - fusion.scores.max(initial=-np.inf)) / TEMPERATURE)
+    weights = dict(zip(fusion.ids[first].tolist(), shares.tolist(), strict=True))
     for chunk, weight in seeds.chunks(query).items():
-        found[chunk] = found.get(chunk, 0.0) + weight
-    return list(found.items())
+        weights[chunk] = weights.get(chunk, 0.0) + weight
+    return list(weights.items())
 
 
 def _mentions(query: Query, depth: int) -> list[Ranking]:
-    """Chunks by what a model said in them: of entities by the low-level keywords, of relationships by the high-level ones."""
+    """Rank chunks by described mentions: of entities by the low-level keywords, of relationships by the high-level ones."""
     return [
-        mentions.scored(query, what, keywords).rank(f"{what}_mentions", depth)
-        for what, keywords in (("entity", query.low_level), ("relationship", query.high_level))
+        mentions.scored(query, kind, keywords).rank(f"{kind}_mentions", depth)
+        for kind, keywords in (("entity", query.low_level), ("relationship", query.high_level))
         if keywords
     ]
 
 
 def _logarithmic(walked: Ranking) -> Ranking:
     positive = walked.scores > 0
-    return Ranking(walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.why)
+    return Ranking(walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.reason)

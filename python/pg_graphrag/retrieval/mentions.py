@@ -121,8 +121,9 @@ def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]
     if query.visible is None:
         return rows.ids, rows.items, rows.chunks, cosines
     is_visible = within(rows.documents, query.visible)
-    columns = rows.ids, rows.items, rows.chunks
-    return *(column[is_visible] for column in columns), None if cosines is None else cosines[is_visible]
+    if cosines is not None:
+        cosines = cosines[is_visible]
+    return rows.ids[is_visible], rows.items[is_visible], rows.chunks[is_visible], cosines
 
 
 def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""What a mode of search is made of: one object in one file of `pg_graphrag.modes`."""
+"""The parts of a mode of search: each mode is one object in one file of `pg_graphrag.modes`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ ContextMaker = Callable[[Query, str, int], tuple[dict[str, Any], list[dict[str, 
 class Budgets:
     """Tokens of the parts of a context.
 
-    `text` None: what the others leave; `graph`: those of entities and of relationships; None: what the others leave, in halves.
+    `text` None: the rest; `graph`: tokens of entities and of relationships, None: half of the rest each.
     """
 
     text: int | None
@@ -50,7 +50,7 @@ def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budget
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Context:
-    """What a mode's context has besides its chunks.
+    """The parts of a mode's context besides its chunks.
 
     `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
     those inside the network first), not the best scored first; `reports`: at most so many; `claims`: of the evidence, or of the
@@ -72,23 +72,23 @@ class Mode:
     Parameters
     ----------
     name, does, source, details : str
-        What it is called, what it does, the paper or page that it is from, and what else there is to know, as the manual says it.
+        Its name, what it does, its paper or page, and what else there is to know, in the words of the manual.
     place : int
-        Where lists of modes name it.
+        Its place in lists of modes.
     function : str, optional
-        What the comment of its own SQL function, name_search, says; without, it has none.
+        The comment of its own SQL function, name_search; None: it has none.
     options : tuple
-        Names of the options that it shares with others, and those of its own.
+        Names of shared options, and its own options.
     defaults : mapping
         Its own defaults of shared options.
     mistaken_for : mapping
-        Modes that it could be taken for, and what to say to who gives it an option of theirs.
+        Modes that it could be mistaken for, and the hint for one of their options.
     reads_keywords : bool
-        Whether it makes anything of keywords.
+        Whether it uses keywords.
     answer : optional
-        Has models make the context of an answer; without, the answer is made from the context that `context` describes.
+        Makes the context of an answer with models; None: the answer is made from the context that `context` describes.
     estimate : optional
-        Counts what `answer` asks at most; without, `answer` itself makes its requests of the dry run.
+        Counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
     """
 
     name: str
@@ -108,12 +108,12 @@ class Mode:
 
     @property
     def understands(self) -> bool:
-        """Whether a question's keywords are read off it first; other modes look at its words, or have models do so."""
+        """Whether keywords are read off a question first; other modes use its words, or have models read it."""
         return self.reads_keywords and self.answer is None
 
     def has(self, option: str) -> bool:
         """Whether it has an option."""
-        return option in OF_EVERY_MODE or option in self.options or option in self.own
+        return option in OF_EVERY_MODE or option in self.options or option in self.own_options
 
     @property
     def option_names(self) -> list[str]:
@@ -121,6 +121,6 @@ class Mode:
         return [option if isinstance(option, str) else option.name for option in self.options]
 
     @property
-    def own(self) -> dict[str, Option[Any]]:
+    def own_options(self) -> dict[str, Option[Any]]:
         """The options that it alone has."""
         return {option.name: option for option in self.options if isinstance(option, Option)}

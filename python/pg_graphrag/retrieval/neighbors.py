@@ -38,7 +38,7 @@ def neighbors(db: Database, entity: str | None, corpus: str | None, hops: int | 
     """Return the rows of graphrag.neighbors: nearest first, then the strongest relationship first."""
     depth = check_hops(hops)
     caller = caller_of(db, corpus)
-    return as_owner(db, lambda: around(graph_query(db, caller), key(bounds.name(entity)), depth))
+    return as_owner(db, lambda: neighbors_of(graph_query(db, caller), key(bounds.name(entity)), depth))
 
 
 def check_hops(hops: int | None) -> int:
@@ -53,7 +53,7 @@ def graph_query(db: Database, caller: Caller) -> Query:
     return Query.of(db, Request(find(db, caller.corpus), caller, "", SearchOptions()))
 
 
-def around(query: Query, start: str, hops: int) -> list[Neighbor]:
+def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
     """Return the neighbours of the entity with a key, or with an alias of it."""
     graph = graph_of(query)
     if isinstance(graph, VisibleGraph):
@@ -73,7 +73,7 @@ def ids_around(query: Query, start: str, hops: int, most: int) -> list[int]:
 
 
 class Step(NamedTuple):
-    """How the walk came to an entity: in how many hops, to which `place`, over which relationship, from which place."""
+    """A step of the walk: `hop` from the start, to `place`, over the relationship `edge`, from the place `parent`."""
 
     hop: int
     place: int
@@ -84,7 +84,7 @@ class Step(NamedTuple):
 def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int]:
     """Walk the visible relationships; return the steps, in the order of neighbors(), and the place of the start.
 
-    Where several ways of one length lead to an entity, the strongest last relationship is shown, then the strongest before.
+    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before.
     """
     topology = graph.topology
     first = topology.named([start])[-1:]
@@ -98,15 +98,15 @@ def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int
         rank = np.empty(len(topology.keys), np.int64)
         rank[frontier] = np.arange(len(frontier))
         owners, edges = topology.incident.at(frontier)
-        others = topology.low[edges] + topology.high[edges] - owners
-        new = ~visited[others]
-        owners, edges, others = owners[new], edges[new], others[new]
+        far_ends = topology.low[edges] + topology.high[edges] - owners
+        new = ~visited[far_ends]
+        owners, edges, far_ends = owners[new], edges[new], far_ends[new]
         weights = topology.weights[edges]
-        # Of each entity the strongest way, then all by weight. Places are in the order of keys.
-        order = np.lexsort((edges, rank[owners], -weights, others))
-        order = order[np.flatnonzero(np.diff(others[order], prepend=-1))]
-        order = order[np.lexsort((others[order], -weights[order]))]
-        frontier = others[order]
+        # The strongest path to each entity, then all by weight. Places are in the order of keys.
+        order = np.lexsort((edges, rank[owners], -weights, far_ends))
+        order = order[np.flatnonzero(np.diff(far_ends[order], prepend=-1))]
+        order = order[np.lexsort((far_ends[order], -weights[order]))]
+        frontier = far_ends[order]
         visited[frontier] = True
         columns = frontier.tolist(), edges[order].tolist(), owners[order].tolist()
         steps += [Step(hop, *step) for step in zip(*columns, strict=True)]
@@ -122,10 +122,10 @@ def _rows(graph: VisibleGraph, steps: list[Step], start: int) -> list[Neighbor]:
     relationships = graph.stated_relationships(graph.topology.relationships.ids[[step.edge for step in steps]].tolist())
     paths = {start: [entities[start]["name"]]}
     rows: list[Neighbor] = []
-    for step, stated in zip(steps, relationships, strict=True):
+    for step, statement in zip(steps, relationships, strict=True):
         entity = entities[step.place]
         paths[step.place] = [*paths[step.parent], entity["name"]]
-        shown = (entity["id"], entity["name"], entity["type"], entity["description"], entity["degree"])
-        relationship = (stated["id"], stated["description"], stated["keywords"], f"{stated['weight']:.15g}")
-        rows.append((step.hop, *shown, *relationship, paths[step.place]))
+        entity_fields = (entity["id"], entity["name"], entity["type"], entity["description"], entity["degree"])
+        relationship = (statement["id"], statement["description"], statement["keywords"], f"{statement['weight']:.15g}")
+        rows.append((step.hop, *entity_fields, *relationship, paths[step.place]))
     return rows

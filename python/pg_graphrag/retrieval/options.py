@@ -1,4 +1,4 @@
-"""Options of a search: defaults and ranges. Which modes know them, each mode says (`pg_graphrag.modes`)."""
+"""Options of a search: defaults and ranges. Each mode names the options it has (`pg_graphrag.modes`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Check:
-    """What an option may be: a test, and the values that pass it, in words."""
+    """The values that an option may have: a test, and in words."""
 
     allows: Callable[[Any], bool]
-    wanted: str
+    expectation: str
 
 
-def whole(low: int, high: int) -> Check:
+def integer(low: int, high: int) -> Check:
     """Return the check of a whole number."""
     return Check(
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
@@ -65,8 +65,8 @@ class Option(Generic[T]):
 class SearchOptions:
     """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
-    `query_entities` and `answer_types` None: what understanding the query says; `own`: what is given of options that one mode
-    alone has.
+    `query_entities` and `answer_types` None: those of the understanding; `own_values`: values of options that only one
+    mode has.
     """
 
     profile: str = "best"
@@ -86,11 +86,11 @@ class SearchOptions:
     query_entities: tuple[str, ...] | None = None
     answer_types: tuple[str, ...] | None = None
     level: int = 1
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own_values: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, option: Option[T]) -> T:
         """Return the value of an option that one mode alone has."""
-        return cast(T, self.own.get(option.name, option.default))
+        return cast(T, self.own_values.get(option.name, option.default))
 
     @property
     def reranks(self) -> bool:
@@ -98,7 +98,7 @@ class SearchOptions:
         return self.rerank or self.fuse == "rerank"
 
 
-# What the papers set where ours is another: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
+# Values of the papers that differ from our defaults: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
 PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096, "damping": 0.5}
 
 # The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
@@ -107,19 +107,19 @@ CHECKS: dict[str, Check] = {
     "transform": one_of("none", "hyde", "decompose", "corrective"),
     "rerank": FLAG,
     "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
-    "rrf_k": whole(1, 10_000),
-    "graph_top_k": whole(1, 1000),
-    "chunk_top_k": whole(1, 10_000),
-    "max_entity_tokens": whole(0, 1_000_000),
-    "max_relation_tokens": whole(0, 1_000_000),
-    "max_total_tokens": whole(0, 10_000_000),
+    "rrf_k": integer(1, 10_000),
+    "graph_top_k": integer(1, 1000),
+    "chunk_top_k": integer(1, 10_000),
+    "max_entity_tokens": integer(0, 1_000_000),
+    "max_relation_tokens": integer(0, 1_000_000),
+    "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
     "query_entities": names(5),
     "answer_types": names(3),
-    "level": whole(0, 100),
+    "level": integer(0, 100),
 }
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.

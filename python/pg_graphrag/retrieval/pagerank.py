@@ -16,24 +16,24 @@ from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Ranking
 
-# An entity in more than this share of the chunks says nothing about where to look (below MIN_HUB chunks it is none).
+# An entity in more than this share of the chunks, and in MIN_HUB or more, is a hub, which does not tell where to look.
 HUB_SHARE = 0.05
 MIN_HUB = 20
-# The neighbourhood: chunks that the seeds reach in one step through an entity, those with most mass. Fewer where chunks
-# are long and mention much, so that a query reads about MAX_EDGES mentions. Tried on the dev questions: 300 chunks rank as
-# 1500 do, 120 nearly so.
+# The neighbourhood: chunks with most mass among those one step through an entity from the seeds. Fewer where chunks are long
+# and mention much, so that a query reads about MAX_EDGES mentions. On the dev questions 300 chunks rank as 1500 do, 120
+# nearly so.
 MAX_CHUNKS = 300
 MIN_CHUNKS = 40
 MAX_EDGES = 3000
 SEED_CHUNKS = 10
-# The edge between a document and what it is called counts so much more: it is what the document is about.
+# Factor for the edge between a document and the entity of its title, which it is about.
 TITLE_WEIGHT = 5.0
-# Entities with names at least this near are linked, each to so many (HippoRAG 2: synonymy edges).
+# Least cosine of linked names, and links of each entity (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
 MAX_SYNONYMS = 10
-# Enough of an HNSW index for these: of 19,135 names as many are found as with twice as much.
+# Depth of an HNSW scan for these: of 19,135 names it finds as many as twice the depth.
 IN_VIEW = 100
-# How much of all mass may be where it does not belong.
+# Greatest error of the mass, as a share of all.
 RESIDUAL = 1e-9
 ROUNDING = 1e-14
 # Flows that differ by a smaller share are equal.
@@ -44,7 +44,7 @@ EQUAL = 1e-9
 class Graph:
     """Undirected weighted edges.
 
-    `entities`, `chunks`, `weights` (m,) each; `links` of entities: (one, other, weight), (k,) each.
+    `entities`, `chunks`, `weights` (m,) each; `links` of entities: (tail, head, weight), (k,) each.
     """
 
     entities: Any
@@ -54,25 +54,25 @@ class Graph:
 
     @classmethod
     def of(cls, entities: Any, chunks: Any, weights: Any, links: Any = None) -> "Graph":
-        """Make a graph; of `links` those are kept whose ends are in it."""
+        """Make a graph with those of `links` whose ends are in it."""
         if links is None or not len(links[0]):
             return cls(entities, chunks, weights, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
-        one, other, weight = links
-        kept = np.isin(one, entities) & np.isin(other, entities)
-        return cls(entities, chunks, weights, (one[kept], other[kept], weight[kept]))
+        tails, heads, weight = links
+        is_kept = np.isin(tails, entities) & np.isin(heads, entities)
+        return cls(entities, chunks, weights, (tails[is_kept], heads[is_kept], weight[is_kept]))
 
 
 def pagerank(
-    query: Query, direct: Sequence[tuple[int, float]], limit: int, *, linked: bool = False
+    query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False
 ) -> tuple[Ranking, bool]:
     """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
-    Returned beside: whether the query names a document by its title.
+    Also returned: whether the query names a document by its title.
 
     Parameters
     ----------
-    direct : (chunk id, weight) of the chunks to start from besides.
-    linked : whether names like those of the query's entities are walked to as well.
+    direct : (chunk id, weight) of chunks to start from, too.
+    with_synonyms : whether names like those of the query's entities are walked to as well.
     """
     count = _chunk_count(query)
     hub = max(HUB_SHARE * count, MIN_HUB)
@@ -80,7 +80,7 @@ def pagerank(
     chunk_seeds = dict(direct)
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank"), False
-    links = synonyms(query, entity_seeds if linked else ())
+    links = synonyms(query, entity_seeds if with_synonyms else ())
     graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
     return spread(query, graph, entity_seeds, chunk_seeds, limit), is_titled
 
@@ -92,27 +92,29 @@ def spread(
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], mass[order]
-    through = cache(lambda: _through(query, graph.entities, graph.chunks, flow, ids))
+    entity_through = cache(lambda: _strongest_entities(query, graph.entities, graph.chunks, flow, ids))
 
-    def why(chunk: int) -> dict[str, Any]:
-        said: dict[str, Any] = {"seed": chunk in chunk_seeds}
-        if chunk in through():
-            entity, key = through()[chunk]
-            said |= {"through": {"entity_id": entity, "key": key}}
-        return said
+    def reason(chunk: int) -> dict[str, Any]:
+        explanation: dict[str, Any] = {"seed": chunk in chunk_seeds}
+        if chunk in entity_through():
+            entity, key = entity_through()[chunk]
+            explanation |= {"through": {"entity_id": entity, "key": key}}
+        return explanation
 
-    return Ranking("pagerank", ids, mass, why)
+    return Ranking("pagerank", ids, mass, reason)
 
 
-def _through(query: Query, entities: Any, chunks: Any, flow: Any, wanted: Any) -> dict[int, tuple[int, str]]:
-    """Return for each wanted chunk the entity (id, key) through which most of its mass came; ties: the smallest key.
+def _strongest_entities(
+    query: Query, entities: Any, chunks: Any, flow: Any, chunk_ids: Any
+) -> dict[int, tuple[int, str]]:
+    """Return for each of `chunk_ids` the entity (id, key) that brought most of its mass; ties: the smallest key.
 
     A seed that mentions no entity of the graph has none.
     """
-    here = within(chunks, np.sort(wanted))
-    entities, chunks, flow = entities[here], chunks[here], flow[here]
+    is_listed = within(chunks, np.sort(chunk_ids))
+    entities, chunks, flow = entities[is_listed], chunks[is_listed], flow[is_listed]
     _, place = numbered(chunks)
-    most = np.zeros(len(wanted))
+    most = np.zeros(len(chunk_ids))
     np.maximum.at(most, place, flow)
     strongest = flow >= most[place] * (1 - EQUAL)
     entities, chunks = entities[strongest], chunks[strongest]
@@ -142,7 +144,7 @@ def neighbourhood(
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 
-    Returned beside: whether one of these documents is called what an entity among the seeds is.
+    Also returned: whether a seeded entity is the title of one of these documents.
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges.
     """
@@ -151,32 +153,32 @@ def neighbourhood(
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
     first, _ = numbered(np.concatenate([entities, np.array(list(entity_seeds), np.int64), links[1]]))
-    near = Graph.of(*_weighted(graph.edges_of_entities(first, hub), count), links)
-    reached, _ = numbered(near.chunks)
-    if len(reached) > most:
-        reached, mass, _ = walk(near, entity_seeds, chunk_seeds, query.options.damping)
-        reached = reached[ties.best(query, reached, mass, most)]
-    reached, _ = numbered(np.append(reached, np.array(list(chunk_seeds), np.int64)))
-    entities, chunks, weights = _weighted(graph.edges_of_chunks(reached, hub), count)
+    first_graph = Graph.of(*_weighted(graph.edges_of_entities(first, hub), count), links)
+    chunk_ids, _ = numbered(first_graph.chunks)
+    if len(chunk_ids) > most:
+        chunk_ids, mass, _ = walk(first_graph, entity_seeds, chunk_seeds, query.options.damping)
+        chunk_ids = chunk_ids[ties.best(query, chunk_ids, mass, most)]
+    chunk_ids, _ = numbered(np.append(chunk_ids, np.array(list(chunk_seeds), np.int64)))
+    entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
     titled = titles.titled(query, entities, chunks)
-    made = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
-    return made, bool(np.isin(entities[titled], list(entity_seeds)).any())
+    walk_graph = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
+    return walk_graph, bool(np.isin(entities[titled], list(entity_seeds)).any())
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
     """Return (entity, entity with a name like its own, cosine), (k,) each: the synonym edges of `entities` (HippoRAG 2)."""
     ids = sorted(entities)
-    found: list[tuple[int, int, float]] = []
+    pairs: list[tuple[int, int, float]] = []
     if ids and query.dense_works:
         vectors = dense.entity_vectors(query, ids)
-        for entity, near in zip(
+        for entity, cosines in zip(
             vectors, dense.entities(query, list(vectors.values()), MAX_SYNONYMS, IN_VIEW), strict=True
         ):
-            for other, cosine in near.items():
-                if other != entity and cosine >= SYNONYM and not (other in vectors and other < entity):
-                    found.append((entity, other, cosine))
-    ends = np.array([(one, other) for one, other, _ in found], np.int64).reshape(len(found), 2)
-    return ends[:, 0], ends[:, 1], np.array([cosine for _, _, cosine in found], float)
+            for synonym, cosine in cosines.items():
+                if synonym != entity and cosine >= SYNONYM and not (synonym in vectors and synonym < entity):
+                    pairs.append((entity, synonym, cosine))
+    ends = np.array([(entity, synonym) for entity, synonym, _ in pairs], np.int64).reshape(len(pairs), 2)
+    return ends[:, 0], ends[:, 1], np.array([cosine for _, _, cosine in pairs], float)
 
 
 def walk(
@@ -184,20 +186,24 @@ def walk(
 ) -> tuple[Any, Any, Any]:
     """Personalised PageRank; return (chunk ids ascending, mass, what each entity–chunk edge brought of it).
 
-    The mass is exact to RESIDUAL. A chunk outside the graph keeps what it is seeded with; entities outside it are left out.
+    The mass is exact to RESIDUAL. A chunk outside the graph keeps its seed; entities outside it are left out.
     """
     entity_ids, left = numbered(graph.entities)
     chunk_ids, right = numbered(np.append(graph.chunks, np.array(list(chunk_seeds), np.int64)))
     right = right[: len(graph.chunks)]
     sizes = len(entity_ids), len(chunk_ids)
-    one, other = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
-    tail, head, linked = np.append(one, other), np.append(other, one), np.append(graph.links[2], graph.links[2])
-    out = np.bincount(left, graph.weights, sizes[0]) + np.bincount(tail, linked, sizes[0])
+    low_places, high_places = (np.searchsorted(entity_ids, ends) for ends in graph.links[:2])
+    tail, head, link_weights = (
+        np.append(low_places, high_places),
+        np.append(high_places, low_places),
+        np.append(graph.links[2], graph.links[2]),
+    )
+    out_weights = np.bincount(left, graph.weights, sizes[0]) + np.bincount(tail, link_weights, sizes[0])
     share_left, share_right = (
-        graph.weights / out[left],
+        graph.weights / out_weights[left],
         graph.weights / np.bincount(right, graph.weights, sizes[1])[right],
     )
-    share_link = damping * linked / out[tail]
+    share_link = damping * link_weights / out_weights[tail]
     reset_left = _seeded(entity_ids, entity_seeds)
     reset_right = _seeded(chunk_ids, chunk_seeds)
     total = reset_left.sum() + reset_right.sum()
@@ -206,41 +212,41 @@ def walk(
     reset_left, reset_right = reset_left * ((1 - damping) / total), reset_right * ((1 - damping) / total)
     share_left *= damping
     share_right *= damping
-    # An entity of one chunk and no link gives back to that chunk a share of the chunk's own mass: with it a chunk's mass, and so
-    # the whole walk, follows from what the other entities have.
+    # An entity of one chunk and no link returns a share of the chunk's mass to it. So the mass of a chunk, and the whole walk,
+    # follow from the mass of the other entities.
     lone = np.bincount(left, minlength=sizes[0]) == 1
     lone[tail] = False
-    alone = lone[left]
-    kept = 1 / (1 - np.bincount(right[alone], (share_right * share_left)[alone], sizes[1]))
-    given = reset_right + np.bincount(right[alone], (reset_left[left] * share_left)[alone], sizes[1])
-    edges = np.flatnonzero(~alone)
+    is_lone = lone[left]
+    retained = 1 / (1 - np.bincount(right[is_lone], (share_right * share_left)[is_lone], sizes[1]))
+    inflow = reset_right + np.bincount(right[is_lone], (reset_left[left] * share_left)[is_lone], sizes[1])
+    edges = np.flatnonzero(~is_lone)
     one_end, other_end, to_other = left[edges], right[edges], share_left[edges]
-    to_one = (share_right * kept[right])[edges]
+    to_one = (share_right * retained[right])[edges]
 
     def step(mass: Any) -> Any:
-        passed = np.bincount(other_end, mass[one_end] * to_other, sizes[1])
-        returned = np.bincount(one_end, passed[other_end] * to_one, sizes[0])
-        return returned + np.bincount(head, mass[tail] * share_link, sizes[0]) if len(tail) else returned
+        chunk_mass = np.bincount(other_end, mass[one_end] * to_other, sizes[1])
+        entity_mass = np.bincount(one_end, chunk_mass[other_end] * to_one, sizes[0])
+        return entity_mass + np.bincount(head, mass[tail] * share_link, sizes[0]) if len(tail) else entity_mass
 
-    start = np.where(lone, 0.0, reset_left) + np.bincount(one_end, given[other_end] * to_one, sizes[0])
-    mass_left = _settled(step, start, damping, linked=len(tail) > 0)
-    mass_right = kept * (given + np.bincount(other_end, mass_left[one_end] * to_other, sizes[1]))
-    mass_left[left[alone]] = (reset_left[left] + mass_right[right] * share_right)[alone]
+    start = np.where(lone, 0.0, reset_left) + np.bincount(one_end, inflow[other_end] * to_one, sizes[0])
+    mass_left = _solve(step, start, damping, has_links=len(tail) > 0)
+    mass_right = retained * (inflow + np.bincount(other_end, mass_left[one_end] * to_other, sizes[1]))
+    mass_left[left[is_lone]] = (reset_left[left] + mass_right[right] * share_right)[is_lone]
     return chunk_ids, mass_right, mass_left[left] * share_left
 
 
-def _settled(step: Callable[[Any], Any], start: Any, damping: float, *, linked: bool) -> Any:
+def _solve(step: Callable[[Any], Any], start: Any, damping: float, *, has_links: bool) -> Any:
     """Return x = start + step(x), (n,), exact to RESIDUAL: the Chebyshev iteration (Saad, Iterative methods, algorithm 12.1).
 
-    `step` is two steps of a walk, there and back, or with `linked` one step too: on undirected edges its eigenvalues are real,
+    `step` is two steps of a walk, there and back, or with `has_links` one step too: on undirected edges its eigenvalues are real,
     from 0 (−damping) to damping² (damping).
     """
-    least, most = (1 - damping, 1 + damping) if linked else (1 - damping**2, 1.0)
+    least, most = (1 - damping, 1 + damping) if has_links else (1 - damping**2, 1.0)
     middle, half = (most + least) / 2, (most - least) / 2
     rho = half / middle
     solved, residual = np.zeros(len(start)), start
     change = start / middle
-    # No error is larger than what is unspread, spread to its end; ROUNDING is left of a mass of 1 whatever is done.
+    # The error is at most the residual, spread to its end; of a mass of 1 rounding leaves ROUNDING.
     while np.abs(residual).sum() > max(RESIDUAL * (1 - damping), ROUNDING):
         solved = solved + change
         residual = residual - (change - step(change))

@@ -1,10 +1,10 @@
-"""MiniRAG's paths: from the entities that a query names over at most two relationships to the chunks that tell of them.
+"""MiniRAG's paths: from a query's entities over at most two relationships to the chunks that mention them.
 
 Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (`pg_graphrag.retrieval.edges`).
 
-With `profile` best a chunk counts as much as it is near to the query itself: hubs, which are on most paths, have many chunks,
-and only some of them are about what is asked. (Of the paper's own remedy, half of the chunks of an entity that has many, less
-is left: dev questions of LiHua-World R@10 .55 with it, .86 with the nearness.)
+With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
+some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
+with that, .86 with the nearness.)
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, edges, mentions, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
-from pg_graphrag.retrieval.graph import DIGITS, Evidence, named
+from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, as_shares, leveled, ranking
 from pg_graphrag.text.concepts import key
 
 HOPS = 2
-# Of the candidates without a path this share is kept, the best; each candidate votes for so many chunks.
+# Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
-# A query entity's first candidate counts double; one whose first chunk is retrieved directly ten times.
+# Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
 FIRST, DIRECT = 2.0, 10.0
-# MiniRAG looks at half of the chunks of an entity that has more than this many.
+# MiniRAG halves the chunks of an entity with more than this many.
 MANY_CHUNKS = 5
 
 
@@ -43,7 +43,7 @@ class _Walks:
 
 @dataclass
 class _Vote:
-    """What a candidate gives a chunk."""
+    """The vote of a candidate for a chunk."""
 
     score: float
     candidate: int
@@ -55,9 +55,11 @@ class PathGraph:
     def __init__(self, query: Query, candidates: dict[int, float]):
         self.query = query
         self.profile = query.options.profile
-        self.edges = edges.around(query, np.array(sorted(candidates), np.int64), HOPS)
-        found = np.unique(np.concatenate([self.edges.low, self.edges.high, np.array(sorted(candidates), np.int64)]))
-        self.nodes, self.names, answers = _in_order(query, found)
+        self.edges = edges.edges_around(query, np.array(sorted(candidates), np.int64), HOPS)
+        entity_ids = np.unique(
+            np.concatenate([self.edges.low, self.edges.high, np.array(sorted(candidates), np.int64)])
+        )
+        self.nodes, self.names, answers = _in_order(query, entity_ids)
         by_id = np.argsort(self.nodes)
         self._place = by_id
         self._ids = self.nodes[by_id]
@@ -69,8 +71,8 @@ class PathGraph:
         order = np.lexsort((head, tail))
         self._tail, self._head, self._edge = tail[order], head[order], edge[order]
         self._starts = np.searchsorted(self._tail, np.arange(len(self.nodes) + 1))
-        wanted = Evidence(entities=dict.fromkeys(found.tolist(), 1.0))
-        chunks, holders = read_mentions(query, [wanted])["entity"]
+        evidence = Evidence(entities=dict.fromkeys(entity_ids.tolist(), 1.0))
+        chunks, holders = read_mentions(query, [evidence])["entity"]
         touching = self.edges.touching(np.append(np.array(sorted(candidates), np.int64), self.nodes[answers]))
         limit = query.options.graph_top_k * max(len(query.entities), 1)
         self.important = edges.important(query, self.edges, touching, (chunks, holders), limit)
@@ -82,25 +84,25 @@ class PathGraph:
         return self._place[np.searchsorted(self._ids, entities)]
 
     def _hold(self, chunks: Any, holders: Any) -> None:
-        """Number the chunks, and note which nodes and which important edges have them."""
-        stated, relationships = read_mentions(
+        """Number the chunks, and note their nodes and important edges."""
+        stating_chunks, relationships = read_mentions(
             self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
         )["relationship"]
-        self.chunks = np.unique(np.append(chunks, stated))
+        self.chunks = np.unique(np.append(chunks, stating_chunks))
         self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
         self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
-        self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stated)
+        self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stating_chunks)
         if self.profile == "paper":
             self.node_chunks = self._nearer_half()
 
     def _nearer_half(self) -> tuple[Any, Any]:
-        """Return which nodes have which chunks, of a node with more than MANY_CHUNKS the half that is nearer to the query."""
+        """Return (nodes, chunks); of a node with more than MANY_CHUNKS only the half nearer to the query."""
         nodes, chunks = self.node_chunks
         order = np.lexsort((self.order[chunks], -self._nearness[chunks], nodes))
         nodes, chunks = nodes[order], chunks[order]
-        kept = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
-        near = np.arange(len(nodes)) - np.searchsorted(nodes, nodes) < kept
-        return nodes[near], chunks[near]
+        limits = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
+        is_nearer = np.arange(len(nodes)) - np.searchsorted(nodes, nodes) < limits
+        return nodes[is_nearer], chunks[is_nearer]
 
     def has_path(self, entity: int) -> bool:
         """Whether an entity has a relationship."""
@@ -109,15 +111,15 @@ class PathGraph:
 
     def walks(self, start: int) -> _Walks:
         """Return the paths from a node: over one relationship, and over two to a third node."""
-        here = slice(self._starts[start], self._starts[start + 1])
-        middle, first = self._head[here], self._edge[here]
+        span = slice(self._starts[start], self._starts[start + 1])
+        middle, first = self._head[span], self._edge[span]
         counts = np.diff(self._starts)[middle]
         source = np.repeat(np.arange(len(middle)), counts)
         step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[middle][source]
         further = self._head[step] != start
         source, step = source[further], step[further]
         none = np.full(len(middle), -1)
-        # In the order of names, a path before those that go on from it.
+        # In the order of names; a path comes before its continuations.
         middles, ends = np.append(middle, middle[source]), np.append(none, self._head[step])
         order = np.lexsort((ends, middles))
         firsts = np.append(first, first[source])[order]
@@ -134,11 +136,13 @@ class PathGraph:
         if not len(walks.weights):
             totals = self._totals(np.array([start]), np.ones(1), np.empty(0, np.int64), np.empty(0))
         else:
-            ended = walks.end >= 0
-            nodes = np.concatenate([np.full(len(walks.weights), start), walks.middle, walks.end[ended]])
-            weights = np.concatenate([walks.weights, walks.weights, walks.weights[ended]])
-            used = np.concatenate([walks.first, walks.second])
-            totals = self._totals(nodes, weights, used[used >= 0], np.tile(walks.weights, 2)[used >= 0])
+            has_end = walks.end >= 0
+            nodes = np.concatenate([np.full(len(walks.weights), start), walks.middle, walks.end[has_end]])
+            weights = np.concatenate([walks.weights, walks.weights, walks.weights[has_end]])
+            used_edges = np.concatenate([walks.first, walks.second])
+            totals = self._totals(
+                nodes, weights, used_edges[used_edges >= 0], np.tile(walks.weights, 2)[used_edges >= 0]
+            )
         if self.profile == "best":
             totals = totals * self._nearness
         order = np.lexsort((self.order, -leveled(as_shares(totals))))[: CHUNKS_EACH[self.profile]]
@@ -146,47 +150,49 @@ class PathGraph:
         shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
         return order, shares
 
-    def _totals(self, nodes: Any, node_weights: Any, used: Any, edge_weights: Any) -> Any:
-        """Return what each chunk gets of nodes and edges with their weights, (chunks,) float64."""
+    def _totals(self, nodes: Any, node_weights: Any, edge_places: Any, edge_weights: Any) -> Any:
+        """Return the sum of the weights of each chunk's nodes and edges, (chunks,) float64."""
         by_node = np.bincount(nodes, node_weights, len(self.nodes))
-        by_edge = np.bincount(used, edge_weights, max(len(self.edges.ids), 1))
-        holders, held = self.node_chunks
-        stated, said = self.edge_chunks
+        by_edge = np.bincount(edge_places, edge_weights, max(len(self.edges.ids), 1))
+        holders, held_chunks = self.node_chunks
+        stating_edges, stating_chunks = self.edge_chunks
         size = len(self.chunks)
-        return np.bincount(held, by_node[holders], size) + np.bincount(said, by_edge[stated], size)
+        return np.bincount(held_chunks, by_node[holders], size) + np.bincount(
+            stating_chunks, by_edge[stating_edges], size
+        )
 
     @cached_property
     def _nearness(self) -> Any:
         """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25, and how near the best relationship that is
         described in each is; with MiniRAG, which compares words, BM25."""
         if self.profile == "best":
-            near = np.maximum(nearness(self.query, self.chunks), 0.0)
-            if not self.query.described:
-                return near
-            by = edges.SCORED_BY[self.query.options.path_weighting]
-            said = mentions.scored(self.query, "relationship", [self.query.text], by=by)
-            return near + MENTION_WEIGHT * said.relevance(said.items, self.chunks)
+            scores = np.maximum(nearness(self.query, self.chunks), 0.0)
+            if not self.query.is_described:
+                return scores
+            scored_by = edges.SCORED_BY[self.query.options.path_weighting]
+            scored = mentions.scored(self.query, "relationship", [self.query.text], by=scored_by)
+            return scores + MENTION_WEIGHT * scored.relevance(scored.items, self.chunks)
         index = self.query.bm25_index("chunk")
         return np.nan_to_num(index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf))
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
         """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
         walks = self.walks(start)
-        said = {"candidate": self.names[start]}
+        explanation = {"candidate": self.names[start]}
         if not len(walks.weights):
-            return said | {"path": [self.names[start]], "weight": 1.0, "edges": []}
+            return explanation | {"path": [self.names[start]], "weight": 1.0, "edges": []}
         carries = np.zeros(len(self.nodes) + 1, np.bool_)
         carries[self.node_chunks[0][self.node_chunks[1] == chunk]] = True
         telling = np.full(len(self.edges.ids) + 1, len(self.important) + 1)
         stating = self.edge_chunks[0][self.edge_chunks[1] == chunk]
         telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
-        told = np.minimum(telling[walks.first], telling[walks.second])
+        ranks = np.minimum(telling[walks.first], telling[walks.second])
         carrying = carries[walks.middle] | carries[walks.end]
-        best = int(np.lexsort((-walks.weights, ~carrying, told))[0])
+        best = int(np.lexsort((-walks.weights, ~carrying, ranks))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
-        used = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
+        path_edges = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
         path = {"path": [self.names[node] for node in nodes], "weight": float(walks.weights[best])}
-        return said | path | {"edges": [self._edge_said(edge) for edge in used]}
+        return explanation | path | {"edges": [self._edge_said(edge) for edge in path_edges]}
 
     def _edge_said(self, edge: int) -> dict[str, Any]:
         relationship = int(self.edges.ids[edge])
@@ -207,7 +213,7 @@ class PathGraph:
 def rank(query: Query, limit: int) -> Ranking:
     """Rank chunks by the votes of the query's candidates."""
     by_entity = _candidates(query)
-    scores = {entity: score for found in by_entity for entity, score in found.items()}
+    scores = {entity: score for candidates in by_entity for entity, score in candidates.items()}
     if not scores:
         return Ranking.empty("path")
     graph = PathGraph(query, scores)
@@ -218,14 +224,14 @@ def rank(query: Query, limit: int) -> Ranking:
         dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
     )
     starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
-    chosen = {entity: graph.best_chunks(start) for entity, start in starts.items()}
+    best_of = {entity: graph.best_chunks(start) for entity, start in starts.items()}
     totals: dict[int, float] = {}
     votes: dict[int, _Vote] = {}
-    for found in by_entity:
-        for number, (entity, score) in enumerate(found.items()):
-            if entity not in chosen:
+    for candidates in by_entity:
+        for number, (entity, score) in enumerate(candidates.items()):
+            if entity not in best_of:
                 continue
-            chunks, shares = chosen[entity]
+            chunks, shares = best_of[entity]
             vote = score * (FIRST if number == 0 else 1.0)
             if len(chunks) and int(graph.chunks[chunks[0]]) in direct:
                 vote *= DIRECT
@@ -236,41 +242,41 @@ def rank(query: Query, limit: int) -> Ranking:
     places = np.array(list(totals), np.int64)
     number_of = {int(graph.chunks[place]): int(place) for place in places}
 
-    def why(chunk: int) -> dict[str, Any]:
+    def reason(chunk: int) -> dict[str, Any]:
         place = number_of[chunk]
         return graph.explain(votes[place].candidate, place)
 
     values = np.array([totals[place] for place in places.tolist()])
     best = ties.best(query, graph.chunks[places], values, limit)
-    return ranking("path", graph.chunks[places][best], values[best], why)
+    return ranking("path", graph.chunks[places][best], values[best], reason)
 
 
 def _candidates(query: Query) -> list[dict[int, float]]:
-    """Return for each query entity {entity: how near its name is}, best first, ties by name."""
+    """Return for each query entity {entity: nearness of its name}, best first, ties by name."""
     limit = query.options.graph_top_k
     texts = [text for text in query.entities if text.strip()]
-    found: list[dict[int, float]] = []
+    by_text: list[dict[int, float]] = []
     if query.dense_works:
-        found = dense.entities(query, [query.embed([text])[0] for text in texts], limit)
+        by_text = dense.entities(query, [query.embed([text])[0] for text in texts], limit)
     elif texts:
-        found = [{} for _ in texts]
-    exact = {row["key"]: row["id"] for row in named(query, limit)}
-    for text, near in zip(texts, found, strict=True):
+        by_text = [{} for _ in texts]
+    exact = {row["key"]: row["id"] for row in named_entities(query, limit)}
+    for text, scores in zip(texts, by_text, strict=True):
         if key(text) in exact:
-            near[exact[key(text)]] = 1.0
+            scores[exact[key(text)]] = 1.0
     if not query.dense_works:
-        found.append(dict.fromkeys(exact.values(), 1.0))
-    keys = graph_of(query).keys({entity for near in found for entity in near})
-    ordered = []
-    for near in found:
-        pairs = sorted((-round(score, DIGITS), keys[entity].encode(), entity) for entity, score in near.items())
-        ordered.append({entity: near[entity] for _, _, entity in pairs[:limit]})
-    return ordered
+        by_text.append(dict.fromkeys(exact.values(), 1.0))
+    keys = graph_of(query).keys({entity for scores in by_text for entity in scores})
+    candidates = []
+    for scores in by_text:
+        pairs = sorted((-round(score, DIGITS), keys[entity].encode(), entity) for entity, score in scores.items())
+        candidates.append({entity: scores[entity] for _, _, entity in pairs[:limit]})
+    return candidates
 
 
 def _in_order(query: Query, entities: Any) -> tuple[Any, list[str], Any]:
     """Return (ids, names, whether their type may be the answer's) of entities, in the order of their keys."""
-    wanted = {kind.lower() for kind in query.answer_types}
+    types = {kind.lower() for kind in query.answer_types}
     rows = graph_of(query).nodes(entities)
     ids = np.array([row["id"] for row in rows], np.int64)
-    return ids, [row["name"] for row in rows], np.array([row["type"].lower() in wanted for row in rows], np.bool_)
+    return ids, [row["name"] for row in rows], np.array([row["type"].lower() in types for row in rows], np.bool_)

@@ -15,7 +15,7 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.text.concepts import key
 
 MAX_NODES = 1000
-# Mermaid refuses a flowchart with more, unless its reader's configuration says otherwise.
+# Mermaid refuses a flowchart with more by default.
 MERMAID_EDGES = 500
 # Characters of a tooltip, and of the keywords beside an edge.
 MAX_TOOLTIP = 300
@@ -24,13 +24,13 @@ MAX_LABEL = 60
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity of the picture; `marked` is the one it was asked for."""
+    """An entity of the picture; `is_marked`: the one it was asked for."""
 
     id: int
     name: str
     type: str
     description: str
-    marked: bool = False
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +75,22 @@ def community(db: Database, community_id: int | None, max_nodes: int | None) -> 
     GraphRAGError
         42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes` out of range.
     """
-    wanted = _check(max_nodes)
-    # As the caller: the view shows communities of corpora that he sees whole.
-    shown = db.query(
+    limit = _check(max_nodes)
+    # As the caller: the view shows communities only of corpora that he may read completely.
+    corpora = db.query(
         "SELECT o.corpus FROM graphrag.community_overview o WHERE o.community_id = $1", ["int8"], [community_id]
     )
-    if not shown:
+    if not corpora:
         raise GraphRAGError(
             f"there is no community {'null' if community_id is None else community_id}",
             sqlstate="42704",
             hint="SELECT community_id, level, title FROM graphrag.community_overview lists the communities.",
         )
-    caller = caller_of(db, shown[0]["corpus"])
+    caller = caller_of(db, corpora[0]["corpus"])
 
     def run() -> Picture:
-        members = db.query(_MEMBERS, ["int8", "int4"], [community_id, wanted])
-        return _among(graph_query(db, caller), [row["entity_id"] for row in members])
+        members = db.query(_MEMBERS, ["int8", "int4"], [community_id, limit])
+        return _subgraph(graph_query(db, caller), [row["entity_id"] for row in members])
 
     return as_owner(db, run)
 
@@ -114,16 +114,16 @@ SELECT m.entity_id
 def neighborhood(
     db: Database, entity: str | None, corpus: str | None, hops: int | None, max_nodes: int | None
 ) -> Picture:
-    """Return an entity, its nearest and strongest neighbours, and all that relates these to each other.
+    """Return an entity, its nearest and strongest neighbours, and all relationships among these.
 
-    Only what the documents that the caller may see state.
+    Only those that documents visible to the caller state.
 
     Raises
     ------
     GraphRAGError
         42704 for an unknown entity or corpus, 22023 for `max_nodes` or `hops` out of range.
     """
-    wanted = _check(max_nodes)
+    limit = _check(max_nodes)
     depth = check_hops(hops)
     caller = caller_of(db, corpus)
 
@@ -136,8 +136,8 @@ def neighborhood(
                 sqlstate="42704",
                 hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
             )
-        near = ids_around(query, start[-1]["key"], depth, wanted - 1)
-        return _among(query, [start[-1]["id"], *near], start[-1]["id"])
+        neighbor_ids = ids_around(query, start[-1]["key"], depth, limit - 1)
+        return _subgraph(query, [start[-1]["id"], *neighbor_ids], start[-1]["id"])
 
     return as_owner(db, run)
 
@@ -151,7 +151,7 @@ def _check(max_nodes: int | None) -> int:
     return max_nodes
 
 
-def _among(query: Query, entity_ids: list[int], marked: int | None = None) -> Picture:
+def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None) -> Picture:
     """Return entities in the given order, and the relationships among them, strongest first."""
     graph = graph_of(query)
     place = {entity: number for number, entity in enumerate(entity_ids)}
@@ -159,7 +159,7 @@ def _among(query: Query, entity_ids: list[int], marked: int | None = None) -> Pi
     rows = {row["id"]: row for row in graph.relationships(graph.among(entity_ids).ids.tolist())}
     ends = {row["id"]: (row["source_id"], row["target_id"]) for row in graph.ends(list(rows))}
     order = sorted(rows, key=lambda number: (-rows[number]["weight"], *(place[end] for end in ends[number])))
-    return [Node(row["id"], row["name"], row["type"], row["description"], row["id"] == marked) for row in nodes], [
+    return [Node(row["id"], row["name"], row["type"], row["description"], row["id"] == marked_id) for row in nodes], [
         _edge(rows[number], *ends[number]) for number in order
     ]
 
@@ -177,13 +177,13 @@ def dot(nodes: list[Node], edges: list[Edge]) -> str:
         '  edge [color="#9aa5b1", fontname="sans-serif", fontsize=9];',
     ]
     for node in nodes:
-        said = _shortened(f"{node.type}: {node.description}" if node.description else node.type, MAX_TOOLTIP)
-        more = ', fillcolor="#ffe8a3", penwidth=2' if node.marked else ""
-        lines.append(f"  n{node.id} [label={_quoted(node.name)}, tooltip={_quoted(said)}{more}];")
+        tooltip = _shortened(f"{node.type}: {node.description}" if node.description else node.type, MAX_TOOLTIP)
+        more = ', fillcolor="#ffe8a3", penwidth=2' if node.is_marked else ""
+        lines.append(f"  n{node.id} [label={_dot_string(node.name)}, tooltip={_dot_string(tooltip)}{more}];")
     for edge in edges:
-        label = f"label={_quoted(_shortened(edge.keywords, MAX_LABEL))}, " if edge.keywords else ""
+        label = f"label={_dot_string(_shortened(edge.keywords, MAX_LABEL))}, " if edge.keywords else ""
         lines.append(
-            f"  n{edge.source} -- n{edge.target} [{label}tooltip={_quoted(_shortened(edge.description, MAX_TOOLTIP))},"
+            f"  n{edge.source} -- n{edge.target} [{label}tooltip={_dot_string(_shortened(edge.description, MAX_TOOLTIP))},"
             f" weight={max(1, round(edge.weight))}, penwidth={_width(edge.weight)}];"
         )
     return "\n".join([*lines, "}", ""])
@@ -198,7 +198,7 @@ def mermaid(nodes: list[Node], edges: list[Edge]) -> str:
     for edge in edges[:MERMAID_EDGES]:
         label = f'|"{_encoded(_shortened(edge.keywords, MAX_LABEL))}"|' if edge.keywords else ""
         lines.append(f"  n{edge.source} ---{label} n{edge.target}")
-    lines += [f"  style n{node.id} stroke-width:3px" for node in nodes if node.marked]
+    lines += [f"  style n{node.id} stroke-width:3px" for node in nodes if node.is_marked]
     return "\n".join([*lines, ""])
 
 
@@ -212,11 +212,11 @@ def _width(weight: float) -> str:
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-# What Graphviz takes for the HTML entity of another character.
+# Text that Graphviz reads as an HTML entity.
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 
-def _quoted(text: str) -> str:
+def _dot_string(text: str) -> str:
     r"""Return a string of DOT that shows `text`: ``\N``, ``\l`` and their like and HTML entities are taken as they are."""
     text = _ENTITY.sub("&amp;", _CONTROL.sub("", text))
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -232,9 +232,9 @@ _LIST = re.compile(r"^\s*(?:\d+(\.)|([-+]))", re.M)
 def _encoded(text: str) -> str:
     """Return a Mermaid label that shows `text`, punctuation as ``#code;``."""
     text = _CONTROL.sub("", text)
-    lists = {found.start(1) if found[1] else found.start(2) for found in _LIST.finditer(text)}
+    lists = {match.start(1) if match[1] else match.start(2) for match in _LIST.finditer(text)}
     text = "".join(
-        f"#{ord(character)};" if at in lists or _MARKUP.match(character) else character
-        for at, character in enumerate(text)
+        f"#{ord(character)};" if position in lists or _MARKUP.match(character) else character
+        for position, character in enumerate(text)
     )
     return text.replace("\n", "<br/>")

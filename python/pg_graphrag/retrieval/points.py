@@ -1,4 +1,4 @@
-"""What models noted, put together: points of many texts, read in batches side by side, as the context of one answer."""
+"""Points that models note of many texts, read in batches side by side, as the context of one answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from pg_graphrag.text.tokenizers import tokenizer
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.citations import Citations
 
-# Tokens of texts that one request holds (GraphRAG's map).
+# Tokens of texts in one request (GraphRAG's map).
 BATCH_TOKENS = 12_000
 
 _CHUNKS = """
@@ -26,15 +26,15 @@ SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title
 
 @dataclass
 class Sources:
-    """Chunks that statements may rest on, by id, and the numbers that their documents are cited by."""
+    """Chunks that statements may rest on, by id, and the citation numbers of their documents."""
 
     chunks: dict[int, Row] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
 
-    def add(self, asked: Query, ids: Iterable[int]) -> None:
-        """Take up chunks, those that the caller may see, numbering their documents by source key."""
-        wanted = sorted(set(ids) - self.chunks.keys())
-        for row in asked.db.query(_CHUNKS, ["int8[]", "int8[]"], [wanted, asked.visible_ids]):
+    def add(self, query: Query, ids: Iterable[int]) -> None:
+        """Add the chunks that the caller may see; number their documents by source key."""
+        new_ids = sorted(set(ids) - self.chunks.keys())
+        for row in query.db.query(_CHUNKS, ["int8[]", "int8[]"], [new_ids, query.visible_ids]):
             self.chunks[row["chunk_id"]] = row
             self.numbers.setdefault(row["document_id"], len(self.numbers) + 1)
 
@@ -52,46 +52,49 @@ class Passage:
 
     @classmethod
     def together(cls, passages: Sequence["Passage"]) -> "Passage":
-        """Return several as one."""
-        return cls("\n\n".join(one.text for one in passages), frozenset().union(*(one.numbers for one in passages)))
+        """Join several passages."""
+        return cls(
+            "\n\n".join(passage.text for passage in passages),
+            frozenset().union(*(passage.numbers for passage in passages)),
+        )
 
 
 def cited(numbers: Iterable[int]) -> str:
-    """Return numbers as a citation has them."""
+    """Return numbers as a citation."""
     return "".join(f"[{number}]" for number in numbers)
 
 
-def counter(asked: Query) -> Callable[[str], int]:
-    """Return what counts tokens as the corpus does."""
-    return tokenizer(asked.corpus.tokenizer, asked.corpus.tokenizer_fingerprint).count
+def counter(query: Query) -> Callable[[str], int]:
+    """Return a function that counts tokens with the corpus' tokenizer."""
+    return tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint).count
 
 
 def report_passage(row: Row, sources: Sources) -> Passage:
     """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, every = [f"# {row['title']}", row["summary"]], set()
+    parts, all_numbers = [f"# {row['title']}", row["summary"]], set()
     for finding in row["findings"]:
         numbers = sources.numbers_of(finding["chunk_ids"])
-        every.update(numbers)
+        all_numbers.update(numbers)
         parts += [f"## {finding['summary']} {cited(numbers)}".rstrip(), finding["explanation"]]
-    return Passage("\n\n".join(part for part in parts if part), frozenset(every))
+    return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 
 def batches(passages: Sequence[Passage], count: Callable[[str], int]) -> list[Passage]:
-    """Return passages put together to BATCH_TOKENS; one that is longer stays alone."""
-    made: list[list[Passage]] = []
+    """Join passages to batches of at most BATCH_TOKENS; a longer one stays alone."""
+    groups: list[list[Passage]] = []
     room = 0
-    for one in passages:
-        cost = count(one.text) + 2
-        if not made or cost > room:
-            made.append([])
+    for passage in passages:
+        cost = count(passage.text) + 2
+        if not groups or cost > room:
+            groups.append([])
             room = BATCH_TOKENS
-        made[-1].append(one)
+        groups[-1].append(passage)
         room -= cost
-    return [Passage.together(batch) for batch in made]
+    return [Passage.together(batch) for batch in groups]
 
 
 def points_of(
-    asked: Query, question: str, passages: Sequence[Passage], sources: Sources, total: int
+    query: Query, question: str, passages: Sequence[Passage], sources: Sources, total: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Have texts read in batches, side by side; return (the context made of the best points, what it cost).
 
@@ -100,15 +103,15 @@ def points_of(
     GraphRAGError
         When no batch was answered: the first one's fault.
     """
-    count = counter(asked)
-    read = batches(passages, count)
-    wanted = [{"question": question, "reports": batch.text} for batch in read]
-    outcomes, usage = asked.models.ask_all("map", wanted)
-    failed = tolerated(asked, faults_of(outcomes), len(outcomes), "batches were not read")
+    count = counter(query)
+    parts = batches(passages, count)
+    arguments = [{"question": question, "reports": batch.text} for batch in parts]
+    outcomes, usage = query.models.ask_all("map", arguments)
+    failed = tolerated(query, faults_of(outcomes), len(outcomes), "batches were not read")
     points = sorted(
         (
             point | {"description": citing_only(point["description"], batch.numbers)}
-            for batch, outcome in zip(read, outcomes, strict=True)
+            for batch, outcome in zip(parts, outcomes, strict=True)
             for point in outcome.get("value", ())
             if point["score"] > 0
         ),
@@ -117,7 +120,7 @@ def points_of(
     heading = "Points, each with its score from 0 to 100 and the numbers of its documents:"
     lines = [f"- ({point['score']}) {point['description']}" for point in points]
     context = context_of(heading, list(zip(points, lines, strict=True)), total, count, sources)
-    context["map"] = {"batches": len(read), "failed": failed}
+    context["map"] = {"batches": len(parts), "failed": failed}
     return context, usage
 
 
@@ -126,8 +129,8 @@ def faults_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [outcome["fault"] for outcome in outcomes if "fault" in outcome]
 
 
-def tolerated(asked: Query, faults: Sequence[dict[str, Any]], number: int, what: str) -> int:
-    """Return how many of `number` requests failed, with a WARNING that says `what` that cost.
+def tolerated(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> int:
+    """Return how many of `number` requests failed, with a WARNING that names the `consequence`.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def tolerated(asked: Query, faults: Sequence[dict[str, Any]], number: int, what:
             faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
         )
     if faults:
-        asked.db.warning(f"{len(faults)} of {number} {what}: {faults[0]['message']}")
+        query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0]['message']}")
     return len(faults)
 
 
@@ -151,9 +154,9 @@ def _citations(numbers: Iterable[int]) -> "Citations":
 
 
 def citing_only(statement: str, numbers: Iterable[int]) -> str:
-    """Return a statement without citations of what the model that made it was not shown."""
-    shown = _citations(numbers)
-    return shown.feed(statement) + shown.finish()
+    """Return a statement without citations of documents that its model did not see."""
+    citations = _citations(numbers)
+    return citations.feed(statement) + citations.finish()
 
 
 def context_of(
@@ -164,29 +167,29 @@ def context_of(
     sources: Sources,
 ) -> dict[str, Any]:
     """Put the best (point, its text) that fit under a heading; the references are the documents that they cite."""
-    kept: list[tuple[dict[str, Any], str]] = []
-    used = count(heading)
+    fitting: list[tuple[dict[str, Any], str]] = []
+    total_tokens = count(heading)
     for entry in entries:
-        used += count(entry[1]) + 1
-        if used > total:
+        total_tokens += count(entry[1]) + 1
+        if total_tokens > total:
             break
-        kept.append(entry)
-    # Costs add up only nearly, and references count too. The last points go first.
+        fitting.append(entry)
+    # The sums above leave out references. The last points are dropped first.
     while True:
-        prompt, references = _prompt(heading, [line for _, line in kept], sources)
+        prompt, references = _prompt(heading, [line for _, line in fitting], sources)
         tokens = count(prompt)
-        if tokens <= total or not kept:
+        if tokens <= total or not fitting:
             break
-        kept.pop()
+        fitting.pop()
     chunks = [
         {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
         | {"reference": sources.numbers[chunk["document_id"]]}
         for chunk in sources.chunks.values()
         if sources.numbers[chunk["document_id"]] in references
     ]
-    whole: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
-    whole |= {"points": [point for point, _ in kept], "chunks": chunks}
-    return whole | {
+    context: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
+    context |= {"points": [point for point, _ in fitting], "chunks": chunks}
+    return context | {
         "references": [references[number] for number in sorted(references)],
         "prompt": prompt,
         "tokens": tokens,
@@ -198,18 +201,21 @@ def _prompt(heading: str, lines: Sequence[str], sources: Sources) -> tuple[str, 
     if not lines:
         return "", {}
     prompt = "\n".join([heading, *lines])
-    found = _citations(sources.numbers.values())
-    found.feed(prompt)
-    found.finish()
-    shown = {number for number, _ in found.found}
+    citations = _citations(sources.numbers.values())
+    citations.feed(prompt)
+    citations.finish()
+    cited_numbers = {number for number, _ in citations.cited_sentences}
     references: dict[int, dict[str, Any]] = {}
     for chunk in sources.chunks.values():
         number = sources.numbers[chunk["document_id"]]
-        if number in shown:
+        if number in cited_numbers:
             references[number] = {"number": number} | {
                 name: chunk[name] for name in ("document_id", "source_key", "title")
             }
     if references:
-        names = (f"[{number}] {one['title'] or one['source_key']}" for number, one in sorted(references.items()))
+        names = (
+            f"[{number}] {reference['title'] or reference['source_key']}"
+            for number, reference in sorted(references.items())
+        )
         prompt += "\n\nReferences:\n" + "\n".join(names)
     return prompt, references

@@ -32,9 +32,9 @@ T = TypeVar("T")
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
-# Names are looked up near so many keywords; the very names are found for all.
+# Keywords whose nearest names are searched; exact names are found for all.
 MAX_KEYWORDS = 8
-# A question names few things, and asks for few kinds of them (MiniRAG, arXiv 2501.06713).
+# Entities and answer types of a question, at most (MiniRAG, arXiv 2501.06713).
 MAX_ENTITIES = 5
 MAX_TYPES = 3
 
@@ -45,10 +45,11 @@ LED = (
 )
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
-# By model, role and text: what an endpoint is paid for shows in the usage of who asks. The local model costs nobody anything.
+# By model, role and text: embeddings at an endpoint show in the usage of the caller. For the local model, which is free, the
+# role is "".
 _embedded: dict[tuple[Embedding, str, str], Any] = {}
 
-# Compiled where it is met: that takes 2 ms.
+# Compiled on first use: that takes 2 ms.
 _HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
 
 
@@ -57,25 +58,24 @@ def forget_vectors() -> None:
     _embedded.clear()
 
 
-def once(read: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
-    """Have something read once for each query; arguments besides must be hashable."""
+def once(compute: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
+    """Cache the result of a function of a query for this query; other arguments must be hashable."""
 
-    @wraps(read)
-    def known(query: "Query", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        key = (read, args, *kwargs.items())
+    @wraps(compute)
+    def wrapper(query: "Query", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (compute, args, *kwargs.items())
         if key not in query.memo:
-            query.memo[key] = read(query, *args, **kwargs)
+            query.memo[key] = compute(query, *args, **kwargs)
         return cast(T, query.memo[key])
 
-    return known
+    return wrapper
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A request as retrievers read it; each read is made once.
+    """A request as retrievers read it; each value is read once.
 
-    `notes`: what `explain` says of the whole search; `usage`: what models at endpoints came to; `said`: what models made of the
-    request, by task.
+    `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task.
     """
 
     request: Request
@@ -83,7 +83,7 @@ class Query:
     documents: Documents
     notes: dict[str, Any] = field(default_factory=dict)
     usage: list[dict[str, Any]] = field(default_factory=list)
-    said: dict[str, Any] = field(default_factory=dict)
+    model_replies: dict[str, Any] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -95,22 +95,24 @@ class Query:
         """Return the same search with another text, and with what is known of it."""
         return replace(self, request=replace(self.request, text=text))
 
-    def about(self, text: str, passage: str | None = None) -> "Query":
-        """Return a search with another text, which noun phrases are read off: no further model is asked.
+    def with_text(self, text: str, passage: str | None = None) -> "Query":
+        """Return a search with another text, whose keywords are its noun phrases: no further model is asked.
 
         `passage`: one that could answer it.
         """
         options = replace(self.options, query_entities=None)
-        said = {"keywords": noun_phrases(self.corpus, text)} | ({"hyde": passage} if passage is not None else {})
-        return self._beside(replace(self.request, text=text, options=options, low=None, high=None, beside=None), said)
+        replies = {"keywords": noun_phrases(self.corpus, text)} | ({"hyde": passage} if passage is not None else {})
+        return self._derived(
+            replace(self.request, text=text, options=options, low=None, high=None, extra_text=None), replies
+        )
 
     def themed(self, text: str) -> "Query":
         """Return a search for a theme of this one, which is embedded with it."""
         low, high = self.low_level, self.high_level
-        return self._beside(replace(self.request, text=text, low=low, high=high, beside=self.text), {})
+        return self._derived(replace(self.request, text=text, low=low, high=high, extra_text=self.text), {})
 
-    def _beside(self, request: Request, said: dict[str, Any]) -> "Query":
-        return Query(request, self.models, self.documents, usage=self.usage, said=said)
+    def _derived(self, request: Request, replies: dict[str, Any]) -> "Query":
+        return Query(request, self.models, self.documents, usage=self.usage, model_replies=replies)
 
     def existing(self) -> "Query":
         """Return the same search among the documents that exist: some may have been deleted just now."""
@@ -154,20 +156,20 @@ class Query:
 
     @property
     def is_closed(self) -> bool:
-        """Whether documents may be hidden from the caller: what tells of all together, communities, is closed to him."""
+        """Whether documents may be hidden from the caller: he may not read of communities, which describe all documents."""
         return self.caller.documents is not None
 
     @property
     def understanding(self) -> Understanding | None:
-        """What the request was understood to ask for, where that was read already."""
-        found: Understanding | None = self.said.get("keywords")
-        return found
+        """The understanding of the request, where it was made already."""
+        understanding_: Understanding | None = self.model_replies.get("keywords")
+        return understanding_
 
     @property
     def passage(self) -> str | None:
         """A passage that could answer it (HyDE), where a model wrote one."""
-        found: str | None = self.said.get("hyde")
-        return found
+        passage_: str | None = self.model_replies.get("hyde")
+        return passage_
 
     @cached_property
     def languages(self) -> list[str]:
@@ -182,33 +184,35 @@ class Query:
 
     def lexemes(self, text: str) -> dict[str, int]:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
-        if text not in self._known:
-            # With it those that will be wanted next: a statement takes longer than what it has to do.
+        if text not in self._lexeme_cache:
+            # Texts needed next are included: the overhead of a statement exceeds its work.
             keywords = (
-                [", ".join(given) for given in (self.request.low, self.request.high) if given] if self.described else []
+                [", ".join(words) for words in (self.request.low, self.request.high) if words]
+                if self.is_described
+                else []
             )
-            wanted = [one for one in dict.fromkeys((text, self.text, *keywords)) if one not in self._known]
-            self._known.update(self._lexemes(wanted))
-        return self._known[text]
+            new_texts = [item for item in dict.fromkeys((text, self.text, *keywords)) if item not in self._lexeme_cache]
+            self._lexeme_cache.update(self._lexemes(new_texts))
+        return self._lexeme_cache[text]
 
     @cached_property
-    def _known(self) -> dict[str, dict[str, int]]:
+    def _lexeme_cache(self) -> dict[str, dict[str, int]]:
         return {}
 
     def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {text: {} for text in texts}
-        widened = [f"{text}\n{other}" if (other := spelled_otherwise(text)) else text for text in texts]
+        by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
+        spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
             for row in self.db.query(
                 "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
                 "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
                 " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
                 ["text", "text[]"],
-                ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in widened]],
+                ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in spellings]],
             ):
-                lexemes = found[texts[row["place"] - 1]]
+                lexemes = by_text[texts[row["place"] - 1]]
                 lexemes[row["lexeme"]] = max(lexemes.get(row["lexeme"], 0), row["tf"])
-        return found
+        return by_text
 
     @cached_property
     def vector(self) -> Any:
@@ -224,36 +228,36 @@ class Query:
         return vector_text(self.vector)
 
     def embed(self, texts: list[str]) -> Any:
-        """Return (texts, dimensions) float32; what the session embedded lately is not embedded again.
+        """Return (texts, dimensions) float32; the session caches the last vectors.
 
-        Locally one by one: in a batch the last bits depend on the company, and results would on what a session asked
-        before. At an endpoint in one request with what this search will want next.
+        The local model embeds one by one: in a batch the last bits depend on the other texts, and results would depend on
+        earlier queries. An endpoint embeds in one request, with the texts that this search needs next.
         """
         model = self.corpus.options.embedding
         role = "" if model.local else self.caller.role
-        wanted = [text for text in dict.fromkeys(texts) if (model, role, text) not in _embedded]
-        if wanted and model.local:
-            for text in wanted:
+        new_texts = [text for text in dict.fromkeys(texts) if (model, role, text) not in _embedded]
+        if new_texts and model.local:
+            for text in new_texts:
                 _embedded[model, role, text] = local_embedder().embed([text])[0]
-        elif wanted:
-            wanted = [
+        elif new_texts:
+            new_texts = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
             ]
-            made, usage = self.models.embed(wanted)
+            new_vectors, usage = self.models.embed(new_texts)
             self.usage.append(usage)
-            _embedded.update({(model, role, text): vector for text, vector in zip(wanted, made, strict=True)})
+            _embedded.update({(model, role, text): vector for text, vector in zip(new_texts, new_vectors, strict=True)})
         vectors = [_embedded[model, role, text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]
         return np.stack(vectors)
 
     def _soon(self) -> list[str]:
-        """Texts that the modes embed of a query, as far as its keywords are known."""
-        known, given = "_understood" in vars(self), self.request
-        low = given.low if given.low is not None else self.low_level if known else []
-        high = given.high if given.high is not None else self.high_level if known else []
-        named = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
-        return [self.text, given.beside or "", *named, ", ".join(low), ", ".join(high)]
+        """Return the texts that the modes will embed, as far as the keywords are known."""
+        is_understood, request = "_understood" in vars(self), self.request
+        low = request.low if request.low is not None else self.low_level if is_understood else []
+        high = request.high if request.high is not None else self.high_level if is_understood else []
+        names = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
+        return [self.text, request.extra_text or "", *names, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:
@@ -278,16 +282,16 @@ class Query:
     @cached_property
     def low_level(self) -> list[str]:
         """Specific entities: the caller's, else the query's noun phrases and names."""
-        return self.request.low if self.request.low is not None else self._understood.low
+        return self.request.low if self.request.low is not None else self._read_understanding.low
 
     @cached_property
     def high_level(self) -> list[str]:
         """Themes: the caller's, else the whole query."""
         if self.request.high is not None:
             return self.request.high
-        if self.request.low is not None and self.understanding is None:  # nothing else is to be read off the query
+        if self.request.low is not None and self.understanding is None:  # the query is not analysed further
             return themes(self.text[:MAX_UNDERSTOOD])
-        return self._understood.high
+        return self._read_understanding.high
 
     @cached_property
     def entities(self) -> list[str]:
@@ -296,24 +300,24 @@ class Query:
             return list(self.options.query_entities)
         if self.request.low is not None:
             return self.request.low[:MAX_ENTITIES]
-        return (self._understood.entities or self._understood.low)[:MAX_ENTITIES]
+        return (self._read_understanding.entities or self._read_understanding.low)[:MAX_ENTITIES]
 
     @cached_property
     def answer_types(self) -> list[str]:
         """Types of entity that the answer may have: the caller's, else what a model read off the query."""
         if self.options.answer_types is not None:
             return list(self.options.answer_types)
-        found = self._understood if self.request.low is None else self.understanding
-        return found.answer_types[:MAX_TYPES] if found is not None else []
+        understanding = self._read_understanding if self.request.low is None else self.understanding
+        return understanding.answer_types[:MAX_TYPES] if understanding is not None else []
 
     @cached_property
-    def _understood(self) -> Understanding:
+    def _read_understanding(self) -> Understanding:
         if self.understanding is None:
-            given = self.request.low is not None or self.request.high is not None
-            self.said["keywords"] = understand(self.models, self.text, given=given)
-        found: Understanding = self.said["keywords"]
-        self.notes["understanding"] = found.note()
-        return found
+            has_keywords = self.request.low is not None or self.request.high is not None
+            self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
+        understanding: Understanding = self.model_replies["keywords"]
+        self.notes["understanding"] = understanding.note()
+        return understanding
 
     @cached_property
     def low_level_keys(self) -> list[str]:
@@ -323,21 +327,21 @@ class Query:
     @cached_property
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
-        found = dict.fromkeys(self.low_level_keys)
+        phrases = dict.fromkeys(self.low_level_keys)
         if self.request.low is None:
             text = self.text[:MAX_UNDERSTOOD]
             words = text.split()
             for size in range(1, MAX_PHRASE_WORDS + 1):
-                for at in range(len(words) - size + 1):
-                    found[key(" ".join(words[at : at + size]).strip(" ?!.,;:()[]。、？！"))] = None
+                for start in range(len(words) - size + 1):
+                    phrases[key(" ".join(words[start : start + size]).strip(" ?!.,;:()[]。、？！"))] = None
             for run in () if text.isascii() else re.findall(_HAN_KANA, text):
                 for size in range(2, MAX_PHRASE_CHARACTERS + 1):
-                    for at in range(len(run) - size + 1):
-                        found[key(run[at : at + size])] = None
-        return [phrase for phrase in found if phrase]
+                    for start in range(len(run) - size + 1):
+                        phrases[key(run[start : start + size])] = None
+        return [phrase for phrase in phrases if phrase]
 
     @cached_property
-    def described(self) -> bool:
+    def is_described(self) -> bool:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
         return self.corpus.options.describes
 

@@ -1,11 +1,11 @@
-"""Rankings and how they are fused: a retriever gives (chunk, score, why), a fuser combines, a mode names both."""
+"""Rankings and their fusion: a retriever gives (chunk, score, reason), a fuser combines, a mode names both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import Scores, np
+from pg_graphrag.numeric import Ids, Scores, np
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
@@ -19,12 +19,12 @@ def _nothing(_: int) -> dict[str, Any]:
 
 @dataclass
 class Ranking:
-    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `why` says of a chunk what to explain."""
+    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk."""
 
     retriever: str
-    ids: Any
-    scores: Any
-    why: Why = _nothing
+    ids: Ids
+    scores: Scores
+    reason: Why = _nothing
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
@@ -32,50 +32,51 @@ class Ranking:
         return cls(retriever, np.empty(0, np.int64), np.empty(0))
 
     @cached_property
-    def ranks(self) -> Any:
+    def ranks(self) -> Ids:
         """Rank of each chunk from 1, (n,) int64; equal scores share a rank, so that no order of ids shows."""
         return np.searchsorted(-self.scores, -self.scores) + 1
 
     def explain(self, chunk: int) -> dict[str, Any] | None:
-        """Say at which rank and score the chunk stands, and why; None: not at all."""
+        """Return rank, score and reason of a chunk; None where it is not ranked."""
         place = self._places.get(chunk)
         if place is None:
             return None
-        return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.why(chunk)
+        return {"rank": int(self.ranks[place]), "score": round(float(self.scores[place]), 6)} | self.reason(chunk)
 
     @cached_property
     def _places(self) -> dict[int, int]:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
     @cached_property
-    def standard(self) -> Any:
+    def standard(self) -> Scores:
         """The scores as standard scores, (n,) float64."""
-        return (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
+        standard: Scores = (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
+        return standard
 
 
 @dataclass
 class Fused:
-    """Chunks in ascending order of `ids` (n,) int64 with their `scores` (n,) float64, and what they were fused from."""
+    """Chunks in ascending order of `ids` (n,) int64 with their `scores` (n,) float64, and the rankings they were fused from."""
 
-    ids: Any
-    scores: Any
+    ids: Ids
+    scores: Scores
     rankings: Sequence[Ranking]
 
     def explain(self, chunk: int) -> dict[str, dict[str, Any]]:
-        """Return what each retriever that found the chunk said of it."""
-        said = {ranking.retriever: ranking.explain(chunk) for ranking in self.rankings}
-        return {retriever: found for retriever, found in said.items() if found is not None}
+        """Return the explanation of each retriever that found the chunk."""
+        explanations = {ranking.retriever: ranking.explain(chunk) for ranking in self.rankings}
+        return {retriever: explanation for retriever, explanation in explanations.items() if explanation is not None}
 
-    def ranking(self, retriever: str, **said: Any) -> Ranking:
-        """Return the chunks as a ranking to be fused further, `said` with what each of ours says of a chunk."""
-        return ranking(retriever, self.ids, self.scores, lambda chunk: said | self.explain(chunk))
+    def ranking(self, retriever: str, **extra: Any) -> Ranking:
+        """Return the chunks as a ranking to be fused further, `extra` with the explanation of each chunk."""
+        return ranking(retriever, self.ids, self.scores, lambda chunk: extra | self.explain(chunk))
 
 
 Fuser = Callable[[Sequence[Ranking]], Fused]
 
 
-def alone(rankings: Sequence[Ranking]) -> Fused:
-    """Keep the scores of the one ranking."""
+def single_ranking(rankings: Sequence[Ranking]) -> Fused:
+    """Return the scores of a single ranking."""
     (ranking,) = rankings
     return _summed(rankings, [(ranking.scores, 0.0)])
 
@@ -119,8 +120,8 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
 
 
 def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
-    """All chunks of the first ranking, then what others add; the score is 1 / rank in the ranking that has it first, less the
-    number of rankings before that one."""
+    """All chunks of the first ranking, then those that others add; the score is 1 / rank in the first ranking that has the
+    chunk, less the number of rankings before it."""
     scores: dict[int, float] = {}
     for number, ranking in enumerate(rankings):
         for chunk, rank in zip(ranking.ids.tolist(), ranking.ranks.tolist(), strict=True):
@@ -129,15 +130,15 @@ def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
     return Fused(ids, np.array([scores[chunk] for chunk in ids.tolist()]), rankings)
 
 
-def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Any, float]]) -> Fused:
+def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Scores, float]]) -> Fused:
     """Add up, over the rankings, (the parts of their chunks, the part of a chunk that is absent)."""
-    every = np.unique(np.concatenate([ranking.ids for ranking in rankings]))
-    scores = np.zeros(len(every))
-    for ranking, (present, absent) in zip(rankings, parts, strict=True):
-        part = np.full(len(every), absent)
-        part[np.searchsorted(every, ranking.ids)] = present
+    all_ids = np.unique(np.concatenate([ranking.ids for ranking in rankings]))
+    scores = np.zeros(len(all_ids))
+    for ranking, (values, absent) in zip(rankings, parts, strict=True):
+        part = np.full(len(all_ids), absent)
+        part[np.searchsorted(all_ids, ranking.ids)] = values
         scores += part
-    return Fused(every, scores, rankings)
+    return Fused(all_ids, scores, rankings)
 
 
 def as_shares(scores: Scores) -> Scores:
@@ -146,7 +147,7 @@ def as_shares(scores: Scores) -> Scores:
 
 
 def leveled(scores: Scores) -> Scores:
-    """Return cosines, (n,) in any order, with those equal that differ by what an embedder's batches differ by.
+    """Return scores, (n,) in any order, with those equal that differ by less than NOISE.
 
     The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
     highest value.
@@ -154,16 +155,16 @@ def leveled(scores: Scores) -> Scores:
     if not len(scores):
         return scores
     order = np.argsort(-scores)
-    ordered = scores[order]
-    first = np.zeros(len(ordered), np.intp)
-    starts = np.flatnonzero(ordered[:-1] - ordered[1:] > NOISE) + 1
+    descending = scores[order]
+    first = np.zeros(len(descending), np.intp)
+    starts = np.flatnonzero(descending[:-1] - descending[1:] > NOISE) + 1
     first[starts] = starts
     level = np.empty_like(scores)
-    level[order] = ordered[np.maximum.accumulate(first)]
+    level[order] = descending[np.maximum.accumulate(first)]
     return level
 
 
-def ranking(retriever: str, ids: Any, scores: Any, why: Why = _nothing) -> Ranking:
+def ranking(retriever: str, ids: Ids, scores: Scores, reason: Why = _nothing) -> Ranking:
     """Return chunks by score, best first; `ids` and `scores` (n,) in any order."""
     order = np.argsort(-scores, kind="stable")
-    return Ranking(retriever, ids[order], scores[order], why)
+    return Ranking(retriever, ids[order], scores[order], reason)

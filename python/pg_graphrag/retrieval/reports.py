@@ -12,12 +12,12 @@ from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
 DIGITS = 9
-# Reports looked at at once for whether the caller may see them.
+# Reports whose visibility is checked at once.
 LOOK = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class ReportMatch:
     """A report with its score in 0 … 1, and what that is made of."""
 
     community_id: int
@@ -27,38 +27,38 @@ class Matched:
 
 
 def match_reports(
-    query: Query, limit: int | None, level: int | None = None, within: list[int] | None = None
-) -> list[Matched]:
-    """Return the reports that a query is about, best first, at most `limit` (None: all), those that the caller may see.
+    query: Query, limit: int | None, level: int | None = None, communities: list[int] | None = None
+) -> list[ReportMatch]:
+    """Return the visible reports that a query is about, best first, at most `limit` (None: all).
 
-    `level`: of that level only; `within`: of these communities only.
+    `level`: of that level only; `communities`: of these only.
     """
     if query.is_closed:
         return []
-    ids, cosines, words = _scored(query, level)
-    if within is not None:
-        kept = np.isin(ids, within)
-        ids, words = ids[kept], words[kept]
-        cosines = None if cosines is None else cosines[kept]
+    ids, cosines, words = _scores(query, level)
+    if communities is not None:
+        is_kept = np.isin(ids, communities)
+        ids, words = ids[is_kept], words[is_kept]
+        cosines = None if cosines is None else cosines[is_kept]
     if not len(ids):
         return []
     words = words / (words.max(initial=0.0) or 1.0)
     scores = np.round(leveled(words if cosines is None else (cosines + words) / 2), DIGITS)
-    found: list[Matched] = []
+    matches: list[ReportMatch] = []
     order = np.argsort(-scores, kind="stable")
-    for at in range(0, len(order), LOOK):
-        part = order[at : at + LOOK]
-        seen = visible_communities(query, ids[part].tolist())
+    for start in range(0, len(order), LOOK):
+        part = order[start : start + LOOK]
+        visible_ids = visible_communities(query, ids[part].tolist())
         for place in part.tolist():
-            if scores[place] > 0 and int(ids[place]) in seen:
+            if scores[place] > 0 and int(ids[place]) in visible_ids:
                 cosine = None if cosines is None else float(cosines[place])
-                found.append(Matched(int(ids[place]), float(scores[place]), cosine, float(words[place])))
-                if len(found) == limit:
-                    return found
-    return found
+                matches.append(ReportMatch(int(ids[place]), float(scores[place]), cosine, float(words[place])))
+                if len(matches) == limit:
+                    return matches
+    return matches
 
 
-def _scored(query: Query, level: int | None) -> tuple[Any, Any, Any]:
+def _scores(query: Query, level: int | None) -> tuple[Any, Any, Any]:
     """Return (community ids, ordered by title; cosines or None; ranks of their words) of all reports."""
     db = query.db
     cosine, vectors = "0", ""

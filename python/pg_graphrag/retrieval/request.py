@@ -1,4 +1,4 @@
-"""What is asked for: a request, which never changes, and the documents that it may search."""
+"""A request, which never changes, and the documents that it may search."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +14,10 @@ from pg_graphrag.server import Database
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A search as it was asked for.
+    """The arguments of a search.
 
-    `low`, `high`: keywords that the caller gave; `beside`: a text that the search embeds besides; `existing_only`: documents just
-    deleted are looked for and left out.
+    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides; `existing_only`:
+    leave out documents that were just deleted.
     """
 
     corpus: Corpus
@@ -27,19 +27,19 @@ class Request:
     filter: str | None = None
     low: list[str] | None = None
     high: list[str] | None = None
-    beside: str | None = None
+    extra_text: str | None = None
     existing_only: bool = False
 
 
 class Documents:
-    """The documents that a request may search, read once; what the caller may see was asked with his rights."""
+    """The documents that a request may search, read once; the caller's visible documents were read with his rights."""
 
     def __init__(self, db: Database, request: Request) -> None:
         self._db, self._request = db, request
 
     @cached_property
     def ids(self) -> Any:
-        """Sorted int64 ids, or None for the whole corpus. What a filter leaves of a whole corpus is asked here."""
+        """Sorted int64 ids, or None for the whole corpus. A filter of a whole corpus is applied here."""
         request, caller = self._request, self._request.caller
         if caller.documents is not None:
             ids = caller.documents if request.filter is None else caller.matching

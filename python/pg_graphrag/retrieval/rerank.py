@@ -5,7 +5,7 @@ from pg_graphrag.model_access.limits import MAX_RERANKED
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 
-# So many of the first rows are re-scored, more where more are wanted (Takami et al. re-score two lists of ten and more).
+# First rows that are re-scored, more for a larger top_k (Takami et al. re-score two lists of ten and more).
 CANDIDATES = 50
 
 
@@ -25,7 +25,7 @@ def depth(query: Query, top_k: int) -> int:
 def rescored(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 
-    Texts are what was retrieved: title and content. Equal relevance: as they were.
+    Texts are title and content. Rows of equal relevance keep their order.
     """
     if not query.options.reranks or not rows:
         return rows

@@ -1,6 +1,6 @@
-"""What a question names exactly, for a walk to start from: entities, and chunks with its dates, numbers and identifiers.
+"""Seeds of a walk that a question names exactly: entities, and chunks with its dates, numbers and identifiers.
 
-That few chunks have such a key is what makes it one: it counts 3 / log(1 + the number of chunks that have it).
+Such a key is in few chunks: it counts 3 / log(1 + the number of chunks that have it).
 """
 
 import re
@@ -14,45 +14,47 @@ from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
 
 NAMED = 3.0
-# A name that is no entity's stands for those that begin with it (Adam: Adam Smith), unless it could be more than so many.
+# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
 MAX_NAMESAKES = 3
-# What more chunks have is no key. Words with digits that are shorter (17, 3rd) stand for too much.
+# A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
 MAX_CHUNKS = 20
 MIN_LENGTH = 4
 _POSSESSIVE = re.compile(r"['’]s?(?=\s|$)")
-# How many chunks are looked through for the words of a date.
+# Chunks that are searched for the words of a date.
 CANDIDATES = 200
 
 
 def entities(query: Query, hub: float) -> dict[int, float]:
     """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
 
-    Besides the entity of its key a name leads to those that add something in brackets, as titles do: Brother (song). A
-    keyword that is a part of a title says nothing besides.
+    A name also stands for entities that add something in brackets, as titles do: Brother (song). A keyword that is a part
+    of a title adds nothing.
     """
-    called = titles.named(query, hub) if query.request.low is None else {}
-    found = {row["id"]: NAMED / float(np.log1p(row["mention_count"])) for rows in called.values() for row in rows}
-    keywords = [asked for asked in query.low_level_keys if not any(_within(asked, title) for title in called)]
+    title_rows = titles.named_titles(query, hub) if query.request.low is None else {}
+    weights = {row["id"]: NAMED / float(np.log1p(row["mention_count"])) for rows in title_rows.values() for row in rows}
+    keywords = [
+        keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
+    ]
     rows = graph_of(query).namesakes(keywords, MAX_NAMESAKES + 1)
-    for asked in keywords:
-        named = [row for row in rows if row["asked"] == asked]
-        longer = [row for row in named if row["key"].startswith(f"{asked} ")]
-        exact = [row for row in named if row not in longer]
+    for keyword in keywords:
+        namesakes = [row for row in rows if row["asked"] == keyword]
+        longer = [row for row in namesakes if row["key"].startswith(f"{keyword} ")]
+        exact = [row for row in namesakes if row not in longer]
         if exact:
-            longer = [row for row in longer if row["key"].startswith(f"{asked} (")]
+            longer = [row for row in longer if row["key"].startswith(f"{keyword} (")]
         if len(longer) > MAX_NAMESAKES:
             longer = []
         for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
             if 0 < row["mention_count"] <= hub:
                 weight = share * NAMED / float(np.log1p(row["mention_count"]))
-                found[row["id"]] = max(found.get(row["id"], 0.0), weight)
-    return found
+                weights[row["id"]] = max(weights.get(row["id"], 0.0), weight)
+    return weights
 
 
-def _within(words: str, title: str) -> bool:
+def _is_part_of(words: str, title: str) -> bool:
     """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
-    whole = _POSSESSIVE.sub("", title)
-    return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {whole} "
+    full_title = _POSSESSIVE.sub("", title)
+    return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {full_title} "
 
 
 def chunks(query: Query) -> dict[int, float]:
@@ -60,13 +62,13 @@ def chunks(query: Query) -> dict[int, float]:
 
     Each such key gives its chunks what an entity would pass on to them in one step of the walk.
     """
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     for ids in _exact(query):
         if 0 < len(ids) <= MAX_CHUNKS:
             share = query.options.damping * NAMED / float(np.log1p(len(ids))) / len(ids)
             for chunk in ids.tolist():
-                found[chunk] = found.get(chunk, 0.0) + share
-    return found
+                weights[chunk] = weights.get(chunk, 0.0) + share
+    return weights
 
 
 def _exact(query: Query) -> Iterator[Any]:
@@ -82,14 +84,14 @@ def _exact(query: Query) -> Iterator[Any]:
 
 
 def _of_day(query: Query, day: Date) -> Any:
-    """Return the chunks with a day, however it is written, as far as each way of writing it is in few."""
+    """Return the chunks with a day in any spelling; spellings in too many chunks are left out."""
     ways = [_having(query, day.in_one_word())]
-    for written in day.in_words():
-        terms = sorted(query.lexemes(written))
+    for spelling in day.in_words():
+        terms = sorted(query.lexemes(spelling))
         index = query.bm25_index("chunk")
-        near = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
-        counts, _ = index.term_counts(terms, near)
-        ways.append(near[(counts > 0).all(axis=0)])
+        candidates = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
+        counts, _ = index.term_counts(terms, candidates)
+        ways.append(candidates[(counts > 0).all(axis=0)])
     return np.unique(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
 
 

@@ -1,4 +1,4 @@
-"""What GraphRAG's modes share (arXiv 2404.16130): local evidence, and the reports on communities."""
+"""Shared parts of GraphRAG's modes (arXiv 2404.16130): local evidence, and the reports on communities."""
 
 from collections import Counter
 
@@ -11,17 +11,37 @@ from pg_graphrag.server import Row
 
 @once
 def local_evidence(query: Query) -> graph.Evidence:
-    """Entities near the query; relationships between them first, then those that lead to what most of them lead to."""
+    """Return entities near the query; relationships among them first, then those to the entities with most links to them."""
     base = graph.local_evidence(query)
     ends = graph_of(query).ends(list(base.relationships))
     pair = {row["id"]: (row["source_id"], row["target_id"]) for row in ends}
-    inside = {one for one, (low, high) in pair.items() if low in base.entities and high in base.entities}
-    outer = Counter(end for one, both in pair.items() if one not in inside for end in both if end not in base.entities)
-    # The order that they come in (degrees, weight) decides among equals.
-    links = {one: max(outer[end] for end in both) for one, both in pair.items()}
-    place = {one: at for at, one in enumerate(base.relationships)}
-    order = sorted(pair, key=lambda one: (one not in inside, 0 if one in inside else -links[one], place[one]))
-    return graph.Evidence(base.entities, {one: base.relationships[one] for one in order}, base.why, base.described)
+    inner = {
+        relationship for relationship, (low, high) in pair.items() if low in base.entities and high in base.entities
+    }
+    outer = Counter(
+        end
+        for relationship, pair_ends in pair.items()
+        if relationship not in inner
+        for end in pair_ends
+        if end not in base.entities
+    )
+    # Ties keep their order (degrees, weight).
+    links = {relationship: max(outer[end] for end in pair_ends) for relationship, pair_ends in pair.items()}
+    place = {relationship: number for number, relationship in enumerate(base.relationships)}
+    order = sorted(
+        pair,
+        key=lambda relationship: (
+            relationship not in inner,
+            0 if relationship in inner else -links[relationship],
+            place[relationship],
+        ),
+    )
+    return graph.Evidence(
+        base.entities,
+        {relationship: base.relationships[relationship] for relationship in order},
+        base.reasons,
+        base.scored_mentions,
+    )
 
 
 def local_reports(query: Query, limit: int) -> list[Row]:
@@ -36,14 +56,14 @@ def local_reports(query: Query, limit: int) -> list[Row]:
         ["int8[]", "int4"],
         [entities, 10 * limit],
     )
-    seen = visible_communities(query, [row["community_id"] for row in rows])
-    ids = [row["community_id"] for row in rows if row["community_id"] in seen][:limit]
-    found = report_rows(query.db, ids)
-    return [found[number] for number in ids]
+    visible_ids = visible_communities(query, [row["community_id"] for row in rows])
+    ids = [row["community_id"] for row in rows if row["community_id"] in visible_ids][:limit]
+    reports = report_rows(query.db, ids)
+    return [reports[number] for number in ids]
 
 
 def without_reports(query: Query) -> None:
-    """Say that there are no reports for the caller, and why."""
+    """Warn that there are no reports for the caller, and why."""
     if query.is_closed:
         query.db.warning(
             f'reports on communities of corpus "{query.corpus.name}" are closed to role "{query.caller.role}"',
@@ -57,7 +77,7 @@ def without_reports(query: Query) -> None:
 
 
 def level_cut(query: Query) -> list[int]:
-    """Return the communities that cover everything at the option's level: those of it, and what is not divided that far."""
+    """Return the communities of the option's level, and coarser ones that are not divided that far."""
     if query.is_closed:
         return []
     rows = query.db.query(

@@ -1,11 +1,9 @@
 """Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion.
 
-Equal is what differs by no more than products of vectors do in memory and in tables.
+Scores are equal if they differ by no more than products of vectors in memory and in tables do.
 """
 
-from typing import Any
-
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.numeric import Ids, Scores, int64s, np
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import as_shares, leveled
 
@@ -17,7 +15,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.sou
 """
 
 
-def best(query: Query, ids: Any, scores: Any, limit: int) -> Any:
+def best(query: Query, ids: Ids, scores: Scores, limit: int) -> Ids:
     """Return the places of the `limit` best chunks, best first. `ids` (n,) int64, `scores` (n,) float64.
 
     The source keys are read only where a tie makes a difference.
@@ -35,15 +33,15 @@ def best(query: Query, ids: Any, scores: Any, limit: int) -> Any:
     return order[:limit]
 
 
-def _places(query: Query, ids: Any, tied: Any) -> Any:
+def _places(query: Query, ids: Ids, tied: Ids) -> Ids:
     """Return sort keys, (n,) int64, that put the tied chunks in order."""
     places = np.zeros(len(ids), np.int64)
     places[tied] = order_of(query, ids[tied])
     return places
 
 
-def order_of(query: Query, ids: Any) -> Any:
+def order_of(query: Query, ids: Ids) -> Ids:
     """Return the places, (n,) int64, of distinct chunks in the order of source keys and ordinals."""
-    ordered = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
-    by_id = np.argsort(ordered)
-    return by_id[np.searchsorted(ordered, ids, sorter=by_id)]
+    sorted_ids = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
+    by_id = np.argsort(sorted_ids)
+    return by_id[np.searchsorted(sorted_ids, ids, sorter=by_id)]

@@ -1,10 +1,9 @@
-"""What documents are called: the entities that titles name, and the titles that a question names."""
+"""Titles of documents: the entities that they name, and the titles that a question names."""
 
 import re
-from typing import Any
 
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query
@@ -13,7 +12,7 @@ from pg_graphrag.text.concepts import key
 
 # A title in a question has at most so many words; one word alone is a noun phrase or no title.
 MAX_WORDS = 10
-# Of so many documents with the same title, but for what is added in brackets, a question may mean any.
+# Documents with the same title, except for additions in brackets, of which a question may mean any.
 MAX_CALLED = 4
 
 _AROUND = ' ?!.,;:()[]"“”。、？！'
@@ -21,51 +20,54 @@ _SEPARATORS = ' ,;:"“”'
 _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 
 
-def titled(query: Query, entities: Any, chunks: Any) -> Any:
-    """Return of which edges the entity is what the document is called, (m,) bool; without what a title adds in brackets."""
+def titled(query: Query, entities: Ids, chunks: Ids) -> Flags:
+    """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets."""
     titles = graph_of(query).titles(numbered(chunks)[0])
-    called = graph_of(query).called(titles)
-    pairs = [(entity, chunk) for title, entities in called.items() for entity in entities for chunk in titles[title]]
+    entities_of = graph_of(query).called(titles)
+    pairs = [
+        (entity, chunk) for title, entities in entities_of.items() for entity in entities for chunk in titles[title]
+    ]
     if not pairs:
         return np.zeros(len(entities), np.bool_)
-    owners, held = np.array(pairs, np.int64).T
+    owners, owned_chunks = np.array(pairs, np.int64).T
     ids, place = numbered(np.append(entities, owners))
-    every, at = numbered(np.append(chunks, held))
-    edge = place * len(every) + at
-    marked = np.zeros(len(ids) * len(every), np.bool_)
-    marked[edge[len(entities) :]] = True
-    return marked[edge[: len(entities)]]
+    distinct_chunks, chunk_place = numbered(np.append(chunks, owned_chunks))
+    edge = place * len(distinct_chunks) + chunk_place
+    is_titled: Flags = np.zeros(len(ids) * len(distinct_chunks), np.bool_)
+    is_titled[edge[len(entities) :]] = True
+    titled_edges: Flags = is_titled[edge[: len(entities)]]
+    return titled_edges
 
 
-def named(query: Query, hub: float) -> dict[str, list[Row]]:
+def named_titles(query: Query, hub: float) -> dict[str, list[Row]]:
     """Return the titles of several words that a question names, each with its entities (id, key, mention_count).
 
-    Of runs of words within each other the longest counts: what a title is made of ("The Girl Who Kicked the Hornets' Nest")
-    no grammar tells. An entity in more than `hub` chunks is left out.
+    Of nested runs of words the longest counts: no grammar finds titles such as "The Girl Who Kicked the Hornets' Nest". An
+    entity in more than `hub` chunks is left out.
     """
     runs = _runs(query.text[:MAX_UNDERSTOOD])
     if not runs:
         return {}
-    found: dict[str, list[Row]] = {}
+    by_phrase: dict[str, list[Row]] = {}
     for row in graph_of(query).namesakes(list(runs), MAX_CALLED):
-        asked = row["asked"]
+        phrase = row["asked"]
         if 0 < row["mention_count"] <= hub and (
-            not row["key"].startswith(f"{asked} ") or row["key"].startswith(f"{asked} (")
+            not row["key"].startswith(f"{phrase} ") or row["key"].startswith(f"{phrase} (")
         ):
-            found.setdefault(asked, []).append(row)
-    if not found:
+            by_phrase.setdefault(phrase, []).append(row)
+    if not by_phrase:
         return {}
-    ids = sorted({row["id"] for rows in found.values() for row in rows})
+    ids = sorted({row["id"] for rows in by_phrase.values() for row in rows})
     entities, chunks, *_ = graph_of(query).edges_of_entities(ids, hub)
     titles = set(entities[titled(query, entities, chunks)].tolist())
-    taken: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     longest: dict[str, list[Row]] = {}
-    for asked in sorted(found, key=lambda run: (runs[run][0] - runs[run][1], runs[run])):
-        start, end = runs[asked]
-        rows = [row for row in found[asked] if row["id"] in titles]
-        if rows and not any(start < last and first < end for first, last in taken):
-            taken.append((start, end))
-            longest[asked] = rows
+    for phrase in sorted(by_phrase, key=lambda run: (runs[run][0] - runs[run][1], runs[run])):
+        start, end = runs[phrase]
+        rows = [row for row in by_phrase[phrase] if row["id"] in titles]
+        if rows and not any(start < last and first < end for first, last in spans):
+            spans.append((start, end))
+            longest[phrase] = rows
     return longest
 
 
@@ -73,20 +75,20 @@ def _runs(text: str) -> dict[str, tuple[int, int]]:
     """Return {key of a run of words: its words, from … to}, of runs that begin as titles do, if capitals tell at all."""
     words = text.split()
     tells = text != text.lower()
-    found: dict[str, tuple[int, int]] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for start, word in enumerate(words):
         first = word.lstrip("\"'“‘«(")[:1]
         if tells and not first.isupper() and not first.isdigit():
             continue
         for end in range(start + 2, min(start + MAX_WORDS, len(words)) + 1):
-            for run in _written(" ".join(words[start:end])):
-                found.setdefault(run, (start, end))
-    return found
+            for run in _spellings(" ".join(words[start:end])):
+                spans.setdefault(run, (start, end))
+    return spans
 
 
-def _written(run: str) -> set[str]:
+def _spellings(run: str) -> set[str]:
     """Return the keys of a run of words: with and without marks at its end (Mamma Mia!), and as a possessive."""
-    bare = run.strip(_AROUND)
-    if bare.count("(") > bare.count(")"):
-        bare += ")"
-    return {key(run.strip(_SEPARATORS)), key(bare), key(_POSSESSIVE.sub("", bare))} - {""}
+    trimmed = run.strip(_AROUND)
+    if trimmed.count("(") > trimmed.count(")"):
+        trimmed += ")"
+    return {key(run.strip(_SEPARATORS)), key(trimmed), key(_POSSESSIVE.sub("", trimmed))} - {""}

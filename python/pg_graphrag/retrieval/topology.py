@@ -58,8 +58,8 @@ class Ids:
         ids = np.asarray(ids, np.int64)
         if not len(self.ids):
             return np.empty(0, np.int64)
-        at = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
-        return self._order[at[self._ascending[at] == ids]]
+        positions = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
+        return self._order[positions[self._ascending[positions] == ids]]
 
     @property
     def nbytes(self) -> int:
@@ -77,9 +77,9 @@ class Mentioned:
 
     def of(self, ids: Any) -> tuple[Any, Any, Any]:
         """Return (ids, items, chunks) of those of `ids`, ascending, that are there."""
-        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
-        at = at[self.ids[at] == ids] if len(self.ids) else np.empty(0, np.int64)
-        return self.ids[at], self.items[at], self.chunks[at]
+        positions = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        positions = positions[self.ids[positions] == ids] if len(self.ids) else np.empty(0, np.int64)
+        return self.ids[positions], self.items[positions], self.chunks[positions]
 
     @property
     def nbytes(self) -> int:
@@ -146,16 +146,16 @@ class TopologyGraph(TableGraph):
         super().__init__(query)
         self.topology = topology
         self.is_curated = topology.is_curated
-        self._asked: set[int] = set()
-        self._called: dict[int, Row] = {}
+        self._requested_ids: set[int] = set()
+        self._document_rows: dict[int, Row] = {}
 
     def namesakes(self, keys: list[str], limit: int) -> list[Row]:
         topology, rows = self.topology, []
-        for asked in keys:
-            first, end = (bisect_right(topology.keys, asked + edge) for edge in (" ", "!"))
-            for place in (*topology.named([asked]), *range(first, min(end, first + limit))):
-                known = {"id": int(topology.entities.ids[place]), "mention_count": int(topology.mention_counts[place])}
-                rows.append({"asked": asked, "key": topology.keys[place], **known})
+        for key_ in keys:
+            first, end = (bisect_right(topology.keys, key_ + edge) for edge in (" ", "!"))
+            for place in (*topology.named([key_]), *range(first, min(end, first + limit))):
+                fields = {"id": int(topology.entities.ids[place]), "mention_count": int(topology.mention_counts[place])}
+                rows.append({"asked": key_, "key": topology.keys[place], **fields})
         return rows
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
@@ -164,8 +164,8 @@ class TopologyGraph(TableGraph):
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))
-        known = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
-        return {entity: self.topology.keys[place] for entity, place in known}
+        pairs = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
+        return {entity: self.topology.keys[place] for entity, place in pairs}
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         topology = self.topology
@@ -226,29 +226,29 @@ class TopologyGraph(TableGraph):
         places = self.topology.chunks.places(chunks)
         owners = self.topology.owners[places].tolist()
         documents = self.documents(owners)
-        found: dict[str, list[int]] = {}
+        by_title: dict[str, list[int]] = {}
         for chunk, owner in zip(self.topology.chunks.ids[places].tolist(), owners, strict=True):
             if owner in documents and documents[owner]["title"]:
-                found.setdefault(documents[owner]["title"], []).append(chunk)
-        return found
+                by_title.setdefault(documents[owner]["title"], []).append(chunk)
+        return by_title
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
         """Return {id: what it is called} of documents that exist, read once for the query."""
-        missing = {document for document in ids if document not in self._asked}
-        if missing:
-            self._asked |= missing
-            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(missing)])[0]
-            called = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
-            self._called |= {
+        new_ids = {document for document in ids if document not in self._requested_ids}
+        if new_ids:
+            self._requested_ids |= new_ids
+            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(new_ids)])[0]
+            pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
+            self._document_rows |= {
                 document: {"source_key": source_key, "title": title}
-                for document, (source_key, title) in zip(int64s(row["ids"]).tolist(), called, strict=True)
+                for document, (source_key, title) in zip(int64s(row["ids"]).tolist(), pairs, strict=True)
             }
-        return self._called
+        return self._document_rows
 
     def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         df = self.topology.mention_counts[entities]
-        small = df <= hub
-        return self.topology.entities.ids[entities[small]], chunks[small], tf[small], df[small]
+        below_hub = df <= hub
+        return self.topology.entities.ids[entities[below_hub]], chunks[below_hub], tf[below_hub], df[below_hub]
 
 
 def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
@@ -257,10 +257,10 @@ def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
 
 def packed(**columns: str) -> str:
     """SQL of columns of numbers, each packed into a bytea."""
-    kinds = {"float8": "float8send"}
+    senders = {"float8": "float8send"}
     parts = []
     for name, column in columns.items():
-        send = kinds.get(column.rpartition("::")[2], "int8send")
+        send = senders.get(column.rpartition("::")[2], "int8send")
         parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea) AS {name}")
     return ", ".join(parts)
 
@@ -344,7 +344,7 @@ def built(
     chunks = Ids(int64s(chunk["ids"])[owned])
     in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int8)
     owners = entities.places(int64s(mentioned["items"]))
-    every = np.arange(len(ids), dtype=np.int32)
+    edge_places = np.arange(len(ids), dtype=np.int32)
     return Topology(
         revision=revision,
         entities=entities,
@@ -364,12 +364,12 @@ def built(
         chunks_of=Lists(owners, len(keys), in_chunks, frequencies),
         entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners.astype(np.int32), frequencies),
         stated_in=Lists(relationships.places(int64s(stated["items"])), len(ids), int64s(stated["chunks"])),
-        incident=Lists(np.append(low, high), len(keys), np.append(every, every)),
-        mentioned={"entity": _mentioned(mentioned), "relationship": _mentioned(stated)},
+        incident=Lists(np.append(low, high), len(keys), np.append(edge_places, edge_places)),
+        mentioned={"entity": _mentioned_from(mentioned), "relationship": _mentioned_from(stated)},
     )
 
 
-def _mentioned(row: Row) -> Mentioned:
+def _mentioned_from(row: Row) -> Mentioned:
     columns = [int64s(row[name]) for name in ("ids", "items", "chunks")]
     order = np.argsort(columns[0])
     return Mentioned(*(column[order] for column in columns))

@@ -1,4 +1,4 @@
-"""The query made over by a model before a mode retrieves: transforms wrap a mode and are a mode themselves.
+"""Transforms of a query by a model before retrieval: they wrap a mode and are a mode themselves.
 
 Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). A model that fails costs a WARNING: the
 query is used as it is, and `explain` says so.
@@ -24,7 +24,7 @@ def transformed(mode: Retriever, query: Query) -> Retriever:
     Raises
     ------
     GraphRAGError
-        55000 where the corpus has no model for it: what was asked for is never left out in silence.
+        55000 where the corpus has no model for it: a transform is never left out in silence.
     """
     for task in _TASKS.get(query.options.transform, ()):
         query.corpus.options.llm.of(_ROLES[task])
@@ -37,7 +37,7 @@ def transformed(mode: Retriever, query: Query) -> Retriever:
 
 def _hyde(mode: Retriever) -> Retriever:
     def retrieve(query: Query, depth: int) -> Fused:
-        passage = _said(query, "hyde", {"question": query.text})
+        passage = _reply(query, "hyde", {"question": query.text})
         if passage is not None:
             query.notes["transform"] = {"kind": "hyde", "passage": passage}
         return mode(query, depth)
@@ -46,87 +46,87 @@ def _hyde(mode: Retriever) -> Retriever:
 
 
 def _decompose(mode: Retriever) -> Retriever:
-    """The query and each of its parts, by RRF."""
+    """Fuse the query and each of its parts by RRF."""
 
     def retrieve(query: Query, depth: int) -> Fused:
-        parts = _said(query, "decompose", {"question": query.text})
+        parts = _reply(query, "decompose", {"question": query.text})
         if parts is None:
             return mode(query, depth)
         query.notes["transform"] = {"kind": "decompose", "queries": parts}
         rankings = [mode(query, depth).ranking("query")]
         for number, part in enumerate(parts, 1):
-            rankings.append(_searched(query.about(part), mode, depth, f"query {number}"))
+            rankings.append(_ranking(query.with_text(part), mode, depth, f"query {number}"))
         return reciprocal_rank(query.options.rrf_k)(rankings)
 
     return retrieve
 
 
 def _corrective(mode: Retriever) -> Retriever:
-    """What came back is graded: kept where it answers, widened by a rewritten query where it may not, replaced where not."""
+    """Grade the results: keep correct ones, add those of a rewritten query to ambiguous ones, replace incorrect ones."""
     # Other searches are spared its modules.
     from pg_graphrag.retrieval.hybrid import hybrid
 
     def retrieve(query: Query, depth: int) -> Fused:
-        fused = mode(query, depth)
-        first = fused.ids[ties.best(query, fused.ids, fused.scores, MAX_GRADED)]
-        # Nothing at all is as good as nothing relevant.
+        fusion = mode(query, depth)
+        first = fusion.ids[ties.best(query, fusion.ids, fusion.scores, MAX_GRADED)]
+        # No results count as incorrect.
         texts = _texts(query, first)
-        grades = _said(query, "grades", {"question": query.text, "texts": texts}) if texts else []
+        grades = _reply(query, "grades", {"question": query.text, "texts": texts}) if texts else []
         if grades is None:
-            return fused
+            return fusion
         note: dict[str, Any] = {"kind": "corrective", "grades": grades}
         query.notes["transform"] = note
         graded = dict(zip(first.tolist(), grades, strict=True))
         note["verdict"] = "correct" if "correct" in grades else "ambiguous" if "ambiguous" in grades else "incorrect"
         if note["verdict"] == "correct":
-            return _refined(fused, graded)
-        rewritten = _said(query, "rewrite", {"question": query.text})
+            return _refined(fusion, graded)
+        rewritten = _reply(query, "rewrite", {"question": query.text})
         if rewritten is None:
-            return fused
+            return fusion
         note["query"] = rewritten
-        other = query.about(rewritten)
-        rankings = [_searched(other, mode, depth, "rewritten")]
+        rewritten_query = query.with_text(rewritten)
+        rankings = [_ranking(rewritten_query, mode, depth, "rewritten")]
         if mode is not hybrid:
-            rankings.append(_searched(other, hybrid, depth, "widened"))
+            rankings.append(_ranking(rewritten_query, hybrid, depth, "widened"))
         if note["verdict"] == "ambiguous":
-            rankings.insert(0, fused.ranking("query"))
+            rankings.insert(0, fusion.ranking("query"))
         return reciprocal_rank(query.options.rrf_k)(rankings)
 
     return retrieve
 
 
-def _searched(query: Query, mode: Retriever, depth: int, name: str) -> Ranking:
+def _ranking(query: Query, mode: Retriever, depth: int, name: str) -> Ranking:
     return mode(query, depth).ranking(name, text=query.text)
 
 
-def _refined(fused: Fused, graded: dict[int, str]) -> Fused:
-    """Put what was graded incorrect behind all the rest, its order kept."""
-    wrong = np.isin(fused.ids, [chunk for chunk, grade in graded.items() if grade == "incorrect"])
-    below = float(np.ptp(fused.scores)) + 1.0
-    return Fused(fused.ids, np.where(wrong, fused.scores - below, fused.scores), fused.rankings)
+def _refined(fusion: Fused, graded: dict[int, str]) -> Fused:
+    """Put incorrect chunks behind all others, in their order."""
+    wrong = np.isin(fusion.ids, [chunk for chunk, grade in graded.items() if grade == "incorrect"])
+    offset = float(np.ptp(fusion.scores)) + 1.0
+    return Fused(fusion.ids, np.where(wrong, fusion.scores - offset, fusion.scores), fusion.rankings)
 
 
 def _texts(query: Query, chunks: Any) -> list[str]:
-    """Return title and beginning of chunks, in their order; "" of one that is gone."""
+    """Return title and beginning of chunks, in their order; "" for a deleted one."""
     rows = query.db.query(
         "SELECT c.id, pg_catalog.left(pg_catalog.concat_ws(E'\\n', d.title, c.content), $2) AS text FROM graphrag.chunks c"
         " JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL WHERE c.id = ANY ($1)",
         ["int8[]", "int4"],
         [chunks.tolist(), MAX_GRADED_CHARACTERS],
     )
-    found = {row["id"]: row["text"] for row in rows}
-    return [found.get(chunk, "") for chunk in chunks.tolist()]
+    texts = {row["id"]: row["text"] for row in rows}
+    return [texts.get(chunk, "") for chunk in chunks.tolist()]
 
 
-def _said(query: Query, task: str, arguments: dict[str, Any]) -> Any:
-    """Return what a model makes of the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
-    if task not in query.said:
+def _reply(query: Query, task: str, arguments: dict[str, Any]) -> Any:
+    """Return a model's reply on the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
+    if task not in query.model_replies:
         outcome = query.models.ask(task, arguments)
         query.usage.append(outcome["usage"])
         if "fault" in outcome:
             _failed(query, task, outcome["fault"])
-        query.said[task] = outcome.get("value")
-    return query.said[task]
+        query.model_replies[task] = outcome.get("value")
+    return query.model_replies[task]
 
 
 def _failed(query: Query, task: str, fault: dict[str, Any]) -> None:

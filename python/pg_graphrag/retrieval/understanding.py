@@ -1,4 +1,4 @@
-"""What a question asks for: its keywords, entities and answer types, by one call to a model, or by noun phrases."""
+"""The understanding of a question: keywords, entities and answer types, by one call to a model, or by noun phrases."""
 
 import json
 import time
@@ -14,42 +14,42 @@ from pg_graphrag.model_access.models import Models, save_accounts
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
 
-# A session that lost this much time, in seconds, on failures in a row does without the model for a while.
+# After failures in a row that took so many seconds, a session does without the model for a while.
 MAX_LOST_SECONDS = 5.0
 PAUSE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Understanding:
-    """What a question asks for.
+    """Keywords, entities and answer types of a question.
 
-    `low` are specific things, `high` themes; `by` says who read them off the question: model, cache (to the owner alone),
-    noun phrases or caller. `question` is the question restated where a conversation went before; `reason` why a model that
-    is set was no help.
+    `low` are specific things, `high` themes; `source` is who read them off the question: model, cache (to the owner alone),
+    noun phrases or caller. `question` is the question restated where a conversation went before; `reason` is why the
+    corpus' model was not used.
     """
 
     low: list[str]
     high: list[str]
     entities: list[str] = field(default_factory=list)
     answer_types: list[str] = field(default_factory=list)
-    by: str = "noun phrases"
+    source: str = "noun phrases"
     question: str | None = None
     reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
 
     def note(self) -> dict[str, str]:
-        """What explain says of it."""
-        return {"by": self.by} | ({"reason": self.reason} if self.reason else {})
+        """Return its part of explain."""
+        return {"by": self.source} | ({"reason": self.reason} if self.reason else {})
 
 
 @dataclass
 class _Patience:
-    lost: float = 0.0
+    lost_seconds: float = 0.0
     until: float = 0.0
     reason: str = ""
 
 
-# By corpus and role: a reason is for the role that was told.
+# By corpus and role: only the role that got an error may see it as a reason.
 _patience: dict[tuple[int, str], _Patience] = {}
 
 
@@ -57,7 +57,7 @@ def understand(
     models: Models,
     question: str,
     *,
-    given: bool = False,
+    has_keywords: bool = False,
     history: Any = None,
     insist: bool = False,
 ) -> Understanding:
@@ -65,22 +65,22 @@ def understand(
 
     Parameters
     ----------
-    given : bool
+    has_keywords : bool
         The caller gave keywords: no model is asked; what the caller left out is read off the question.
     insist : bool
         Ask the model even if it failed the session lately.
     """
     corpus, role = models.corpus, models.caller.role
-    if given or not question or not corpus.options.llm.has("keywords"):
-        return noun_phrases(corpus, question, "caller" if given else "noun phrases")
+    if has_keywords or not question or not corpus.options.llm.has("keywords"):
+        return noun_phrases(corpus, question, "caller" if has_keywords else "noun phrases")
     patience = _patience.setdefault((corpus.id, role), _Patience())
     if patience.until > time.monotonic() and not insist and models.sends:
         return noun_phrases(corpus, question, reason=patience.reason)
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
-    started = time.monotonic()
+    start = time.monotonic()
     outcome = models.ask("keywords", arguments)
     if "fault" in outcome:
-        return _failed(models.db, corpus, question, patience, time.monotonic() - started, outcome)
+        return _failed(models.db, corpus, question, patience, time.monotonic() - start, outcome)
     if models.sends:
         del _patience[corpus.id, role]
     value = outcome["value"]
@@ -93,7 +93,7 @@ def understand(
         high=high,
         entities=value["entities"],
         answer_types=value["answer_types"],
-        by="cache" if outcome["cached"] else "model",
+        source="cache" if outcome["cached"] else "model",
         question=value["question"] if history else None,
         usage=outcome["usage"],
     )
@@ -103,10 +103,10 @@ def _failed(
     db: Database, corpus: Corpus, question: str, patience: _Patience, seconds: float, outcome: dict[str, Any]
 ) -> Understanding:
     fault = outcome["fault"]
-    patience.lost += seconds
+    patience.lost_seconds += seconds
     patience.reason = fault["message"]
-    if patience.lost >= MAX_LOST_SECONDS:
-        patience.lost, patience.until = 0.0, time.monotonic() + PAUSE_SECONDS
+    if patience.lost_seconds >= MAX_LOST_SECONDS:
+        patience.lost_seconds, patience.until = 0.0, time.monotonic() + PAUSE_SECONDS
     fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
     db.warning(f"the question was read by noun phrases, not by the model: {fault['message']}", **fields)
     return noun_phrases(corpus, question, reason=fault["message"], usage=outcome["usage"])
@@ -115,13 +115,13 @@ def _failed(
 def noun_phrases(
     corpus: Corpus,
     question: str,
-    by: str = "noun phrases",
+    source: str = "noun phrases",
     reason: str | None = None,
     usage: dict[str, Any] | None = None,
 ) -> Understanding:
     """Read a question without a model."""
     low, high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
-    return Understanding(low=low, high=high, entities=low, by=by, reason=reason, usage=usage or {})
+    return Understanding(low=low, high=high, entities=low, source=source, reason=reason, usage=usage or {})
 
 
 def _language(corpus: Corpus) -> str | None:
@@ -135,12 +135,12 @@ def understand_named(db: Database, question: str | None, corpus: str | None) -> 
     text = bounds.question(question)
 
     def run() -> Understanding:
-        found = find(db, corpus)
-        understood = understand(Models(db, found, caller), text, insist=True)
-        save_accounts(db, found)
-        return understood
+        target = find(db, corpus)
+        understanding = understand(Models(db, target, caller), text, insist=True)
+        save_accounts(db, target)
+        return understanding
 
-    made = as_owner(db, run, writes=True)
-    found: dict[str, Any] = {"low_level_keywords": made.low, "high_level_keywords": made.high}
-    found |= {"entities": made.entities, "answer_types": made.answer_types}
-    return json.dumps(found | made.note(), ensure_ascii=False)
+    understanding = as_owner(db, run, writes=True)
+    fields: dict[str, Any] = {"low_level_keywords": understanding.low, "high_level_keywords": understanding.high}
+    fields |= {"entities": understanding.entities, "answer_types": understanding.answer_types}
+    return json.dumps(fields | understanding.note(), ensure_ascii=False)

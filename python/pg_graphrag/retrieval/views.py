@@ -1,7 +1,7 @@
-"""What graph_nodes and graph_edges show of corpora that the caller sees in part: what his documents state of them.
+"""graph_nodes and graph_edges of corpora that the caller sees in part: the statements of his documents.
 
-A row holds the columns of all items of a corpus, packed. What every item has comes as an array literal, since a Python object
-for each number takes longer than to read it. Null: what the merged row says.
+A row holds the columns of all items of a corpus, packed: as array literals, since a Python object for each number would take
+longer than reading it. Null: the value of the merged row.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from pg_graphrag.retrieval.visible_graph import VisibleGraph
 from pg_graphrag.retrieval.visible_texts import Text
 from pg_graphrag.server import Database, Row
 
-# As the caller. Corpora that he sees whole are shown by the views themselves, those that he was not given by nothing.
+# As the caller. The views themselves show corpora that he sees completely; nothing shows those that he may not read.
 _SEEN_IN_PART = """
 SELECT c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id) ORDER BY c.id
 """
@@ -35,24 +35,24 @@ def edges(db: Database) -> list[Row]:
     return _of_corpora(db, _edges)
 
 
-def _of_corpora(db: Database, packed: Callable[[Query], Row]) -> list[Row]:
+def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:
     callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART)]
     return [
-        as_owner(db, partial(_packed, db, caller, packed))
+        as_owner(db, partial(_row_of, db, caller, read_row))
         for caller in callers
         if caller.documents is None or len(caller.documents)
     ]
 
 
-def _packed(db: Database, caller: Caller, packed: Callable[[Query], Row]) -> Row:
-    return packed(graph_query(db, caller))
+def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> Row:
+    return read_row(graph_query(db, caller))
 
 
 def _nodes(query: Query) -> Row:
     graph = graph_of(query)
     row: Row = {"corpus": query.corpus.name, "chunks": graph.chunk_count()}
     if not isinstance(graph, VisibleGraph):
-        return row | _all(query, "entity", "entities")
+        return row | _all_items(query, "entity", "entities")
     topology = graph.topology
     places = np.argsort(topology.entities.ids)
     ids = topology.entities.ids[places]
@@ -71,7 +71,7 @@ def _edges(query: Query) -> Row:
     graph = graph_of(query)
     row = _nodes(query)
     if not isinstance(graph, VisibleGraph):
-        return row | _all(query, "merged_relationship", "relationships")
+        return row | _all_items(query, "merged_relationship", "relationships")
     topology = graph.topology
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)
@@ -88,20 +88,20 @@ def _edges(query: Query) -> Row:
         "target_ids": _literal(topology.entities.ids[targets]),
         "weights": _literal(topology.weights[places]),
         "relationship_mention_counts": _literal(topology.stating_counts[places]),
-        "keywords": [_quoted(texts[item].keywords) for item in ids.tolist()],
+        "keywords": [_array_literal(texts[item].keywords) for item in ids.tolist()],
         "relationship_descriptions": [texts[item].description for item in ids.tolist()],
     }
 
 
-def _all(query: Query, kind: str, table: str) -> Row:
-    """Return a row that names all items: he sees all documents all the same."""
+def _all_items(query: Query, kind: str, table: str) -> Row:
+    """Return a row with the ids of all items, for a caller who sees all documents."""
     return {f"{kind}_ids": query.db.query(_ALL.format(table=table), ["int4"], [query.corpus.id])[0]["ids"]}
 
 
-def _texts(graph: VisibleGraph, kind: str, ids: Any, own: Any) -> list[Text | None]:
-    """Return what is said of each item; None but where `own`, (n,) bool: there the merged row says it."""
-    texts = graph.texts_of(kind, ids[own])
-    return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own.tolist(), strict=True)]
+def _texts(graph: VisibleGraph, kind: str, ids: Any, own_flags: Any) -> list[Text | None]:
+    """Return the texts of each item; None where `own_flags`, (n,) bool, is false: the merged row has them there."""
+    texts = graph.texts_of(kind, ids[own_flags])
+    return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own_flags.tolist(), strict=True)]
 
 
 def _literal(values: Any) -> str:
@@ -109,7 +109,7 @@ def _literal(values: Any) -> str:
     return "{" + ",".join(map(str, values.tolist())) + "}"
 
 
-def _quoted(words: tuple[str, ...]) -> str:
+def _array_literal(words: tuple[str, ...]) -> str:
     """Return texts as an array literal."""
     escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
     return "{" + ",".join(f'"{word}"' for word in escaped) + "}"

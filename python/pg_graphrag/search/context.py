@@ -24,7 +24,7 @@ def context(
 
     def run_context() -> str:
         mode = modes.find(mode_name)
-        asked = prepare(db, caller, query, mode, filter_, low, high, options, of="context")
-        return to_json(assemble(asked, mode, max_tokens))
+        search_query = prepare(db, caller, query, mode, filter_, low, high, options, function="context")
+        return to_json(assemble(search_query, mode, max_tokens))
 
     return as_owner(db, run_context)

@@ -1,4 +1,4 @@
-"""Options of a search as they are given, checked against what their mode knows."""
+"""Parse the options of a search and check them against those of their mode."""
 
 import json
 
@@ -12,52 +12,54 @@ from pg_graphrag.retrieval.options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSF
 _FUSING = ("decompose", "corrective")
 
 
-def parse(options: str | None, mode: Mode, of: str = "search") -> SearchOptions:
-    """Check the options of a search in `mode`; `of`: the function that they are given to: search, context or ask.
+def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
+    """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
     Raises
     ------
     GraphRAGError
         22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
-    given = read_json(options) if options else {}
-    if not isinstance(given, dict):
+    values = read_json(options) if options else {}
+    if not isinstance(values, dict):
         raise GraphRAGError(
             f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
         )
-    for name, value in given.items():
-        if name not in CHECKS and name not in mode.own and name not in (known := known_options()):
-            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known)}.")
-        if name in CONTEXT_OPTIONS and of == "search":
+    for name, value in values.items():
+        if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
+            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")
+        if name in CONTEXT_OPTIONS and function == "search":
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name in TRANSFORMS and value not in (False, "none") and of == "ask" and mode.answer is not None:
+        if name in TRANSFORMS and value not in (False, "none") and function == "ask" and mode.answer is not None:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
                 hint="Leave it out: that mode asks in its own way.",
             )
-        if not mode.has(name) and not (name == "rrf_k" and given.get("transform") in _FUSING):
-            having = [other.name for other in modes.every() if other.has(name)]
+        if not mode.has(name) and not (name == "rrf_k" and values.get("transform") in _FUSING):
+            having = [other_mode.name for other_mode in modes.all_modes() if other_mode.has(name)]
             hint = f"Modes that do: {', '.join(having)}."
-            hint += "".join(f" {said}" for other, said in mode.mistaken_for.items() if other in having)
+            hint += "".join(f" {note}" for other_mode, note in mode.mistaken_for.items() if other_mode in having)
             raise GraphRAGError(f'mode "{mode.name}" has no option "{name}"', hint=hint)
-        own = mode.own.get(name)
-        if own is not None and own.ask_only and of != "ask":
+        own_check = mode.own_options.get(name)
+        if own_check is not None and own_check.ask_only and function != "ask":
             raise GraphRAGError(
-                f'option "{name}" is of graphrag.ask, not of graphrag.{of}',
-                hint=f"Leave it out: it bounds what a model is asked in mode {mode.name}, and graphrag.{of} asks none.",
+                f'option "{name}" is of graphrag.ask, not of graphrag.{function}',
+                hint=f"Leave it out: it bounds what a model is asked in mode {mode.name}, and graphrag.{function} asks none.",
             )
-        check = CHECKS[name] if own is None else own.check
+        check = CHECKS[name] if own_check is None else own_check.check
         if not check.allows(value):
             raise GraphRAGError(
-                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.wanted}."
+                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.expectation}."
             )
-    lists = {name: tuple(given[name]) for name in ("query_entities", "answer_types") if given.get(name) is not None}
-    paper = given.get("profile") == "paper"
-    shared = {name: value for name, value in given.items() if name in CHECKS}
-    own_values = {name: value for name, value in given.items() if name not in CHECKS}
-    return SearchOptions(**((PAPER if paper else {}) | dict(mode.defaults) | shared | lists), own=own_values)
+    lists = {name: tuple(values[name]) for name in ("query_entities", "answer_types") if values.get(name) is not None}
+    paper = values.get("profile") == "paper"
+    common_values = {name: value for name, value in values.items() if name in CHECKS}
+    own_values = {name: value for name, value in values.items() if name not in CHECKS}
+    return SearchOptions(
+        **((PAPER if paper else {}) | dict(mode.defaults) | common_values | lists), own_values=own_values
+    )
 
 
 def known_options() -> list[str]:
-    """Return the names of all options there are."""
-    return sorted({*CHECKS, *(name for mode in modes.every() for name in mode.own)})
+    """Return the names of all options."""
+    return sorted({*CHECKS, *(name for mode in modes.all_modes() for name in mode.own_options)})

@@ -34,15 +34,15 @@ def search(
 
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
-        return list(_shown(prepare(db, caller, query, mode, filter_, low, high, options), mode, limit))
+        return list(_result_rows(prepare(db, caller, query, mode, filter_, low, high, options), mode, limit))
 
     return as_owner(db, run_search)
 
 
-def _shown(asked: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
-    asked, rows = best_rows(asked, mode, top_k)
+def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
+    search_query, rows = best_rows(search_query, mode, top_k)
     for rank, row in enumerate(rows, 1):
-        explain = json.dumps({"mode": mode.name, **asked.notes, **row["explain"]}, ensure_ascii=False)
+        explain = json.dumps({"mode": mode.name, **search_query.notes, **row["explain"]}, ensure_ascii=False)
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)
 
@@ -56,9 +56,8 @@ def prepare(
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
-    of: str = "search",
+    function: str = "search",
 ) -> Query:
-    """Check the arguments of a search (`of`: of which function) and return its query. With the owner's rights, as all that
-    follows."""
-    parsed = parse(options, mode, of)
+    """Check the arguments of a search by `function` and return its query. Needs the owner's rights, as do its reads."""
+    parsed = parse(options, mode, function)
     return query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)

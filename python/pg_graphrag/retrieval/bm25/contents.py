@@ -1,10 +1,10 @@
-"""All that an index holds, in the order of terms: what its invariants are checked by."""
+"""All entries of an index in the order of terms, for the check of its invariants."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pg_graphrag.numeric import NDArray, np
-from pg_graphrag.retrieval.bm25.packing import Entry, merged, segment_entries, tail_entries
+from pg_graphrag.retrieval.bm25.packing import Entry, merge_runs, segment_entries, tail_entries
 from pg_graphrag.retrieval.bm25.segments import Ids, State, read_state
 from pg_graphrag.retrieval.bm25.tail import TermCounts, Vocabulary, read_tail
 from pg_graphrag.server import Database
@@ -30,27 +30,27 @@ def items(state: State) -> tuple[Ids, Ids, Ids]:
 def entries(db: Database, corpus_id: int, kind: str) -> Iterator[tuple[str, Ids, NDArray[np.integer[Any]]]]:
     """Yield (term, live items that contain it in ascending order, frequencies), in the order of terms.
 
-    The tail is held in memory (12 bytes a posting), segments are not.
+    The tail is in memory (12 bytes a posting), segments are not.
     """
     state = read_state(db, corpus_id, kind)
-    known, _, _ = items(state)
+    item_ids, _, _ = items(state)
     runs: list[Iterable[Entry]] = []
     for segment in state.segments:
         live = segment.live_ordinals()
         places = np.full(segment.count, -1, np.int32)
-        places[live] = np.searchsorted(known, segment.item_ids()[live])
+        places[live] = np.searchsorted(item_ids, segment.item_ids()[live])
         runs.append(segment_entries(db, segment.id, places))
     vocabulary = Vocabulary()
     counts: list[TermCounts] = []
     tail: list[Ids] = [np.zeros(0, np.int64)]
-    held = 0
+    item_count = 0
     for part, terms in read_tail(db, corpus_id, kind, state.tail_items, vocabulary):
         tail.append(part)
-        counts.append(terms.moved(held))
-        held += len(part)
-    if held:
-        places = np.searchsorted(known, np.concatenate(tail)).astype(np.int32)
+        counts.append(terms.shifted(item_count))
+        item_count += len(part)
+    if item_count:
+        places = np.searchsorted(item_ids, np.concatenate(tail)).astype(np.int32)
         runs.append(tail_entries(TermCounts.join(counts), vocabulary, places))
     if runs:
-        for term, ordinals, frequencies in merged(runs):
-            yield term, known[ordinals], frequencies
+        for term, ordinals, frequencies in merge_runs(runs):
+            yield term, item_ids[ordinals], frequencies

@@ -8,10 +8,10 @@ from typing import TypeVar
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.bm25.cached_index import cached_index, extend_cached_index
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation, idf
 from pg_graphrag.retrieval.bm25.scan import Best, Source, scan
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, State, locate, read_state
-from pg_graphrag.retrieval.bm25.small import cache_postings, small_index
 from pg_graphrag.retrieval.bm25.tail import Tail
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.server import Database
@@ -42,14 +42,14 @@ class BM25Index:
     kind : str
         ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
     corpus : Corpus, optional
-        The same corpus as a query found it: a small index is then held in the session's memory.
+        The same corpus as a query found it: a small index is then cached in the session.
 
     Notes
     -----
     Terms are lexemes, as they stand in the items' tsvectors. A sequence counts a term as often as it occurs in it
     (query term frequency as a linear weight); a mapping gives each term's weight: finite, not negative, 0: left out.
     Scores are sums in one order (df, then term) of one formula: the same bits wherever an item lies.
-    An object keeps what it read last, and answers for the same terms from it: make one for each query.
+    An object caches its last read for searches of the same terms: make one for each query.
     """
 
     def __init__(self, db: Database, corpus_id: int, kind: str, corpus: Corpus | None = None):
@@ -96,7 +96,7 @@ class BM25Index:
         weights = _weights(terms)
 
         def run() -> tuple[Ids, Floats]:
-            totals, sources = self._read(weights)
+            totals, sources = self._read_sources(weights)
             saturation, factors = _plan(totals, sources, weights, idf, k1, b)
             best = Best(limit, documents)
             if limit:
@@ -104,32 +104,32 @@ class BM25Index:
                     scan(source, factors, saturation, best)
             return best.result()
 
-        return self._settled(run)
+        return self._with_retries(run)
 
     def matching(self, terms: Terms, *, documents: Ids | None = None, idf: str = "lucene") -> tuple[Ids, Floats]:
         """Return (item ids ascending, scores), (n,) each, of *all* items that contain at least one of `terms`.
 
-        Parameters are those of `search`, and so are the scores, to the bit; what to call where no order is wanted.
+        Parameters are those of `search`, and so are the scores, to the bit; for callers that need no order.
         """
         weights = _weights(terms)
 
         def run() -> tuple[Ids, Floats]:
-            totals, sources = self._read(weights)
+            totals, sources = self._read_sources(weights)
             saturation, factors = _plan(totals, sources, weights, idf, 1.5, 0.75)
             ids: list[Ids] = [np.empty(0, np.int64)]
             scores: list[Floats] = [np.empty(0)]
             for source in sources:
-                found, scored = source.matching(factors, saturation)
+                ordinals, item_scores = source.matching(factors, saturation)
                 if documents is not None:
-                    seen = within(source.document_ids()[found], documents)
-                    found, scored = found[seen], scored[seen]
-                ids.append(source.item_ids()[found])
-                scores.append(scored)
+                    is_visible = within(source.document_ids()[ordinals], documents)
+                    ordinals, item_scores = ordinals[is_visible], item_scores[is_visible]
+                ids.append(source.item_ids()[ordinals])
+                scores.append(item_scores)
             items = np.concatenate(ids)
             order = np.argsort(items)
             return items[order], np.concatenate(scores)[order]
 
-        return self._settled(run)
+        return self._with_retries(run)
 
     def score_items(
         self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = 1.5, b: float = 0.75
@@ -141,17 +141,17 @@ class BM25Index:
         weights = _weights(terms)
 
         def run() -> Floats:
-            totals, sources = self._read(weights)
+            totals, sources = self._read_sources(weights)
             saturation, factors = _plan(totals, sources, weights, idf, k1, b)
             scores: Floats = np.full(len(item_ids), np.nan)
             for source in sources:
-                places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))
                 if source.dead is not None:
-                    found &= ~source.dead[places]
-                scores[found] = source.scores_at(places[found], factors, saturation)
+                    is_present &= ~source.dead[places]
+                scores[is_present] = source.scores_at(places[is_present], factors, saturation)
             return scores
 
-        return self._settled(run)
+        return self._with_retries(run)
 
     def term_counts(self, terms: Sequence[str], item_ids: Ids) -> tuple[Floats, Floats]:
         """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,) float64).
@@ -160,29 +160,29 @@ class BM25Index:
         """
 
         def run() -> tuple[Floats, Floats]:
-            _, sources = self._read(dict.fromkeys(terms, 1.0))
+            _, sources = self._read_sources(dict.fromkeys(terms, 1.0))
             counts: Floats = np.zeros((len(terms), len(item_ids)))
             lengths: Floats = np.zeros(len(item_ids))
             for source in sources:
-                places, found = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))
                 if source.dead is not None:
-                    found &= ~source.dead[places]
-                lengths[found] = source.lengths()[places[found]]
+                    is_present &= ~source.dead[places]
+                lengths[is_present] = source.lengths()[places[is_present]]
                 for row, term in zip(counts, terms, strict=True):
                     if term in source.postings:
-                        row[found] = source.postings[term].at(places[found])
+                        row[is_present] = source.postings[term].at(places[is_present])
             return counts, lengths
 
-        return self._settled(run)
+        return self._with_retries(run)
 
     def statistics(self) -> tuple[int, float]:
         """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
         if self._last is not None:
             count, length = self._last[1]
-        elif self.corpus is not None and (small := small_index(self.corpus, self.kind)) is not None:
-            count, length = len(small.items), small.length
+        elif self.corpus is not None and (cached := cached_index(self.corpus, self.kind)) is not None:
+            count, length = len(cached.items), cached.length
         else:
-            state = self._settled(lambda: read_state(self.db, self.corpus_id, self.kind))
+            state = self._with_retries(lambda: read_state(self.db, self.corpus_id, self.kind))
             count, length = state.count, state.length
         return count, length / count if count else 0.0
 
@@ -190,34 +190,34 @@ class BM25Index:
         """Return df, the number of items that contain it, of each term."""
 
         def run() -> dict[str, int]:
-            _, sources = self._read(dict.fromkeys(terms, 1.0))
+            _, sources = self._read_sources(dict.fromkeys(terms, 1.0))
             return {term: sum(source.df(term) for source in sources) for term in terms}
 
-        return self._settled(run)
+        return self._with_retries(run)
 
-    def _read(self, weights: Mapping[str, float]) -> tuple[Totals, list[Source]]:
+    def _read_sources(self, weights: Mapping[str, float]) -> tuple[Totals, list[Source]]:
         terms = sorted(weights)
         if self._last is None or self._last[0] != terms:
-            self._last = terms, *(self._held(terms) or self._stored(terms)[1:])
+            self._last = terms, *(self._cached_sources(terms) or self._stored_sources(terms)[1:])
         return self._last[1:]
 
-    def _held(self, terms: list[str]) -> tuple[Totals, list[Source]] | None:
-        """Return what the session holds of the index, or begins to hold now; None where it does not."""
+    def _cached_sources(self, terms: list[str]) -> tuple[Totals, list[Source]] | None:
+        """Return the index from the session's cache, extended where needed; None where it is not cached."""
         if self.corpus is None or self.corpus.revision is None:
             return None
-        small = small_index(self.corpus, self.kind)
-        missing = terms if small is None else [term for term in terms if term not in small.postings]
-        if missing or small is None:
-            state, totals, sources = self._stored(missing)
+        cached = cached_index(self.corpus, self.kind)
+        missing_terms = terms if cached is None else [term for term in terms if term not in cached.postings]
+        if missing_terms or cached is None:
+            state, totals, sources = self._stored_sources(missing_terms)
             # Outside a transaction block a volatile function may by now see a later revision.
             if state.revision != self.corpus.revision:
                 return None
-            small = cache_postings(self.corpus, self.kind, state, missing, sources)
-            if small is None:
+            cached = extend_cached_index(self.corpus, self.kind, state, missing_terms, sources)
+            if cached is None:
                 return totals, sources
-        return (len(small.items), small.length), [small.source(terms)]
+        return (len(cached.items), cached.length), [cached.source(terms)]
 
-    def _stored(self, terms: list[str]) -> tuple[State, Totals, list[Source]]:
+    def _stored_sources(self, terms: list[str]) -> tuple[State, Totals, list[Source]]:
         """Return the index as it is in the tables, with its totals and the postings of `terms`."""
         state = read_state(self.db, self.corpus_id, self.kind, terms)
         sources = [Source.of_segment(segment) for segment in state.segments]
@@ -232,7 +232,7 @@ class BM25Index:
             sources.append(Source.of_tail(state, tail.follow(state, terms)))
         return state, (state.count, state.length), sources
 
-    def _settled(self, run: Callable[[], Result]) -> Result:
+    def _with_retries(self, run: Callable[[], Result]) -> Result:
         for _ in range(_ATTEMPTS):
             try:
                 return run()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.index import KINDS
-from pg_graphrag.retrieval.bm25.packing import Entry, merged, segment_entries, tail_entries, write_postings
+from pg_graphrag.retrieval.bm25.packing import Entry, merge_runs, segment_entries, tail_entries, write_postings
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Segment, State, locate, read_state
 from pg_graphrag.retrieval.bm25.tail import ROWS_PER_READ, TermCounts, Vocabulary, read_tail
 from pg_graphrag.server import Database
@@ -41,19 +41,19 @@ def optimize(db: Database, corpus_id: int) -> dict[str, int]:
         tombstones_removed; summed over the kinds of items.
     """
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus_id])
-    kinds = [_Kind(db, corpus_id, kind) for kind in KINDS]
-    for kind in kinds:
+    indexes = [_Kind(db, corpus_id, kind) for kind in KINDS]
+    for kind in indexes:
         kind.build()
     # Last and together: a delete that needs a row claimed here waits until the transaction ends.
-    finished = [kind.finish() for kind in kinds]
+    counts = [kind.finish() for kind in indexes]
     count = db.query(
         "SELECT pg_catalog.count(*) FROM graphrag.bm25_segments WHERE corpus_id = $1", ["int4"], [corpus_id]
     )
     return {
-        "packed": sum(packed for packed, _ in finished),
-        "merged": sum(kind.merged for kind in kinds),
+        "packed": sum(packed_count for packed_count, _ in counts),
+        "merged": sum(kind.merged_count for kind in indexes),
         "segments": int(count[0]["count"]),
-        "tombstones_removed": sum(removed for _, removed in finished),
+        "tombstones_removed": sum(removed_count for _, removed_count in counts),
     }
 
 
@@ -113,8 +113,8 @@ class _Kind:
         self.db = db
         self.corpus_id = corpus_id
         self.kind = kind
-        self.merged = 0
-        self.packed: Ids = np.zeros(0, np.int64)
+        self.merged_count = 0
+        self.packed_items: Ids = np.zeros(0, np.int64)
         self.tombstones: Ids = np.zeros(0, np.int64)
 
     def build(self) -> None:
@@ -124,7 +124,7 @@ class _Kind:
         for batch in self._batches(state):
             if last is not None:
                 self._replace([last])
-            self.packed = np.concatenate([self.packed, batch.items])
+            self.packed_items = np.concatenate([self.packed_items, batch.items])
             last = batch
         # Again, with what was just written. Only this run makes or removes segments of the corpus.
         state = read_state(self.db, self.corpus_id, self.kind)
@@ -144,19 +144,23 @@ class _Kind:
 
     def finish(self) -> tuple[int, int]:
         """Claim the tail rows that were packed and drop the tombstones that were applied; return how many of each."""
-        claimed = self._delete("bm25_tail", self.packed)
-        _, found = locate(claimed, self.packed)
-        unclaimed = self.packed[~found]
+        claimed_items = self._delete("bm25_tail", self.packed_items)
+        _, is_present = locate(claimed_items, self.packed_items)
+        unclaimed = self.packed_items[~is_present]
         if len(unclaimed):
             for segment in read_state(self.db, self.corpus_id, self.kind).segments:
-                places, found = locate(segment.item_ids(), unclaimed)
-                if segment.folded is not None:
-                    found &= ~segment.folded[places]
-                if found.any():
-                    dead = np.zeros(segment.count, np.bool_) if segment.folded is None else segment.folded.copy()
-                    dead[places[found]] = True
+                places, is_present = locate(segment.item_ids(), unclaimed)
+                if segment.folded_flags is not None:
+                    is_present &= ~segment.folded_flags[places]
+                if is_present.any():
+                    dead = (
+                        np.zeros(segment.count, np.bool_)
+                        if segment.folded_flags is None
+                        else segment.folded_flags.copy()
+                    )
+                    dead[places[is_present]] = True
                     self._fold(segment, dead)
-        return len(claimed), len(self._delete("bm25_tombstones", self.tombstones))
+        return len(claimed_items), len(self._delete("bm25_tombstones", self.tombstones))
 
     def _batches(self, state: State) -> Iterator[_Batch]:
         """Yield the tail of `state` in parts that fit in memory; items deleted meanwhile are left out."""
@@ -165,11 +169,11 @@ class _Kind:
             vocabulary = Vocabulary()
             items: list[Ids] = [np.zeros(0, np.int64)]
             counts: list[TermCounts] = []
-            held = size = 0
+            item_count = size = 0
             for part, terms in read_tail(self.db, self.corpus_id, self.kind, state.tail_items[start:], vocabulary):
                 items.append(part)
-                counts.append(terms.moved(held))
-                held += len(part)
+                counts.append(terms.shifted(item_count))
+                item_count += len(part)
                 size += len(terms)
                 start += ROWS_PER_READ
                 if size >= _POSTINGS_PER_BATCH:
@@ -208,11 +212,11 @@ class _Kind:
                     new = np.full(part.count, -1, np.int32)
                     new[ordinals] = places
                     runs.append(segment_entries(self.db, part.id, new))
-            write_postings(self.db, segment_id, len(items), merged(runs))
+            write_postings(self.db, segment_id, len(items), merge_runs(runs))
         old = [part.id for part in parts if isinstance(part, Segment)]
         if old:
             self.db.query("DELETE FROM graphrag.bm25_segments WHERE id = ANY ($1)", ["int8[]"], [old])
-            self.merged += len(old)
+            self.merged_count += len(old)
 
     def _insert(self, items: Ids, documents: Ids, lengths: Ordinals) -> int:
         rows = self.db.query(
@@ -249,7 +253,7 @@ class _Kind:
 
     def _delete(self, table: str, items: Ids) -> Ids:
         """Delete rows of these items that nobody has locked; return the items deleted, ascending."""
-        deleted = [np.zeros(0, np.int64)]
+        parts = [np.zeros(0, np.int64)]
         for start in range(0, len(items), _IDS_PER_DELETE):
             rows = self.db.query(
                 f"WITH gone AS (DELETE FROM graphrag.{table} WHERE ctid = ANY (ARRAY("
@@ -260,5 +264,5 @@ class _Kind:
                 ["int4", "text", "int8[]"],
                 [self.corpus_id, self.kind, items[start : start + _IDS_PER_DELETE].tolist()],
             )
-            deleted.append(np.frombuffer(rows[0]["items"] or b"", ">i8").astype(np.int64))
-        return np.sort(np.concatenate(deleted))
+            parts.append(np.frombuffer(rows[0]["items"] or b"", ">i8").astype(np.int64))
+        return np.sort(np.concatenate(parts))

@@ -37,7 +37,7 @@ def tail_entries(counts: TermCounts, vocabulary: Vocabulary, places: Ordinals) -
 
 def segment_entries(db: Database, segment_id: int, places: Ordinals) -> Iterator[Entry]:
     """Yield the postings of a segment in the order of terms, without items whose place is −1."""
-    last, whole = "", bool((places >= 0).all())
+    last, keeps_all = "", bool((places >= 0).all())
     while True:
         rows = db.query(
             "SELECT r.term, r.df, r.ordinals, r.frequencies, r.overflow"
@@ -57,15 +57,15 @@ def segment_entries(db: Database, segment_id: int, places: Ordinals) -> Iterator
                 old = np.flatnonzero(frequencies).astype(np.int32)
                 frequencies = frequencies[old]
             new = places[old]
-            if not whole:
-                kept = new >= 0
-                new, frequencies = new[kept], frequencies[kept]
+            if not keeps_all:
+                is_kept = new >= 0
+                new, frequencies = new[is_kept], frequencies[is_kept]
             if len(new):
                 yield row["term"], new, frequencies
         last = rows[-1]["term"]
 
 
-def merged(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
+def merge_runs(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
     """Merge runs that have disjoint ordinals."""
     if len(runs) == 1:
         yield from runs[0]
@@ -99,7 +99,7 @@ def write_postings(db: Database, segment_id: int, item_count: int, entries: Iter
             rows.clear()
 
     for term, ordinals, frequencies in entries:
-        rows.append((term, len(ordinals), *_packed(item_count, ordinals, frequencies)))
+        rows.append((term, len(ordinals), *_stored_form(item_count, ordinals, frequencies)))
         size += len(ordinals)
         if len(rows) >= _ROWS_PER_STEP or size >= _POSTINGS_PER_STEP:
             flush()
@@ -107,24 +107,24 @@ def write_postings(db: Database, segment_id: int, item_count: int, entries: Iter
     flush()
 
 
-def _packed(
+def _stored_form(
     item_count: int, ordinals: Ordinals, frequencies: NDArray[np.integer[Any]]
 ) -> tuple[bytes | None, bytes, bytes | None]:
     """Return ordinals, frequencies and overflow as stored: whichever of the list and the full array is smaller."""
     # Most terms are rare, and each numpy call costs a microsecond: hence no more of them than needed.
-    full = 5 * len(ordinals) > item_count
+    is_dense = 5 * len(ordinals) > item_count
     overflow = None
     if frequencies.dtype != np.uint8:
         if int(np.max(frequencies)) > 255:
             big = np.flatnonzero(frequencies > 255)
-            overflow = _pairs(ordinals[big] if full else big, frequencies[big])
+            overflow = _pairs(ordinals[big] if is_dense else big, frequencies[big])
             frequencies = np.minimum(frequencies, 255)
         frequencies = frequencies.astype(np.uint8)
-    if not full:
+    if not is_dense:
         return ordinals.astype("<i4", copy=False).tobytes(), frequencies.tobytes(), overflow
-    every = np.zeros(item_count, np.uint8)
-    every[ordinals] = frequencies
-    return None, every.tobytes(), overflow
+    dense = np.zeros(item_count, np.uint8)
+    dense[ordinals] = frequencies
+    return None, dense.tobytes(), overflow
 
 
 def _pairs(places: NDArray[np.integer[Any]], frequencies: NDArray[np.integer[Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Scoring a source block by block, leaving out what cannot reach the best `limit`.
+"""Score a source block by block, without items that cannot reach the best `limit`.
 
 The pruning is MaxScore: Turtle and Flood, Query evaluation: strategies and optimizations (1995).
 """
@@ -70,19 +70,19 @@ class Source:
     def matching(self, factors: Factors, saturation: Saturation) -> tuple[NDArray[np.integer], Floats]:
         """Return (ordinals ascending, scores) of all items that have a term and were not deleted."""
         scores: Floats = np.zeros(self.count)
-        matched = np.zeros(self.count, np.bool_)
+        is_match = np.zeros(self.count, np.bool_)
         norms = saturation.norms(self.lengths())
         for term, factor in factors:
             if term in self.postings:
                 postings = self.postings[term]
-                here = slice(None) if postings.ordinals is None else postings.ordinals
+                rows = slice(None) if postings.ordinals is None else postings.ordinals
                 tf = postings.frequencies.astype(np.float64)
-                matched[here] |= tf > 0
-                scores[here] += saturation.shares(tf, norms[here], factor)
+                is_match[rows] |= tf > 0
+                scores[rows] += saturation.shares(tf, norms[rows], factor)
         if self.dead is not None:
-            matched &= ~self.dead
-        found = np.flatnonzero(matched)
-        return found, scores[found]
+            is_match &= ~self.dead
+        ordinals = np.flatnonzero(is_match)
+        return ordinals, scores[ordinals]
 
     def add_at(self, ordinals: NDArray[np.integer], scores: Floats, factors: Factors, saturation: Saturation) -> None:
         """Add the shares of `factors` to `scores` of the items at `ordinals`, in place."""
@@ -111,24 +111,24 @@ class Best:
         self._scores: Floats = np.zeros(0)
         self._places: Ids = np.zeros(0, np.int64)
         self._sources: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._seen: list[Source] = []
+        self._known_sources: list[Source] = []
 
     def add(self, source: Source, ordinals: NDArray[np.integer], scores: Floats) -> None:
-        """Offer items of a source; deleted and invisible ones are passed over."""
+        """Offer items of a source, without deleted and invisible ones."""
         keep = scores >= self.threshold
         if source.dead is not None:
             keep &= ~source.dead[ordinals]
         ordinals, scores = ordinals[keep], scores[keep]
         if self.documents is not None and len(ordinals):
-            visible = within(source.document_ids()[ordinals], self.documents)
-            ordinals, scores = ordinals[visible], scores[visible]
+            is_visible = within(source.document_ids()[ordinals], self.documents)
+            ordinals, scores = ordinals[is_visible], scores[is_visible]
         if not len(ordinals):
             return
-        if not self._seen or self._seen[-1] is not source:
-            self._seen.append(source)
+        if not self._known_sources or self._known_sources[-1] is not source:
+            self._known_sources.append(source)
         self._scores = np.concatenate([self._scores, scores])
         self._places = np.concatenate([self._places, ordinals])
-        self._sources = np.concatenate([self._sources, np.full(len(scores), len(self._seen) - 1, np.int32)])
+        self._sources = np.concatenate([self._sources, np.full(len(scores), len(self._known_sources) - 1, np.int32)])
         if len(self._scores) >= self.limit:
             last = len(self._scores) - self.limit
             self.threshold = float(np.partition(self._scores, last)[last])
@@ -138,10 +138,10 @@ class Best:
     def result(self) -> tuple[Ids, Floats]:
         """Return item ids and scores, best first, then by id."""
         items: Ids = np.zeros(len(self._scores), np.int64)
-        for number, source in enumerate(self._seen):
-            here = self._sources == number
-            if here.any():
-                items[here] = source.item_ids()[self._places[here]]
+        for number, source in enumerate(self._known_sources):
+            from_source = self._sources == number
+            if from_source.any():
+                items[from_source] = source.item_ids()[self._places[from_source]]
         order = np.lexsort((items, -self._scores))
         return items[order], self._scores[order]
 
@@ -152,15 +152,16 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
     Terms come rarest first. Once what the remaining terms can add at most (w · idf · (k1 + 1) each) is below the score
     of the worst item kept, only items that have one of the earlier terms are looked at further. The result is the same.
     """
-    present = [(source.postings[term], factor) for term, factor in factors if term in source.postings]
-    if not present:
+    present_terms = [(source.postings[term], factor) for term, factor in factors if term in source.postings]
+    if not present_terms:
         return
     names = [(term, factor) for term, factor in factors if term in source.postings]
-    signed = any(factor < _FAINT for _, factor in present)
-    rest = np.cumsum([factor for _, factor in reversed(present)])[::-1]
+    has_negative = any(factor < _FAINT for _, factor in present_terms)
+    rest = np.cumsum([factor for _, factor in reversed(present_terms)])[::-1]
     edges = np.arange(0, source.count + BLOCK, BLOCK, dtype=np.int32)
     bounds = [
-        None if postings.ordinals is None else np.searchsorted(postings.ordinals, edges) for postings, _ in present
+        None if postings.ordinals is None else np.searchsorted(postings.ordinals, edges)
+        for postings, _ in present_terms
     ]
     lengths = source.lengths()
     buffer: Floats = np.empty(min(BLOCK, source.count))
@@ -168,42 +169,42 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
         stop = min(start + BLOCK, source.count)
         scores = buffer[: stop - start]
         scores.fill(0.0)
-        matched = np.zeros(stop - start, np.bool_) if signed else None
+        is_match = np.zeros(stop - start, np.bool_) if has_negative else None
         norms: Floats | None = None
-        done = len(present)
-        for number, (postings, factor) in enumerate(present):
-            if not signed and rest[number] < best.threshold * (1.0 - _SLACK):
-                done = number
+        applied = len(present_terms)
+        for number, (postings, factor) in enumerate(present_terms):
+            if not has_negative and rest[number] < best.threshold * (1.0 - _SLACK):
+                applied = number
                 break
             if postings.ordinals is None:
                 frequencies = postings.frequencies[start:stop]
                 if norms is None:
                     norms = saturation.norms(lengths[start:stop])
                 scores += saturation.shares(frequencies.astype(np.float64), norms, factor)
-                if matched is not None:
-                    matched |= frequencies > 0
+                if is_match is not None:
+                    is_match |= frequencies > 0
                 continue
-            bound = bounds[number]
-            assert bound is not None
-            first, last = bound[block], bound[block + 1]
+            block_bounds = bounds[number]
+            assert block_bounds is not None
+            first, last = block_bounds[block], block_bounds[block + 1]
             if first == last:
                 continue
             ordinals = postings.ordinals[first:last]
             local = ordinals - start
-            some = saturation.norms(lengths[ordinals]) if norms is None else norms[local]
-            scores[local] += saturation.shares(postings.frequencies[first:last].astype(np.float64), some, factor)
-            if matched is not None:
-                matched[local] = True
-        if matched is not None:
-            chosen = np.flatnonzero(matched)
-            chosen = chosen[scores[chosen] >= best.threshold]
-        elif done < len(present):
-            chosen = np.flatnonzero(scores >= (best.threshold - rest[done]) - best.threshold * _SLACK / 2)
+            local_norms = saturation.norms(lengths[ordinals]) if norms is None else norms[local]
+            scores[local] += saturation.shares(postings.frequencies[first:last].astype(np.float64), local_norms, factor)
+            if is_match is not None:
+                is_match[local] = True
+        if is_match is not None:
+            block_ordinals = np.flatnonzero(is_match)
+            block_ordinals = block_ordinals[scores[block_ordinals] >= best.threshold]
+        elif applied < len(present_terms):
+            block_ordinals = np.flatnonzero(scores >= (best.threshold - rest[applied]) - best.threshold * _SLACK / 2)
         else:
-            chosen = np.flatnonzero(scores >= best.threshold) if best.threshold > 0 else np.flatnonzero(scores)
-        if len(chosen):
-            totals = scores[chosen]
-            candidates = chosen + start
-            if done < len(present):
-                source.add_at(candidates, totals, names[done:], saturation)
+            block_ordinals = np.flatnonzero(scores >= best.threshold) if best.threshold > 0 else np.flatnonzero(scores)
+        if len(block_ordinals):
+            totals = scores[block_ordinals]
+            candidates = block_ordinals + start
+            if applied < len(present_terms):
+                source.add_at(candidates, totals, names[applied:], saturation)
             best.add(source, candidates, totals)

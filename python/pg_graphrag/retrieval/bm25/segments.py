@@ -1,4 +1,4 @@
-"""What a search reads: the state of an index in one statement; arrays of immutable segments through a session cache."""
+"""The reads of a search: the state of an index in one statement; arrays of immutable segments through a session cache."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -44,23 +44,23 @@ class Postings:
 
     def at(self, ordinals: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
         """Return the term's frequency in the items at `ordinals`, 0 where it is absent."""
-        found: NDArray[np.integer[Any]]
+        frequencies: NDArray[np.integer[Any]]
         if self.ordinals is None:
-            found = self.frequencies[ordinals]
-            return found
-        found = np.zeros(len(ordinals), self.frequencies.dtype)
+            frequencies = self.frequencies[ordinals]
+            return frequencies
+        frequencies = np.zeros(len(ordinals), self.frequencies.dtype)
         if len(self.ordinals):
             places = np.minimum(np.searchsorted(self.ordinals, ordinals), len(self.ordinals) - 1)
             hits = self.ordinals[places] == ordinals
-            found[hits] = self.frequencies[places[hits]]
-        return found
+            frequencies[hits] = self.frequencies[places[hits]]
+        return frequencies
 
 
 @dataclass(slots=True)
 class Segment:
     """One segment as a snapshot sees it.
 
-    `dead` is a bool for every ordinal, None where nothing is deleted; `folded` is what bm25_deletions has of it.
+    `dead` is a bool for every ordinal, None where nothing is deleted; `folded_flags` are those of bm25_deletions.
     """
 
     id: int
@@ -72,12 +72,12 @@ class Segment:
     arrays: "Arrays"
     postings: dict[str, Postings] = field(default_factory=dict)
     dead: NDArray[np.bool_] | None = None
-    folded: NDArray[np.bool_] | None = None
+    folded_flags: NDArray[np.bool_] | None = None
 
     @property
     def unfolded(self) -> bool:
         """Whether tombstones name items of this segment."""
-        return self.dead is not self.folded
+        return self.dead is not self.folded_flags
 
     def live_ordinals(self) -> Ids:
         """Ordinals of items that are not deleted, ascending."""
@@ -141,22 +141,24 @@ class Arrays:
     def __init__(self, db: Database):
         self.db = db
         self.size = 0
-        self._kept: OrderedDict[tuple[str, int], NDArray[Any]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int], NDArray[Any]] = OrderedDict()
 
     def of_segment(self, segment_id: int, column: str, dtype: str) -> NDArray[Any]:
         """Return a column of bm25_segments as an array."""
-        return self._get(column, segment_id, lambda: np.frombuffer(self._read("segments", column, segment_id), dtype))
+        return self._get(
+            column, segment_id, lambda: np.frombuffer(self._read_bytes("segments", column, segment_id), dtype)
+        )
 
     def deletions(self, deletions_id: int, count: int) -> NDArray[np.bool_]:
         """Return the deletion map as a bool for each of `count` ordinals."""
 
         def load() -> NDArray[np.bool_]:
-            bits = np.frombuffer(self._read("deletions", "bitmap", deletions_id), np.uint8)
+            bits = np.frombuffer(self._read_bytes("deletions", "bitmap", deletions_id), np.uint8)
             return np.unpackbits(bits, count=count).view(np.bool_)
 
         return self._get("bitmap", deletions_id, load)
 
-    def _read(self, table: str, column: str, row_id: int) -> bytes:
+    def _read_bytes(self, table: str, column: str, row_id: int) -> bytes:
         rows = self.db.query(f"SELECT {column} FROM graphrag.bm25_{table} WHERE id = $1", ["int8"], [row_id])
         if not rows:
             raise Moved
@@ -164,15 +166,15 @@ class Arrays:
 
     def _get(self, name: str, row_id: int, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         key = (name, row_id)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
         array = load()
         if array.nbytes <= CACHE_BYTES:
-            self._kept[key] = array
+            self._cache[key] = array
             self.size += array.nbytes
             while self.size > CACHE_BYTES:
-                self.size -= self._kept.popitem(last=False)[1].nbytes
+                self.size -= self._cache.popitem(last=False)[1].nbytes
         return array
 
 
@@ -273,21 +275,21 @@ def read_state(db: Database, corpus_id: int, kind: str, terms: Sequence[str] = (
     return state
 
 
-def locate(sorted_ids: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return the places of `wanted` in `sorted_ids` and which of them are there."""
+def locate(sorted_ids: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    """Return the places of `ids` in `sorted_ids` and which of them are there."""
     if not len(sorted_ids):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    places = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
-    return places, sorted_ids[places] == wanted
+        return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
+    return places, sorted_ids[places] == ids
 
 
 def _bury(segment: Segment, tombstones: Ids) -> None:
     """Set `dead` from the folded deletions and the tombstones, and count the latter in."""
     if segment.deletions_id is not None:
-        segment.dead = segment.folded = segment.arrays.deletions(segment.deletions_id, segment.count)
+        segment.dead = segment.folded_flags = segment.arrays.deletions(segment.deletions_id, segment.count)
     if len(tombstones):
-        places, found = locate(segment.item_ids(), tombstones)
-        places = places[found]
+        places, is_present = locate(segment.item_ids(), tombstones)
+        places = places[is_present]
         if segment.dead is not None:
             places = places[~segment.dead[places]]
         if len(places):

@@ -6,7 +6,7 @@ from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.segments import Ids, Moved, Ordinals, Postings, State, locate
 from pg_graphrag.server import Database
 
-# Postings a session keeps of a tail (12 bytes each); beyond, items are read again by every search: exact, but slow.
+# Postings of a tail that a session caches (12 bytes each); every search reads the items beyond again: exact, but slow.
 CACHED_POSTINGS = 4_000_000
 ROWS_PER_READ = 500
 
@@ -32,19 +32,19 @@ class TermCounts:
     @classmethod
     def join(cls, parts: Sequence["TermCounts"]) -> "TermCounts":
         """Concatenate."""
-        empty = np.zeros(0, np.int32)
+        no_rows = np.zeros(0, np.int32)
         return cls(
-            np.concatenate([empty, *(part.places for part in parts)]),
-            np.concatenate([empty, *(part.terms for part in parts)]),
-            np.concatenate([empty, *(part.frequencies for part in parts)]),
+            np.concatenate([no_rows, *(part.places for part in parts)]),
+            np.concatenate([no_rows, *(part.terms for part in parts)]),
+            np.concatenate([no_rows, *(part.frequencies for part in parts)]),
         )
 
-    def where(self, chosen: NDArray[np.bool_]) -> "TermCounts":
-        """Keep the chosen entries."""
-        return TermCounts(self.places[chosen], self.terms[chosen], self.frequencies[chosen])
+    def select(self, flags: NDArray[np.bool_]) -> "TermCounts":
+        """Return the entries where `flags` is true."""
+        return TermCounts(self.places[flags], self.terms[flags], self.frequencies[flags])
 
-    def moved(self, offset: int) -> "TermCounts":
-        """Add `offset` to the places."""
+    def shifted(self, offset: int) -> "TermCounts":
+        """Return the counts with `offset` added to the places."""
         return TermCounts(self.places + np.int32(offset), self.terms, self.frequencies)
 
     def __len__(self) -> int:
@@ -94,73 +94,73 @@ class Tail:
     def follow(self, state: State, terms: Sequence[str]) -> dict[str, Postings]:
         """Return the postings of `terms` in the tail of `state`; ordinals are places in ``state.tail_items``.
 
-        Items never change, so only those not seen before are read.
+        Items never change, so only new ones are read.
         """
         self._drop_missing(state.tail_items)
-        _, known = locate(self._items, state.tail_items)
-        new = state.tail_items[~known]
-        read = self._absorb(new)
-        extra = self._counts_of(new[read:], terms)
-        places = np.searchsorted(state.tail_items, np.concatenate([self._items, new[read:]])).astype(np.int32)
-        found = {}
+        _, is_cached = locate(self._items, state.tail_items)
+        new = state.tail_items[~is_cached]
+        read_count = self._absorb(new)
+        extra = self._counts_of(new[read_count:], terms)
+        places = np.searchsorted(state.tail_items, np.concatenate([self._items, new[read_count:]])).astype(np.int32)
+        postings = {}
         for term in terms:
-            cached = self._counts.where(self._counts.terms == self._vocabulary.get(term, -1))
-            both = TermCounts.join([cached, *(part.moved(len(self._items)) for part in extra.get(term, ()))])
-            if len(both):
-                ordinals = places[both.places]
+            cached = self._counts.select(self._counts.terms == self._vocabulary.get(term, -1))
+            all_counts = TermCounts.join([cached, *(part.shifted(len(self._items)) for part in extra.get(term, ()))])
+            if len(all_counts):
+                ordinals = places[all_counts.places]
                 order = np.argsort(ordinals)
-                found[term] = Postings(len(order), ordinals[order], both.frequencies[order])
-        return found
+                postings[term] = Postings(len(order), ordinals[order], all_counts.frequencies[order])
+        return postings
 
     def _drop_missing(self, items: Ids) -> None:
         """Forget items that left the tail."""
-        _, kept = locate(items, self._items)
-        if kept.all():
+        _, is_kept = locate(items, self._items)
+        if is_kept.all():
             return
-        if not kept.any():
+        if not is_kept.any():
             self._forget()
             return
-        self._counts = self._counts.where(kept[self._counts.places])
-        self._counts.places = (np.cumsum(kept, dtype=np.int32) - np.int32(1))[self._counts.places]
-        self._items = self._items[kept]
+        self._counts = self._counts.select(is_kept[self._counts.places])
+        self._counts.places = (np.cumsum(is_kept, dtype=np.int32) - np.int32(1))[self._counts.places]
+        self._items = self._items[is_kept]
 
     def _absorb(self, new: Ids) -> int:
         """Read new items as far as there is room; return how many. Keeps items sorted."""
         if not len(new):
             return 0
         items, parts = [self._items], [self._counts]
-        held, size = len(self._items), len(self._counts)
-        for part, counts in self._read(new, self._vocabulary):
+        item_count, size = len(self._items), len(self._counts)
+        for part, counts in self._read_items(new, self._vocabulary):
             size += len(counts)
             if size > CACHED_POSTINGS:
                 break
             items.append(part)
-            parts.append(counts.moved(held))
-            held += len(part)
+            parts.append(counts.shifted(item_count))
+            item_count += len(part)
         ids, all_counts = np.concatenate(items), TermCounts.join(parts)
         order = np.argsort(ids)
-        rank = np.empty(held, np.int32)
-        rank[order] = np.arange(held, dtype=np.int32)
+        rank = np.empty(item_count, np.int32)
+        rank[order] = np.arange(item_count, dtype=np.int32)
         all_counts.places = rank[all_counts.places]
-        read = held - len(self._items)
+        read_count = item_count - len(self._items)
         self._items, self._counts = ids[order], all_counts
-        return read
+        return read_count
 
     def _counts_of(self, items: Ids, terms: Sequence[str]) -> dict[str, list[TermCounts]]:
-        """Read items for which there is no room, and keep what `terms` need."""
-        found: dict[str, list[TermCounts]] = {term: [] for term in terms}
+        """Read items beyond the cache, and return the counts of `terms`."""
+        counts_by_term: dict[str, list[TermCounts]] = {term: [] for term in terms}
         start = 0
-        for part, counts in self._read(items, vocabulary := Vocabulary()):
+        for part, counts in self._read_items(items, vocabulary := Vocabulary()):
             for term in terms:
-                found[term].append(counts.where(counts.terms == vocabulary.get(term, -1)).moved(start))
+                counts_by_term[term].append(counts.select(counts.terms == vocabulary.get(term, -1)).shifted(start))
             start += len(part)
-        return found
+        return counts_by_term
 
-    def _read(self, items: Ids, vocabulary: Vocabulary) -> Iterator[tuple[Ids, TermCounts]]:
+    def _read_items(self, items: Ids, vocabulary: Vocabulary) -> Iterator[tuple[Ids, TermCounts]]:
         """Read items of the tail; `Moved` when one of them is there no more."""
-        seen = 0
+        position = 0
         for part, counts in read_tail(self.db, self.corpus_id, self.kind, items, vocabulary):
-            if not np.array_equal(part, items[seen : seen + ROWS_PER_READ]):
+            if not np.array_equal(part, items[position : position + ROWS_PER_READ]):
                 raise Moved
-            seen += len(part)
+            position += len(part)
             yield part, counts

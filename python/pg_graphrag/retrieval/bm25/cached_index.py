@@ -1,6 +1,6 @@
-"""A small index in a session's memory: which items there are, and the postings of the terms asked for so far.
+"""A small index in a session's memory: its items, and the postings of the terms searched so far.
 
-What an index holds is a function of the corpus' revision, however it is packed.
+The content of an index is a function of the corpus' revision, however it is packed.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from pg_graphrag.retrieval.bm25.scan import Source
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, State
 from pg_graphrag.retrieval.session_cache import cache
 
-# Larger indexes are read where they are.
+# Larger indexes are not cached.
 MAX_ITEMS = 20_000
 
 
 @dataclass
-class Small:
+class CachedIndex:
     """Live items in ascending order, with their documents and lengths, all (n,), and postings by term (ordinals: places)."""
 
     items: Ids
@@ -28,12 +28,14 @@ class Small:
     postings: dict[str, Postings] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sources: Sequence[Source]) -> "Small":
-        """Put together what segments and tail hold."""
+    def of(cls, sources: Sequence[Source]) -> "CachedIndex":
+        """Join the items of segments and tail."""
         live = [slice(None) if source.dead is None else ~source.dead for source in sources]
-        items = _joined([source.item_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
-        documents = _joined([source.document_ids()[here] for source, here in zip(sources, live, strict=True)], np.int64)
-        lengths = _joined([source.lengths()[here] for source, here in zip(sources, live, strict=True)], np.int32)
+        items = _concatenated([source.item_ids()[rows] for source, rows in zip(sources, live, strict=True)], np.int64)
+        documents = _concatenated(
+            [source.document_ids()[rows] for source, rows in zip(sources, live, strict=True)], np.int64
+        )
+        lengths = _concatenated([source.lengths()[rows] for source, rows in zip(sources, live, strict=True)], np.int32)
         order = np.argsort(items)
         return cls(items[order], documents[order], lengths[order], int(lengths.sum(dtype=np.int64)))
 
@@ -41,19 +43,19 @@ class Small:
         """Take the postings of `terms` over; the sources hold the same items, whatever their packing."""
         for term in terms:
             parts = [_live(source, term) for source in sources if term in source.postings]
-            places = np.searchsorted(self.items, _joined([ids for ids, _ in parts], np.int64)).astype(np.int32)
-            frequencies = _joined([tf for _, tf in parts], np.int32)
+            places = np.searchsorted(self.items, _concatenated([ids for ids, _ in parts], np.int64)).astype(np.int32)
+            frequencies = _concatenated([tf for _, tf in parts], np.int32)
             order = np.argsort(places)
             self.postings[term] = Postings(len(order), places[order], frequencies[order])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, and about those of the objects."""
-        return 20 * len(self.items) + sum(8 * found.df + 200 for found in self.postings.values())
+        return 20 * len(self.items) + sum(8 * posting.df + 200 for posting in self.postings.values())
 
     def source(self, terms: Sequence[str]) -> Source:
-        """Return what is held as something to be searched for `terms`."""
-        postings = {term: found for term in terms if (found := self.postings[term]).df}
+        """Return the cached index as a source for a search of `terms`."""
+        postings = {term: posting for term in terms if (posting := self.postings[term]).df}
         return Source(
             len(self.items),
             lambda: self.items,
@@ -65,30 +67,30 @@ class Small:
         )
 
 
-def small_index(corpus: Corpus, kind: str) -> Small | None:
+def cached_index(corpus: Corpus, kind: str) -> CachedIndex | None:
     """Return the index as far as it is cached for this revision."""
-    small: Small | None = cache.get(corpus, ("bm25", corpus.id, kind))
-    return small
+    cached: CachedIndex | None = cache.get(corpus, ("bm25", corpus.id, kind))
+    return cached
 
 
-def cache_postings(
+def extend_cached_index(
     corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]
-) -> Small | None:
+) -> CachedIndex | None:
     """Cache the postings of more terms; None where the index is large, or its revision is asked for the first time.
 
-    One that has grown too large is begun anew by the next query.
+    The next query begins an index anew that has grown too large.
     """
-    small = small_index(corpus, kind)
-    if small is None:
+    cached = cached_index(corpus, kind)
+    if cached is None:
         if state.count > MAX_ITEMS or not cache.earlier_queries(corpus):
             return None
-        small = Small.of(sources)
-    small.absorb(terms, sources)
-    cache.put(corpus, ("bm25", corpus.id, kind), small, small.nbytes)
-    return small
+        cached = CachedIndex.of(sources)
+    cached.absorb(terms, sources)
+    cache.put(corpus, ("bm25", corpus.id, kind), cached, cached.nbytes)
+    return cached
 
 
-def _joined(parts: Sequence[Any], kind: Any) -> Any:
+def _concatenated(parts: Sequence[Any], kind: Any) -> Any:
     return np.concatenate([np.zeros(0, kind), *parts]).astype(kind, copy=False)
 
 

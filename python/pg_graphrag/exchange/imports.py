@@ -42,34 +42,34 @@ def document(
     content = content.replace("\0", "")
     places = _places(content, [unit.text.replace("\0", "") for unit in units])
     if places is None:
-        content, places = _joined([unit.text.replace("\0", "") for unit in units])
+        content, places = _content_of_chunks([unit.text.replace("\0", "") for unit in units])
     chunks: list[dict[str, Any]] = []
-    own = 0
+    own_start = 0
     for unit, (start, end, head) in zip(units, places, strict=True):
-        own = max(start, min(own, end))
-        chunk = {"start": start, "own_start": own, "end": end, "entities": unit.entities}
+        own_start = max(start, min(own_start, end))
+        chunk = {"start": start, "own_start": own_start, "end": end, "entities": unit.entities}
         chunk |= {"relationships": unit.relationships, "claims": unit.claims}
         chunks.append(chunk | ({"head": head} if head else {}))
-        own = end
+        own_start = end
     return {"source_key": source_key, "title": title, "content": content, "metadata": metadata, "chunks": chunks}
 
 
 def _places(content: str, texts: Iterable[str]) -> list[tuple[int, int, str]] | None:
     """Return (start, end, head) of each chunk, in order; None where one is not in the content."""
-    found = []
-    after = before = 0
+    places = []
+    search_start = last_end = 0
     for text in texts:
         for body in _bodies(text):
-            start = content.find(body, after) if body else -1
+            start = content.find(body, search_start) if body else -1
             # Own parts follow each other.
-            if start >= 0 and start + len(body) >= before:
+            if start >= 0 and start + len(body) >= last_end:
                 break
         else:
             return None
-        before = start + len(body)
-        found.append((start, before, text[: len(text) - len(body)]))
-        after = start + 1
-    return found
+        last_end = start + len(body)
+        places.append((start, last_end, text[: len(text) - len(body)]))
+        search_start = start + 1
+    return places
 
 
 def _bodies(text: str) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _bodies(text: str) -> Iterator[str]:
         yield text
 
 
-def _joined(texts: Iterable[str]) -> tuple[str, list[tuple[int, int, str]]]:
+def _content_of_chunks(texts: Iterable[str]) -> tuple[str, list[tuple[int, int, str]]]:
     places = []
     content = ""
     for text in texts:
@@ -96,9 +96,9 @@ def shares(weight: float, count: int) -> list[Decimal]:
     """Return what each of `count` mentions weighs so that together they weigh `weight`."""
     if not 0 < weight < math.inf:
         return [Decimal(1)] * count
-    whole = Decimal(str(weight))
-    share = max((whole / count).quantize(_MILLIONTH), _MILLIONTH) if count > 1 else whole
-    first = whole - share * (count - 1)
+    total = Decimal(str(weight))
+    share = max((total / count).quantize(_MILLIONTH), _MILLIONTH) if count > 1 else total
+    first = total - share * (count - 1)
     return [first if first > 0 else share, *[share] * (count - 1)]
 
 
@@ -108,11 +108,11 @@ class Imported:
 
     documents: int = 0
     unchanged: int = 0
-    dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
-    def __add__(self, other: "Imported") -> "Imported":
+    def __add__(self, more: "Imported") -> "Imported":
         return Imported(
-            self.documents + other.documents, self.unchanged + other.unchanged, (*self.dropped, *other.dropped)
+            self.documents + more.documents, self.unchanged + more.unchanged, (*self.left_out, *more.left_out)
         )
 
 
@@ -124,7 +124,7 @@ def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[M
     GraphRAGError
         55000 where the corpus' searches would not look at what is imported.
     """
-    done = Imported()
+    total = Imported()
     with connection.transaction():
         row = connection.execute(
             "SELECT coalesce(options ->> 'extractor', 'nlp') FROM graphrag.corpora WHERE name = %s", [corpus]
@@ -140,8 +140,8 @@ def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[M
         for part in parts(documents):
             row = connection.execute("SELECT graphrag.import_documents(%s, %s)", [corpus, part]).fetchone()
             assert row is not None
-            done += Imported(row[0]["documents"], row[0]["unchanged"], tuple(row[0]["dropped"]))
-    return done
+            total += Imported(row[0]["documents"], row[0]["unchanged"], tuple(row[0]["dropped"]))
+    return total
 
 
 def send_communities(
@@ -179,11 +179,11 @@ def parts(entries: Iterable[Any], most: int = _MAX_ENTRIES) -> Iterator[str]:
     """Yield JSON arrays of the entries, at most so many, each one statement's worth."""
     batch: list[str] = []
     size = 0
-    for one in map(_dumps, entries):
-        if batch and (len(batch) >= most or size + len(one) > _MAX_CHARACTERS):
+    for entry in map(_dumps, entries):
+        if batch and (len(batch) >= most or size + len(entry) > _MAX_CHARACTERS):
             yield f"[{','.join(batch)}]"
             batch, size = [], 0
-        batch.append(one)
-        size += len(one)
+        batch.append(entry)
+        size += len(entry)
     if batch:
         yield f"[{','.join(batch)}]"

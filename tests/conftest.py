@@ -10,7 +10,7 @@ from pathlib import Path
 import pg_graphrag.numeric  # noqa: F401
 import pytest
 
-from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime, remove_stale
+from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
 
 _numbers = itertools.count(1)
 
@@ -18,15 +18,17 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def runtime() -> Runtime:
     """The server root of the tests, with this checkout's extension and package installed in it."""
+    if TEST_URL:
+        pytest.skip(OWN_CLUSTER)
     runtime = Runtime()
     remove_stale(runtime)
     return runtime
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(runtime: Runtime) -> Iterator[Cluster]:
-    """This worker's cluster; its database ``template`` has the extension."""
-    cluster = Cluster(runtime)
+def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]:
+    """This worker's cluster, or the server of PG_GRAPHRAG_TEST_URL; its database ``template`` has the extension."""
+    cluster = Server(TEST_URL) if TEST_URL else Cluster(request.getfixturevalue("runtime"))
     try:
         cluster.create_database("template")
         with cluster.connect("template") as connection:
@@ -37,19 +39,19 @@ def shared_cluster(runtime: Runtime) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def db(shared_cluster: Cluster) -> Iterator[Database]:
+def db(shared_cluster: Cluster | Server) -> Iterator[Database]:
     """A fresh database with the extension, for one test: an autocommit connection with ``.url``."""
     yield from _fresh_database(shared_cluster)
 
 
 @pytest.fixture(scope="module")
-def module_db(shared_cluster: Cluster) -> Iterator[Database]:
+def module_db(shared_cluster: Cluster | Server) -> Iterator[Database]:
     """As `db`, shared by the tests of a module."""
     yield from _fresh_database(shared_cluster)
 
 
 @pytest.fixture
-def empty_db(shared_cluster: Cluster) -> Iterator[Database]:
+def empty_db(shared_cluster: Cluster | Server) -> Iterator[Database]:
     """A fresh database without the extension."""
     yield from _fresh_database(shared_cluster, template="template1")
 
@@ -82,7 +84,7 @@ def shared_data() -> Path:
     return folder
 
 
-def _fresh_database(cluster: Cluster, template: str = "template") -> Iterator[Database]:
+def _fresh_database(cluster: Cluster | Server, template: str = "template") -> Iterator[Database]:
     name = f"test{next(_numbers)}"
     database = Database.open(cluster.create_database(name, template))
     try:

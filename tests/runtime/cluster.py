@@ -13,11 +13,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 from psycopg import sql
 
 PROJECT = Path(__file__).resolve().parents[2]
+
+# Where the tests that need only a database run instead; the others are skipped.
+TEST_URL = os.environ.get("PG_GRAPHRAG_TEST_URL", "")
+OWN_CLUSTER = "needs a cluster of its own, and PG_GRAPHRAG_TEST_URL names an existing server"
 
 # Durable against kill -9 of processes, which is what tests do; not against loss of power.
 SETTINGS = {
@@ -34,6 +40,8 @@ SETTINGS = {
     "cron.use_background_workers": "on",
     "max_worker_processes": "16",
     "timezone": "UTC",
+    # On tables that were never analyzed, compiling a statement takes longer than running it: a view of the graph a second.
+    "jit": "off",
     "log_line_prefix": "%m [%p] %d ",
 }
 
@@ -246,6 +254,59 @@ class Cluster:
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait()
+
+
+class Server:
+    """An existing server, in which the tests make databases of their own; the part of `Cluster` that needs only these.
+
+    Parameters
+    ----------
+    url : str
+        A libpq URL that connects as superuser.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._prefix = f"graphrag_{secrets.token_hex(4)}_"
+        self._made: list[str] = []
+
+    def url(self, database: str = "") -> str:
+        """Return the libpq URL of a database that was made here; without a name, of the server's own."""
+        return urlsplit(self._url)._replace(path=f"/{self._prefix}{database}").geturl() if database else self._url
+
+    def connect(self, database: str = "") -> Database:
+        """Open an autocommit connection as superuser."""
+        return Database.open(self.url(database))
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Create a database and return its URL."""
+        source = self._prefix + template if template in self._made else template or "template1"
+        with self.connect() as connection:
+            statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            connection.execute(statement.format(sql.Identifier(self._prefix + name), sql.Identifier(source)))
+        self._made.append(name)
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, ending the sessions in it."""
+        with self.connect() as connection:
+            statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            connection.execute(statement.format(sql.Identifier(self._prefix + name)))
+        if name in self._made:
+            self._made.remove(name)
+
+    def dump(self, database: str, *arguments: str) -> str:
+        """Skip the test: ``pg_dump`` of the server's version is not at hand."""
+        pytest.skip(OWN_CLUSTER)
+
+    def restore(self, database: str, script: str) -> None:
+        """Skip the test, as `dump` does."""
+        pytest.skip(OWN_CLUSTER)
+
+    def close(self) -> None:
+        """Drop what is left of the databases."""
+        for name in [*self._made]:
+            self.drop_database(name)
 
 
 def remove_stale(runtime: Runtime) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from tests.runtime.cluster import Database
+from tests.sql.ingest import value
 
 # Seconds from a cancel to the end of the statement: what is promised.
 PROMISED = 0.6
@@ -33,6 +34,12 @@ SELECT DISTINCT ON (a.id, b.id) c.id, a.id, b.id, a.id, b.id, 1, '{}', 'they mee
   FROM graphrag.corpora c, generate_series(1, %(degree)s) g, e a, e b
  WHERE c.name = %(corpus)s AND b.n = 1 + (a.n * 7919 + g * g * 104729) %% a.total AND a.id < b.id
 """
+
+
+def compile_statements(db: Database) -> None:
+    """Have statements compiled, as servers ship: LLVM takes its time, and hears no cancel."""
+    value(db, "SELECT set_config('jit', 'on', false)")
+    db.execute(f"ALTER DATABASE {db.info.dbname} SET jit = on".encode())
 
 
 def large_graph(db: Database, corpus: str, entities: int, degree: int) -> None:

@@ -41,7 +41,7 @@ SETTINGS = (
     "SET plan_cache_mode = force_generic_plan",
     "SET plan_cache_mode = force_custom_plan",
     "SET debug_parallel_query = on",
-    "SET jit_above_cost = 0",
+    "SET jit = on; SET jit_above_cost = 0",
     "SET DateStyle = 'German, DMY'",
     "SET IntervalStyle = sql_standard",
     "SET bytea_output = 'escape'",

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security import hostile
-from tests.security.interrupting import PROMISED
+from tests.security.interrupting import PROMISED, compile_statements
 from tests.sql.ingest import put, value, work
 
 # Every shape at the first length, every eighth at the others.
@@ -27,6 +27,7 @@ REFUSALS = {"22", "3F", "42", "54", "55", "57", "23"}
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> Database:
+    compile_statements(module_db)
     module_db.execute("SELECT graphrag.create_corpus('c')")
     for number in range(12):
         put(

@@ -89,7 +89,6 @@ COMMENT ON COLUMN graphrag.curated.value IS 'name, type, description; or keyword
 COMMENT ON COLUMN graphrag.curated.tsv IS 'Lexemes of these, by which search finds what no document says; null: there are none';
 
 -- What edits in force say of an entity, or of the relationship of two: of several the last one, each value by itself. Null: nothing.
--- For those who see not all documents, whose values are made anew; the merge has applied them to the others.
 CREATE FUNCTION graphrag._edits(corpus_id int, key text, other_key text DEFAULT NULL) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC

@@ -73,6 +73,71 @@ def broken(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
     return rows(db, "SELECT * FROM graphrag.check(%s)", corpus)
 
 
+# What the merge counted and what the rules make of all mentions, where the two differ; summaries apart, which a model wrote.
+COUNTED_OTHERWISE = """
+WITH entities AS (
+    SELECT e.* FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %(corpus)s
+), relationships AS (
+    SELECT r.* FROM graphrag.relationships r JOIN graphrag.corpora c ON c.id = r.corpus_id WHERE c.name = %(corpus)s
+), ids AS (
+    SELECT ARRAY(SELECT id FROM entities) AS entities, ARRAY(SELECT id FROM relationships) AS relationships,
+           ARRAY(SELECT m.id FROM entities e JOIN graphrag.entity_mentions m ON m.entity_id = e.id) AS mentioned,
+           ARRAY(SELECT m.id FROM relationships r JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id) AS stated
+), counted AS (
+    SELECT concat_ws(' ', 'entity', v.entity_id, v.kind, v.value) AS item, to_jsonb(v.count::bigint) AS what
+      FROM entities e JOIN graphrag.entity_values v ON v.entity_id = e.id
+     UNION ALL
+    SELECT concat_ws(' ', 'relationship', v.relationship_id, v.kind, v.value), to_jsonb(v.count::bigint)
+      FROM relationships r JOIN graphrag.relationship_values v ON v.relationship_id = r.id
+     UNION ALL
+    SELECT concat_ws(' ', 'entity', id),
+           jsonb_build_array(name, type, mention_count, evidence_rank, CASE WHEN summary_of IS NULL THEN description END)
+      FROM entities
+     UNION ALL
+    SELECT concat_ws(' ', 'relationship', id), jsonb_build_array(keywords, CASE WHEN summary_of IS NULL THEN description END)
+      FROM relationships
+     UNION ALL
+    SELECT concat_ws(' ', 'counts', id),
+           jsonb_build_array(mention_count, evidence_rank, weight, direction, source_id, target_id, curated)
+      FROM relationships
+), merged AS (
+    SELECT concat_ws(' ', 'entity', g.entity_id, g.kind, g.value) AS item, to_jsonb(g.count) AS what
+      FROM ids, graphrag._given_entity_values(ids.entities, NULL, NULL) g
+     UNION ALL
+    SELECT concat_ws(' ', 'relationship', g.relationship_id, g.kind, g.value), to_jsonb(g.count)
+      FROM ids, graphrag._given_relationship_values(ids.relationships, NULL) g
+     UNION ALL
+    SELECT concat_ws(' ', 'entity', m.entity_id),
+           jsonb_build_array(m.name, m.type, m.mention_count, m.evidence_rank,
+                             CASE WHEN e.summary_of IS NULL
+                                  THEN coalesce(m.description, trim(regexp_replace(m.sentence, '\\s+', ' ', 'g')), '') END)
+      FROM ids, graphrag._merged_entities(ids.entities, ids.mentioned, NULL, 1200) m, entities e
+     WHERE e.id = m.entity_id
+     UNION ALL
+    SELECT concat_ws(' ', 'relationship', m.relationship_id),
+           jsonb_build_array(m.keywords,
+                             CASE WHEN r.summary_of IS NULL
+                                  THEN coalesce(m.description, trim(regexp_replace(m.sentence, '\\s+', ' ', 'g')), '') END)
+      FROM ids, graphrag._merged_relationships(ids.relationships, ids.stated, 1200) m, relationships r
+     WHERE r.id = m.relationship_id
+     UNION ALL
+    SELECT concat_ws(' ', 'counts', n.relationship_id),
+           jsonb_build_array(n.mention_count, n.evidence_rank, n.weight, n.direction,
+                             CASE WHEN n.forward THEN r.low_id ELSE r.high_id END,
+                             CASE WHEN n.forward THEN r.high_id ELSE r.low_id END, n.fragments > 0)
+      FROM ids, graphrag._counted_relationships(ids.relationships, NULL) n, relationships r
+     WHERE r.id = n.relationship_id
+)
+SELECT item, counted.what, merged.what FROM counted FULL JOIN merged USING (item)
+ WHERE counted.what IS DISTINCT FROM merged.what ORDER BY item
+"""
+
+
+def counted_otherwise(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
+    """The merged values that are not what the rules make of all mentions: (item, counted, merged anew)."""
+    return db.execute(COUNTED_OTHERWISE.encode(), {"corpus": corpus}).fetchall()
+
+
 def settle(db: Connection, corpus: str) -> None:
     """Work until the queue is empty, whatever waits for a while."""
 

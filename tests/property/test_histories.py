@@ -26,6 +26,7 @@ from tests.property.graphs import (
     anew,
     assert_true,
     broken,
+    counted_otherwise,
     curate,
     extraction,
     sections,
@@ -154,6 +155,12 @@ class History(RuleBasedStateMachine):
         """Invariants hold after every committed transaction, also while work waits: the AGE graph is what the tables are."""
         if hasattr(self, "corpus"):
             assert broken(self.world.db, self.corpus) == []
+
+    @invariant()
+    def what_is_counted_is_what_is_merged_anew(self) -> None:
+        """Counting a change comes to what the rules make of all mentions and curations."""
+        if hasattr(self, "corpus"):
+            assert counted_otherwise(self.world.db, self.corpus) == []
 
     @rule(delay=st.floats(0, 0.4), how=st.sampled_from(["terminate", "terminate", "kill"]))
     def kill_a_worker(self, delay: float, how: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pg_graphrag.corpus.corpora import revise
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
-from pg_graphrag.graph.effects import Effects, apply_edits, effects
+from pg_graphrag.graph.effects import Effects, effects
 from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
@@ -63,13 +63,12 @@ def settle(db: Database, storage: Storage, changes: Changes) -> None:
     is_summary_due = recompute(db, storage, "relationship", sorted(relationships))
     ends = _remove_relationships(db, sorted(relationships))
     is_summary_due |= recompute(db, storage, "entity", sorted(ids.values()))
-    other_ends = sorted(ends - set(ids.values()))
-    recount_degrees(db, other_ends)
-    removed_ids = _remove_entities(db, storage, sorted(ids.values()))
+    _remove_entities(db, storage, sorted(ids.values()))
+    entities = sorted({*ids.values(), *ends})
+    recount_degrees(db, entities)
     if is_summary_due:
         queue(db, "summarize", corpus_id)
-    apply_edits(db, corpus_id, sorted(set(ids.values()) - removed_ids), sorted(relationships))
-    _project(db, corpus_id, sorted({*ids.values(), *other_ends}), sorted(relationships), mentions)
+    _project(db, corpus_id, entities, sorted(relationships), mentions)
     revise(db, corpus_id)
 
 
@@ -280,8 +279,8 @@ def _remove_relationships(db: Database, ids: list[int]) -> set[int]:
     return {row[end] for row in rows for end in ("low_id", "high_id")}
 
 
-def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> set[int]:
-    """Remove entities that nothing mentions any more, with their vectors; return them."""
+def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> None:
+    """Remove entities that nothing mentions any more, with their vectors."""
     removed_ids = [
         row["id"]
         for row in db.query(
@@ -293,7 +292,6 @@ def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> set[int]
     for space in storage.spaces:
         if space.state != "retired":
             delete_vectors(db, space, [], removed_ids)
-    return set(removed_ids)
 
 
 def _project(

@@ -70,48 +70,38 @@ def is_curated(db: Database, corpus_id: int) -> bool:
     return bool(rows[0]["yes"])
 
 
-# Of several edits the last one counts, for each value by itself.
-EDITS = """
-  FROM (SELECT c.entity_key, c.other_entity_key,
-               pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal) AS value
-          FROM graphrag.curated c
-         CROSS JOIN LATERAL pg_catalog.jsonb_each(c.value) v
-         WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
-         GROUP BY c.entity_key, c.other_entity_key) o
-"""
-_EDIT_ENTITIES = (
-    """
+_EDIT_ENTITIES = """
+WITH edits AS MATERIALIZED (
+    SELECT e.id, graphrag._edits(e.corpus_id, e.key) AS value
+      FROM graphrag.entities e
+     WHERE e.id = ANY ($1)
+       AND EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = e.corpus_id AND c.entity_key = e.key AND c.effect = 'edit')
+)
 UPDATE graphrag.entities e
    SET name        = coalesce(o.value ->> 'name', e.name),
        type        = coalesce(o.value ->> 'type', e.type),
        description = coalesce(o.value ->> 'description', e.description)
+  FROM edits o
+ WHERE e.id = o.id AND o.value IS NOT NULL
 """
-    + EDITS.format(
-        keys="c.other_entity_key IS NULL"
-        " AND c.entity_key = ANY (ARRAY(SELECT x.key FROM graphrag.entities x WHERE x.id = ANY ($2)))"
-    )
-    + " WHERE e.id = ANY ($2) AND e.corpus_id = $1 AND e.key = o.entity_key"
+_EDIT_RELATIONSHIPS = """
+WITH edits AS MATERIALIZED (
+    SELECT r.id, graphrag._edits(r.corpus_id, l.key, h.key) AS value
+      FROM graphrag.relationships r
+      JOIN graphrag.entities l ON l.id = r.low_id
+      JOIN graphrag.entities h ON h.id = r.high_id
+     WHERE r.id = ANY ($1)
+       AND EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = r.corpus_id AND c.entity_key = least(l.key, h.key)
+                      AND c.other_entity_key = greatest(l.key, h.key) AND c.effect = 'edit')
 )
-_EDIT_RELATIONSHIPS = (
-    """
 UPDATE graphrag.relationships r
-   SET keywords    = CASE WHEN o.value ? 'keywords'
-                          THEN ARRAY(SELECT pg_catalog.jsonb_array_elements_text(o.value -> 'keywords'))
-                          ELSE r.keywords END,
+   SET keywords    = CASE WHEN o.value ->> 'keywords' IS NULL THEN r.keywords
+                          ELSE ARRAY(SELECT pg_catalog.jsonb_array_elements_text(o.value -> 'keywords')) END,
        description = coalesce(o.value ->> 'description', r.description),
        weight      = coalesce(pg_catalog.trim_scale((o.value ->> 'weight')::numeric), r.weight)
-""".replace("o.value ? ", "o.value OPERATOR(pg_catalog.?) ")
-    + EDITS.format(
-        keys="(c.entity_key, c.other_entity_key) IN (SELECT least(l.key, h.key), greatest(l.key, h.key)"
-        " FROM graphrag.relationships x JOIN graphrag.entities l ON l.id = x.low_id"
-        " JOIN graphrag.entities h ON h.id = x.high_id WHERE x.id = ANY ($2))"
-    )
-    + """
-  JOIN graphrag.entities s ON s.corpus_id = $1 AND s.key = o.entity_key
-  JOIN graphrag.entities t ON t.corpus_id = $1 AND t.key = o.other_entity_key
- WHERE r.low_id = least(s.id, t.id) AND r.high_id = greatest(s.id, t.id)
+  FROM edits o
+ WHERE r.id = o.id AND o.value IS NOT NULL
 """
-)
 
 
 def apply_edits(db: Database, corpus_id: int, entity_ids: Sequence[int], relationship_ids: Sequence[int]) -> None:
@@ -120,4 +110,4 @@ def apply_edits(db: Database, corpus_id: int, entity_ids: Sequence[int], relatio
         return
     for sql, ids in ((_EDIT_ENTITIES, entity_ids), (_EDIT_RELATIONSHIPS, relationship_ids)):
         for part in slices(ids):
-            db.query(sql, ["int4", "int8[]"], [corpus_id, part])
+            db.query(sql, ["int8[]"], [part])

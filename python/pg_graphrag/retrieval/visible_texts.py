@@ -2,14 +2,14 @@
 
 Most items need no merge of their own. Where the merged texts are what these documents state, they are read. Else where one
 visible mention states the item, or all mentions say the same, its text is that of the mention with the best sentence. Of the
-others all visible mentions are merged (sql/09_retrieval/120_as_visible.sql).
+others all visible mentions are merged (sql/08_curation/015_merged.sql).
 """
 
 from collections.abc import Iterable
 from sys import getsizeof, intern
 from typing import Any, NamedTuple
 
-from pg_graphrag.graph.descriptions import as_description
+from pg_graphrag.graph.descriptions import MAX_TOKENS, as_description
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.topology import Topology
@@ -79,10 +79,10 @@ SELECT m.relationship_id AS id, nullif(m.description, '') AS description,
 """,
 }
 _MERGE_ENTITIES = """
-SELECT e.entity_id AS id, e.name, e.type, e.description, e.sentence FROM graphrag._entities_as_visible($1, $2) e
+SELECT e.entity_id AS id, e.name, e.type, e.description, e.sentence FROM graphrag._merged_entities($1, $2, $3, $4) e
 """
 _MERGE_RELATIONSHIPS = """
-SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graphrag._relationships_as_visible($1) r
+SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graphrag._merged_relationships($1, $2, $3) r
 """
 
 
@@ -135,13 +135,13 @@ class VisibleTexts:
 
     def _merge(self, db: Database, kind: str, places: Any) -> list[Row]:
         topology = self.topology
-        _, mentions = topology.evidence[kind].at(places)
+        ids, (_, mentions) = self._ids[kind].ids[places].tolist(), topology.evidence[kind].at(places)
         if kind == "relationship":
-            return db.query(_MERGE_RELATIONSHIPS, ["int8[]"], [mentions.tolist()])
+            return db.query(_MERGE_RELATIONSHIPS, ["int8[]", "int8[]", "int8"], [ids, mentions.tolist(), MAX_TOKENS])
         # Relationships name their ends where people said something of them.
         edges = np.unique(topology.incident.at(places)[1]) if topology.is_curated else np.empty(0, np.int64)
-        parameters = [mentions.tolist(), topology.relationships.ids[edges].tolist()]
-        return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]"], parameters)
+        parameters = [ids, mentions.tolist(), topology.relationships.ids[edges].tolist(), MAX_TOKENS]
+        return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]", "int8[]", "int8"], parameters)
 
 
 def _ids(db: Database, sql: str, ids: Any) -> Any:

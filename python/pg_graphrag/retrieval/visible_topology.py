@@ -48,35 +48,11 @@ SELECT {
         as_merged="r.as_merged::int",
     )
 }
-  FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count,
-               m.mention_count = x.mention_count AND x.summary_of IS NULL AND NOT f.is_curated AS as_merged,
-               coalesce((p.value ->> 'weight')::numeric, m.weight + coalesce(f.weight, 0)) AS weight,
-               CASE m.direction + coalesce(f.direction, 0) WHEN 0 THEN l.key < h.key
-                    ELSE m.direction + coalesce(f.direction, 0) > 0 END AS forward
-          FROM (SELECT m.relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS mention_count,
-                       pg_catalog.sum(m.weight) AS weight, pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
-                  FROM graphrag.chunks k
-                  JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
-                 WHERE k.document_id = ANY ($1) AND m.relationship_id IS NOT NULL
-                 GROUP BY m.relationship_id) m
-          JOIN graphrag.relationships x ON x.id = m.relationship_id
-          JOIN graphrag.entities l ON l.id = x.low_id
-          JOIN graphrag.entities h ON h.id = x.high_id
-          {{people}}) r
+  FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count, m.weight, m.forward,
+               m.mention_count = x.mention_count AND x.summary_of IS NULL AND m.fragments = 0 AND NOT m.is_edited AS as_merged
+          FROM graphrag._counted_relationships(NULL, $1) m
+          JOIN graphrag.relationships x ON x.id = m.relationship_id) r
 """
-# What people say of relationships that are visible holds, as in _relationships_as_visible().
-_PEOPLE = """
-         CROSS JOIN LATERAL (SELECT graphrag._edits(x.corpus_id, l.key, h.key) AS value) p
-         CROSS JOIN LATERAL (
-               SELECT pg_catalog.count(*) > 0 OR p.value IS NOT NULL AS is_curated,
-                      pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
-                      pg_catalog.sum(CASE WHEN c.forward = (l.key < h.key) THEN 1 ELSE -1 END) AS direction
-                 FROM graphrag.curated c
-                WHERE c.corpus_id = x.corpus_id AND c.entity_key = least(l.key, h.key)
-                  AND c.other_entity_key = greatest(l.key, h.key) AND c.effect = 'fragment') f"""
-_NO_PEOPLE = """
-         CROSS JOIN (SELECT NULL::jsonb AS value) p
-         CROSS JOIN (SELECT false AS is_curated, NULL::numeric AS weight, NULL::int AS direction) f"""
 _VISIBLE_CHUNKS = f"""
 SELECT {packed(ids="c.id", owners="c.document_id")}
   FROM graphrag.chunks c
@@ -101,11 +77,10 @@ def read_visible(query: Query) -> Topology:
     """Read the topology of what the query's visible documents state."""
     db, documents = query.db, query.visible_ids
     (curated,) = db.query(CURATED, ["int4"], [query.corpus.id])
-    people = _PEOPLE if curated["is_curated"] else _NO_PEOPLE
     relationship, chunk, mentioned, stated = (
         db.query(sql, ["int8[]"], [documents])[0]
         for sql in (
-            _VISIBLE_RELATIONSHIPS.replace("{people}", people),
+            _VISIBLE_RELATIONSHIPS,
             _VISIBLE_CHUNKS,
             _VISIBLY_MENTIONED,
             _VISIBLY_STATED,

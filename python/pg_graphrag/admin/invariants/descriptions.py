@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from pg_graphrag.admin.invariants.merged_values import EDITS
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.extraction.summaries import SET_HASH
 from pg_graphrag.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
 from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES, as_description
-from pg_graphrag.graph.effects import EDITS
 from pg_graphrag.server import Database
 
 _FETCH = 1000

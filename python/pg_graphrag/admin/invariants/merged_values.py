@@ -4,11 +4,19 @@ from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.graph.effects import EDITS
 from pg_graphrag.server import Database
 
 _ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
 _RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
+# Of several edits the last one counts, for each value by itself.
+EDITS = """
+  FROM (SELECT c.entity_key, c.other_entity_key,
+               pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal) AS value
+          FROM graphrag.curated c
+         CROSS JOIN LATERAL pg_catalog.jsonb_each(c.value) v
+         WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
+         GROUP BY c.entity_key, c.other_entity_key) o
+"""
 # The entity key that a name resolves to; null: the entity was deleted. One row.
 _LEADS = """
         SELECT (SELECT y.key

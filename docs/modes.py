@@ -40,7 +40,7 @@ def _writers() -> dict[Path, Callable[[str], str]]:
         _sql("040_context.sql"): _fragment(r"Reports are in .*?\.", f"Reports are in {reports}, claims in {claims}."),
         _sql("050_ask.sql"): _fragment(r"context \(in [\w, ]+: points", f"context (in {reduced}: points"),
         ROOT / "python/pg_graphrag/mode_names.py": lambda _: _names(every),
-        ROOT / "python/pg_graphrag/client/blocking.py": _fragment(r"naive, bm25, [\w,\s]+ or \w+\.", client),
+        ROOT / "python/pg_graphrag/client/asynchronous.py": _fragment(r"naive, bm25, [\w,\s]+ or \w+\.", client),
         ROOT / "docs/modes.md": lambda _: _manual(every),
     }
 
@@ -131,7 +131,7 @@ The argument `mode` of `search`, `context` and `ask`.
 
 
 def _options(every: list[Mode]) -> Iterator[str]:
-    own = {name: option for mode in every for name, option in mode.own.items()}
+    own = {name: option for mode in every for name, option in mode.own_options.items()}
     shared = SearchOptions()
     for name in dict.fromkeys([*OF_EVERY_MODE, *(name for mode in every for name in mode.option_names)]):
         default, check = (own[name].default, own[name].check) if name in own else (getattr(shared, name), CHECKS[name])
@@ -144,7 +144,7 @@ def _options(every: list[Mode]) -> Iterator[str]:
             f"{value} in {_and([f'`{one}`' for one in others if others[one] == value])}"
             for value in sorted({*others.values()})
         ]
-        yield f"| `{name}` | {'; '.join(said)} | {check.wanted} | {having} |\n"
+        yield f"| `{name}` | {'; '.join(said)} | {check.expectation} | {having} |\n"
 
 
 def _line(text: str) -> str:

@@ -100,7 +100,7 @@ SEARCH_OPTIONS = {option.name for option in fields(SearchOptions) if option.defa
 CORPUS_OPTIONS = {option.name for option in fields(Options)}
 
 
-@pytest.mark.parametrize(("options", "page"), [(SEARCH_OPTIONS, "search.md"), (CORPUS_OPTIONS, "ingest.md")])
+@pytest.mark.parametrize(("options", "page"), [(SEARCH_OPTIONS, "modes.md"), (CORPUS_OPTIONS, "ingest.md")])
 def test_a_page_names_every_option(options: set[str], page: str) -> None:
     named = set(re.findall(r"`(\w+)`", (PROJECT / "docs" / page).read_text(encoding="utf-8")))
     assert options - named == set()

@@ -1,0 +1,104 @@
+"""The benchmarks: list them, run one, write down what it said.
+
+python -m bench                         every benchmark, and what it measures
+python -m bench protection --rounds 6   run one; without --url on the server of this checkout (bin/graphrag-server)
+python -m bench --record protection …   and put its output, with command, commit and machine, into bench/RESULTS.md
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent
+ROOT = BENCH.parent
+RESULTS = BENCH / "RESULTS.md"
+HEADING = "## Recorded runs\n"
+
+
+def benchmarks() -> dict[str, Path]:
+    """Return {name: script} of what can be run; modules that scripts share, and the peers' halves of some, are none."""
+    scripts = {path.stem: path for path in sorted(BENCH.glob("*.py")) if not path.stem.startswith("__")}
+    return {
+        name: path
+        for name, path in scripts.items()
+        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8") and not name.endswith("_peer")
+    }
+
+
+def summary(script: Path) -> str:
+    """Return the first sentence of a script's docstring."""
+    text = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def takes(script: Path, option: str) -> bool:
+    """Whether a script has an option."""
+    return f'add_argument("{option}"' in script.read_text(encoding="utf-8")
+
+
+def server_url() -> str:
+    """Return the URL of the checkout's server, which is started if need be."""
+    server = str(ROOT / "bin/graphrag-server")
+    subprocess.run([server, "up"], check=True, stdout=subprocess.DEVNULL)
+    return subprocess.run([server, "url"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def recorded(results: str, name: str, arguments: list[str], output: str, place: str) -> str:
+    """Return the results with the run in them; a run of the same benchmark with the same arguments is replaced."""
+    command = " ".join(["python -m bench", name, *arguments])
+    begin, end = f"<!-- run {command} -->\n", "<!-- /run -->\n"
+    block = f"{begin}`{command}` ({place})\n\n```text\n{output.rstrip()}\n```\n{end}"
+    if HEADING not in results:
+        results = f"{results.rstrip()}\n\n{HEADING}"
+    former = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+    if former.search(results):
+        return former.sub(lambda _: block, results)
+    return f"{results.rstrip()}\n\n{block}"
+
+
+def place_of_run() -> str:
+    """Return the day, the commit and the machine."""
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True)
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return f"{day}, commit {commit.stdout.strip()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        for name, script in benchmarks().items():
+            data = " [data: bench/README.md]" if takes(script, "--data") else ""
+            print(f"{name:14} {summary(script)}{data}")
+        return 0
+    records = arguments[0] == "--record"
+    name, *options = arguments[1:] if records else arguments
+    if name not in benchmarks():
+        print(f'there is no benchmark "{name}"; python -m bench lists them', file=sys.stderr)
+        return 2
+    script = benchmarks()[name]
+    command = [sys.executable, str(script), *options]
+    if takes(script, "--url") and "--url" not in options and not {"-h", "--help"} & {*options}:
+        command += ["--url", server_url()]
+    place = place_of_run()
+    paths = [str(ROOT / "python"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    if records and process.returncode == 0:
+        text = RESULTS.read_text(encoding="utf-8")
+        RESULTS.write_text(recorded(text, name, options, "".join(lines), place), encoding="utf-8")
+    return process.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

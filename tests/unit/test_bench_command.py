@@ -1,0 +1,33 @@
+"""The command that lists, runs and records benchmarks."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import __main__ as bench
+
+
+def test_every_benchmark_is_listed_and_says_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main([]) == 0
+    listed = capsys.readouterr().out
+    names = set(bench.benchmarks())
+    assert {"protection", "retrieval", "search", "bm25"} <= names
+    assert not names & {"corpora", "peers", "lightrag_peer"}
+    for name, script in bench.benchmarks().items():
+        assert f"\n{name} " in listed
+        assert len(bench.summary(script)) > 20, name
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--record", "nonsense"]) == 2
+    assert 'no benchmark "nonsense"' in capsys.readouterr().err
+
+
+def test_a_recorded_run_takes_the_place_of_the_same_one_before() -> None:
+    text = "# Results\n\nOlder figures.\n"
+    once = bench.recorded(text, "search", ["--rounds", "3"], "p50 4 ms\n", "today")
+    assert once.startswith(text)
+    assert "`python -m bench search --rounds 3` (today)\n\n```text\np50 4 ms\n```" in once
+    other = bench.recorded(once, "search", [], "p50 5 ms\n", "today")
+    again = bench.recorded(other, "search", ["--rounds", "3"], "p50 3 ms\n", "tomorrow")
+    assert again == other.replace("p50 4 ms", "p50 3 ms").replace("3` (today)", "3` (tomorrow)")

@@ -63,6 +63,13 @@ def put(
     )
 
 
+def compare_at_most(db: psycopg.Connection[Any], count: int) -> None:
+    """Have the session take tables of more vectors for large: it searches them by an index."""
+    db.execute(
+        f"DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = {count}'".encode()
+    )
+
+
 def put_all(db: Connection, corpus: str, documents: dict[str, str]) -> None:
     for key, content in documents.items():
         put(db, corpus, key, content)

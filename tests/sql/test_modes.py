@@ -57,11 +57,11 @@ NEAR = '''
 from pg_graphrag.modes import read
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.rankings import alone
+from pg_graphrag.retrieval.rankings import single_ranking
 
 
 def retrieve(query, depth):
-    return alone([dense.windows(query, depth)])
+    return single_ranking([dense.windows(query, depth)])
 
 
 def answer(query, question, total):

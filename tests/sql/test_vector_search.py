@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import corpus_id, delete, new_corpus, put, rows, search, value, work
+from tests.sql.ingest import compare_at_most, corpus_id, delete, new_corpus, put, rows, search, value, work
 
 QUERIES = ("a boat on the river", "who baked the bread?", "stars in the night", "x")
 THINGS = ("boat", "bread", "star", "river", "night", "horse", "garden", "bridge", "letter", "clock")
@@ -28,13 +28,6 @@ def corpus(module_db: Database) -> str:
         put(module_db, name, f"{n:02}", " ".join(sentences), metadata={"even": n % 2 == 0})
     work(module_db)
     return name
-
-
-def compare_at_most(db: psycopg.Connection[Any], count: int) -> None:
-    """Have the session take tables of more vectors for large: it searches them by an index."""
-    db.execute(
-        f"DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import vectors; vectors.MAX_ROWS = {count}'".encode()
-    )
 
 
 @pytest.fixture

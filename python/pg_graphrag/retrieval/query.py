@@ -253,7 +253,7 @@ class Query:
 
     def _soon(self) -> list[str]:
         """Return the texts that the modes will embed, as far as the keywords are known."""
-        is_understood, request = "_understood" in vars(self), self.request
+        is_understood, request = self.understanding is not None, self.request
         low = request.low if request.low is not None else self.low_level if is_understood else []
         high = request.high if request.high is not None else self.high_level if is_understood else []
         names = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]

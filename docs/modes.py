@@ -50,12 +50,12 @@ def _sql(name: str) -> Path:
     return path
 
 
-def _fragment(pattern: str, said: str) -> Callable[[str], str]:
-    """Return what puts `said` in the one place that the pattern finds."""
+def _fragment(pattern: str, replacement: str) -> Callable[[str], str]:
+    """Return what puts `replacement` in the one place that the pattern finds."""
 
     def write(text: str) -> str:
         assert len(re.findall(pattern, text)) == 1, pattern
-        return re.sub(pattern, lambda _: said, text)
+        return re.sub(pattern, lambda _: replacement, text)
 
     return write
 
@@ -65,22 +65,22 @@ def _and(names: list[str]) -> str:
 
 
 def _functions(every: list[Mode]) -> str:
-    made = "".join("\n" + _function(mode) for mode in every if mode.function)
-    return f"-- search() with the mode fixed. Written by docs/modes.py.\n{made}"
+    functions = "".join("\n" + _function(mode) for mode in every if mode.function)
+    return f"-- search() with the mode fixed. Written by docs/modes.py.\n{functions}"
 
 
 def _function(mode: Mode) -> str:
     name = f"{mode.name}_search"
     parameters = ["query               text", "corpus              text DEFAULT 'default'"]
     parameters += ["top_k               int DEFAULT 10", "filter              jsonb DEFAULT NULL"]
-    types, given = "text, text, int, jsonb", ""
+    types, keywords = "text, text, int, jsonb", ""
     if mode.reads_keywords:
         parameters += ["low_level_keywords  text[] DEFAULT NULL", "high_level_keywords text[] DEFAULT NULL"]
         types += ", text[], text[]"
         low, high = (f"{level}_level_keywords => {name}.{level}_level_keywords" for level in ("low", "high"))
-        given = f"                           {low}, {high},\n"
+        keywords = f"                           {low}, {high},\n"
     parameters.append("options             jsonb DEFAULT '{}'")
-    said = f"search() with mode {mode.name}: {mode.function}".replace("'", "''")
+    comment = f"search() with mode {mode.name}: {mode.function}".replace("'", "''")
     columns = ", ".join(f"s.{column.split()[0]}" for column in ROWS.split(", "))
     return (
         f"CREATE FUNCTION graphrag.{name}(\n    " + ",\n    ".join(parameters) + "\n"
@@ -90,10 +90,10 @@ def _function(mode: Mode) -> str:
         f"    SELECT {columns}\n"
         f"      FROM graphrag.search({name}.query, {name}.corpus, '{mode.name}', top_k => {name}.top_k,"
         f" filter => {name}.filter,\n"
-        f"{given}"
+        f"{keywords}"
         f"                           options => {name}.options) s;\n"
         "END;\n"
-        f"COMMENT ON FUNCTION graphrag.{name}({types}, jsonb) IS '{said}';\n"
+        f"COMMENT ON FUNCTION graphrag.{name}({types}, jsonb) IS '{comment}';\n"
     )
 
 
@@ -139,12 +139,12 @@ def _options(every: list[Mode]) -> Iterator[str]:
         if name in own and own[name].ask_only:
             having += ", in `ask` alone"
         others = {mode.name: mode.defaults[name] for mode in every if name in mode.defaults}
-        said = [json.dumps(default), *([f"{PAPER[name]} in profile `paper`"] if name in PAPER else [])]
-        said += [
-            f"{value} in {_and([f'`{one}`' for one in others if others[one] == value])}"
+        defaults = [json.dumps(default), *([f"{PAPER[name]} in profile `paper`"] if name in PAPER else [])]
+        defaults += [
+            f"{value} in {_and([f'`{mode}`' for mode in others if others[mode] == value])}"
             for value in sorted({*others.values()})
         ]
-        yield f"| `{name}` | {'; '.join(said)} | {check.expectation} | {having} |\n"
+        yield f"| `{name}` | {'; '.join(defaults)} | {check.expectation} | {having} |\n"
 
 
 def _line(text: str) -> str:

@@ -66,20 +66,22 @@ class Reader:
 
     def areas(self) -> list[Area]:
         """Return the areas that have something public, in their order."""
-        found = []
+        areas = []
         for folder in sorted(self._statements):
             area = Area(re.sub(r"^\d+_", "", folder).replace("_", " ").capitalize())
             for statement in self._statements[folder]:
                 self._add(area, statement)
             if area.functions or area.views or area.tables:
-                found.append(area)
-        return found
+                areas.append(area)
+        return areas
 
     def _add(self, area: Area, statement: ast.Node) -> None:
         match statement:
             case ast.CreateFunctionStmt() if is_public(name := name_of(statement.funcname)):
                 short = name.rsplit(".", 1)[-1]
-                inputs = [one.argType for one in statement.parameters or () if one.mode not in OUTPUT_MODES]
+                inputs = [
+                    parameter.argType for parameter in statement.parameters or () if parameter.mode not in OUTPUT_MODES
+                ]
                 comment = self._comments.get(("routine", name, *types_of(inputs))) or self._comments["routine", name]
                 if short not in self._functions:  # else another area has a signature of it
                     area.functions[short] = self._functions[short] = Item(short)
@@ -92,13 +94,15 @@ class Reader:
                 area.tables[name] = self._tables[name] = item
                 self._add_columns(item, statement.tableElts or ())
             case ast.AlterTableStmt() if statement.relation.relname in self._tables:
-                self._add_columns(self._tables[statement.relation.relname], [one.def_ for one in statement.cmds])
+                self._add_columns(
+                    self._tables[statement.relation.relname], [command.def_ for command in statement.cmds]
+                )
 
     def _add_columns(self, table: Item, elements: Iterable[ast.Node]) -> None:
         table.columns += [
-            (one.colname, RawStream()(one.typeName), self._column(table.name, one.colname))
-            for one in elements
-            if isinstance(one, ast.ColumnDef) and one.typeName is not None and is_public(one.colname)
+            (column.colname, RawStream()(column.typeName), self._column(table.name, column.colname))
+            for column in elements
+            if isinstance(column, ast.ColumnDef) and column.typeName is not None and is_public(column.colname)
         ]
 
     def _column(self, relation: str, column: str) -> str:
@@ -125,8 +129,9 @@ def _commented(comment: ast.CommentStmt) -> tuple[str, ...]:
 
 def _signature(function: ast.CreateFunctionStmt, name: str) -> str:
     """Return a function's call and what comes back, as SQL."""
-    inputs = [_parameter(one) for one in function.parameters or () if one.mode not in OUTPUT_MODES]
-    outputs = [_parameter(one) for one in function.parameters or () if one.mode in OUTPUT_MODES]
+    parameters = function.parameters or ()
+    inputs = [_parameter(parameter) for parameter in parameters if parameter.mode not in OUTPUT_MODES]
+    outputs = [_parameter(parameter) for parameter in parameters if parameter.mode in OUTPUT_MODES]
     call = f"{name}({', '.join(inputs)})"
     if len(call) > WIDTH:
         call = f"{name}(\n    " + ",\n    ".join(inputs) + "\n)"
@@ -189,7 +194,7 @@ def _view(item: Item) -> list[str]:
     return [
         f"#### {item.name}",
         _text(item.comment),
-        "Columns: " + ", ".join(f"`{one}`" for one, _, _ in item.columns) + ".",
+        "Columns: " + ", ".join(f"`{name}`" for name, _, _ in item.columns) + ".",
     ]
 
 

@@ -78,8 +78,8 @@ class Module:
                 return self.text(node.value)
             case ast.BinOp(op=ast.Add()):
                 return self.text(node.left) + self.text(node.right)
-            case ast.Call(func=ast.Attribute(attr="format"), args=[]) if all(one.arg for one in node.keywords):
-                values = {str(one.arg): self.text(one.value) for one in node.keywords}
+            case ast.Call(func=ast.Attribute(attr="format"), args=[]) if all(keyword.arg for keyword in node.keywords):
+                values = {str(keyword.arg): self.text(keyword.value) for keyword in node.keywords}
                 try:
                     return self.text(node.func.value).format(**values)
                 except (KeyError, IndexError, ValueError):
@@ -132,15 +132,15 @@ def parsed(text: str) -> tuple[pg.RawStmt, ...] | None:
     text = PARAMETER.sub("$1", text)
     for template in (text, FIELD.sub("\0\\1\0", text).replace("{{", "{").replace("}}", "}")):
         # Part of a word, or after a dot, there is a name.
-        names = dict.fromkeys((found[1] for found in re.finditer(r"""[\w."']\0([^\0]*)\0""", template)), NAME)
+        names = dict.fromkeys((match[1] for match in re.finditer(r"""[\w."']\0([^\0]*)\0""", template)), NAME)
         unknowns = sorted({*UNKNOWN.findall(template)} - {*names})
         if len(unknowns) <= MOST_UNKNOWNS:
             tries = [dict(zip(unknowns, some, strict=True)) for some in product(SAMPLES, repeat=len(unknowns))]
         else:
-            tries = [dict.fromkeys(unknowns, one) for one in SAMPLES]
+            tries = [dict.fromkeys(unknowns, sample) for sample in SAMPLES]
         for samples in tries:
             try:
-                return pglast.parse_sql(UNKNOWN.sub(lambda found, given=names | samples: given[found[1]], template))
+                return pglast.parse_sql(UNKNOWN.sub(lambda match, values=names | samples: values[match[1]], template))
             except pglast.parser.ParseError:
                 pass
     return None
@@ -187,15 +187,15 @@ class Names(Visitor):
 
 def nodes(statement: pg.RawStmt, kind: type[pg.Node]) -> list[pg.Node]:
     """Return the nodes of a kind in a statement."""
-    found = []
+    nodes_of_kind = []
 
     class Finder(Visitor):
         def visit(self, ancestors: object, node: pg.Node) -> None:
             if isinstance(node, kind):
-                found.append(node)
+                nodes_of_kind.append(node)
 
     Finder()(statement)
-    return found
+    return nodes_of_kind
 
 
 def judged(text: str) -> list[str]:
@@ -206,7 +206,7 @@ def judged(text: str) -> list[str]:
     return [problem for statement in statements for problem in Names(statement).problems]
 
 
-def shown(text: str) -> str:
+def beginning(text: str) -> str:
     """Return the beginning of a text, by which a list names it."""
     return " ".join(UNKNOWN.sub(r"{\1}", text).split())[:70].strip()
 
@@ -226,11 +226,11 @@ def lint(folder: Path, pieces: list[str]) -> list[str]:
     for module in modules_of(folder).values():
         path = module.path.relative_to(folder)
         for line, text in module.statements():
-            found, piece = judged(text), f"{path} {shown(text)}"
-            if found and piece in pieces:
+            faults, piece = judged(text), f"{path} {beginning(text)}"
+            if faults and piece in pieces:
                 used.add(piece)
             else:
-                problems += [f"{module.path}:{line}: {problem}: {shown(text)}" for problem in found]
+                problems += [f"{module.path}:{line}: {fault}: {beginning(text)}" for fault in faults]
         problems += [
             f"{module.path}:{line}: is run, and does not begin as a statement" for line in module.unrecognised()
         ]

@@ -33,7 +33,7 @@ def psql(runtime: Runtime, url: str, sql: str, *options: str) -> str:
 def test_the_sql_of_a_page_runs(
     path: Path, runtime: Runtime, cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:
-    sql = "\n".join(setup or shown for setup, shown in STEP.findall(path.read_text(encoding="utf-8")))
+    sql = "\n".join(setup or visible_sql for setup, visible_sql in STEP.findall(path.read_text(encoding="utf-8")))
     sql = PROVIDER.sub(f"'{endpoint.url}'", sql if CREATE in sql else CREATE + sql)
     # A server of its own, for the roles that pages make and the workers that they schedule.
     psql(runtime, cluster().url(), "CREATE EXTENSION pg_cron;\n" + sql)
@@ -42,12 +42,12 @@ def test_the_sql_of_a_page_runs(
 def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_db: Database) -> None:
     page = README.read_text(encoding="utf-8")
     psql(runtime, empty_db.url, STEP.findall(page)[0][1])
-    shown = SHOWN.findall(page)
-    assert [kind for _, kind, _ in shown] == ["text", "text", "mermaid"]
-    for sql, kind, output in shown:
+    examples = SHOWN.findall(page)
+    assert [kind for _, kind, _ in examples] == ["text", "text", "mermaid"]
+    for sql, kind, output in examples:
         form = ["-P", "footer=off"] if kind == "text" else ["-A", "-t"]
-        given = psql(runtime, empty_db.url, sql, *form).strip("\n").splitlines()
-        assert [line.rstrip() for line in given] == output.splitlines()
+        lines_printed = psql(runtime, empty_db.url, sql, *form).strip("\n").splitlines()
+        assert [line.rstrip() for line in lines_printed] == output.splitlines()
 
 
 def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,16 +99,16 @@ def extended(module_db: Database, themed: str) -> str:
     return themed
 
 
-def found(db: Database, corpus: str, mode: str, **options: Any) -> list[Any]:
+def chunks_of(db: Database, corpus: str, mode: str, **options: Any) -> list[Any]:
     sql = "SELECT content, score, explain FROM graphrag.search(%s, %s, %s, options => %s)"
     return rows(db, sql, QUESTION, corpus, mode, Jsonb(options))
 
 
 def test_it_is_searched_with_its_own_option(module_db: Database, extended: str) -> None:
-    by_bm25 = [(content, score) for content, score, _ in found(module_db, extended, "bm25")]
+    by_bm25 = [(content, score) for content, score, _ in chunks_of(module_db, extended, "bm25")]
     assert len(by_bm25) > 1
-    assert [(content, score) for content, score, _ in found(module_db, extended, "first", keep=10)] == by_bm25
-    ((content, score, explain),) = found(module_db, extended, "first")
+    assert [(content, score) for content, score, _ in chunks_of(module_db, extended, "first", keep=10)] == by_bm25
+    ((content, score, explain),) = chunks_of(module_db, extended, "first")
     assert (content, score) == by_bm25[0]
     assert explain["mode"] == "first" and "first" in explain
     chunks = context(module_db, QUESTION, extended, "first")["chunks"]
@@ -117,13 +117,13 @@ def test_it_is_searched_with_its_own_option(module_db: Database, extended: str) 
 
 def test_it_is_named_beside_the_others(module_db: Database, extended: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as unknown:
-        found(module_db, extended, "second")
+        chunks_of(module_db, extended, "second")
     assert str(unknown.value.diag.message_hint).endswith("drift, lazy, first, near, read.")
     with pytest.raises(psycopg.errors.InvalidParameterValue) as misplaced:
-        found(module_db, extended, "hybrid", keep=1)
+        chunks_of(module_db, extended, "hybrid", keep=1)
     assert "Modes that do: first." in str(misplaced.value.diag.message_hint)
     with pytest.raises(psycopg.errors.InvalidParameterValue) as bad:
-        found(module_db, extended, "first", keep=11)
+        chunks_of(module_db, extended, "first", keep=11)
     assert "from 1 to 10" in str(bad.value.diag.message_hint)
 
 

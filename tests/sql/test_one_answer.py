@@ -95,22 +95,24 @@ def corpus(request: pytest.FixtureRequest, module_db: Database) -> Iterator[str]
 
 def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, modes: Sequence[str] = ()) -> Any:
     """What the session finds, by mode, with its explanations, and what it makes a context of."""
-    found: dict[str, Any] = {}
-    given = [corpus, Jsonb(filter_) if filter_ is not None else None]
+    results: dict[str, Any] = {}
+    target = [corpus, Jsonb(filter_) if filter_ is not None else None]
     call = "graphrag.search(%s, %s, %s, 20, %s"
     for mode in modes or (*OPEN_MODES, *COMMUNITY_MODES):
-        asked = [QUESTION, corpus, mode, given[1]]
-        found[mode] = rows(db, f"SELECT * FROM {call})", *asked)
+        arguments = [QUESTION, corpus, mode, target[1]]
+        results[mode] = rows(db, f"SELECT * FROM {call})", *arguments)
         if mode in ("local", "global", "mix"):
-            found[f"{mode} by keywords"] = rows(db, f"SELECT * FROM {call}, %s, %s)", *asked, LOW, HIGH)
-            found[f"{mode} of paper"] = rows(
-                db, f'SELECT * FROM {call}, %s, %s, \'{{"profile": "paper"}}\')', *asked, LOW, HIGH
+            results[f"{mode} by keywords"] = rows(db, f"SELECT * FROM {call}, %s, %s)", *arguments, LOW, HIGH)
+            results[f"{mode} of paper"] = rows(
+                db, f'SELECT * FROM {call}, %s, %s, \'{{"profile": "paper"}}\')', *arguments, LOW, HIGH
             )
-    found["context"] = rows(db, "SELECT graphrag.context(%s, %s, 'mix', NULL, %s)", QUESTION, *given)
-    found["entities"] = rows(db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s)", QUESTION, *given)
-    found["relationships"] = rows(db, "SELECT * FROM graphrag.search_relationships(%s, %s, 20, %s)", QUESTION, *given)
-    found["Ada"] = rows(db, "SELECT * FROM graphrag.search_entities('Ada Lovelace', %s, 5, %s)", *given)
-    return json.loads(json.dumps(found, default=float), parse_float=Score)
+    results["context"] = rows(db, "SELECT graphrag.context(%s, %s, 'mix', NULL, %s)", QUESTION, *target)
+    results["entities"] = rows(db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s)", QUESTION, *target)
+    results["relationships"] = rows(
+        db, "SELECT * FROM graphrag.search_relationships(%s, %s, 20, %s)", QUESTION, *target
+    )
+    results["Ada"] = rows(db, "SELECT * FROM graphrag.search_entities('Ada Lovelace', %s, 5, %s)", *target)
+    return json.loads(json.dumps(results, default=float), parse_float=Score)
 
 
 @pytest.fixture
@@ -132,22 +134,22 @@ def session(module_db: Database) -> Iterator[Callable[..., Connection]]:
         connection.close()
 
 
-def assert_same(found: Any, expected: Any) -> None:
-    for what, answer in found.items():
+def assert_same(results: Any, expected: Any) -> None:
+    for what, answer in results.items():
         assert len(answer) == len(expected[what]), what
         assert list(differences(answer, expected[what]))[:5] == [], what
 
 
-def differences(one: Any, other: Any, *place: Any) -> Iterator[tuple[Any, ...]]:
+def differences(left: Any, right: Any, *place: Any) -> Iterator[tuple[Any, ...]]:
     """Yield where two values differ, and how."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in {**one, **other}:
-            yield from differences(one.get(name), other.get(name), *place, name)
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from differences(left, right, *place, number)
-    elif one != other:
-        yield (*place, one, other)
+    if isinstance(left, dict) and isinstance(right, dict):
+        for name in {**left, **right}:
+            yield from differences(left.get(name), right.get(name), *place, name)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for number, pair in enumerate(zip(left, right, strict=True)):
+            yield from differences(*pair, *place, number)
+    elif left != right:
+        yield (*place, left, right)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
@@ -155,7 +157,7 @@ def test_an_answer_does_not_depend_on_what_a_session_remembers(
     session: Callable[..., Connection], corpus: str, threshold: str
 ) -> None:
     expected = answers(session(threshold, "SET graphrag.session_memory = '0'"), corpus)
-    assert sum(bool(found) for found in expected.values()) >= len(expected) - 1
+    assert sum(bool(answer) for answer in expected.values()) >= len(expected) - 1
     warm = session(threshold)
     for _ in range(2):
         assert_same(answers(warm, corpus), expected)
@@ -179,8 +181,7 @@ def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
                 warm.execute(f"SET ROLE {role}".encode())
                 open_to_him = {what: expected[what] for what in expected if what not in COMMUNITY_MODES}
                 for asking in (reader, warm):
-                    found = answers(asking, corpus, modes=OPEN_MODES)
-                    assert_same(found, open_to_him)
+                    assert_same(answers(asking, corpus, modes=OPEN_MODES), open_to_him)
             finally:
                 module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
                 warm.execute("RESET ROLE")

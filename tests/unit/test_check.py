@@ -9,12 +9,14 @@ import pytest
 from pg_graphrag.admin import check as checking
 
 
-@pytest.mark.parametrize(("found", "shown"), [(0, 0), (100, 100), (101, 101), (10_000, 101)])
-def test_the_first_hundred_violations_are_named(monkeypatch: pytest.MonkeyPatch, found: int, shown: int) -> None:
+@pytest.mark.parametrize(("violation_count", "named_count"), [(0, 0), (100, 100), (101, 101), (10_000, 101)])
+def test_the_first_hundred_violations_are_named(
+    monkeypatch: pytest.MonkeyPatch, violation_count: int, named_count: int
+) -> None:
     read: list[int] = []
 
     def violations() -> Iterator[tuple[str, str]]:
-        for number in range(found):
+        for number in range(violation_count):
             read.append(number)
             yield f"object {number}", "is wrong"
 
@@ -24,9 +26,9 @@ def test_the_first_hundred_violations_are_named(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(checking, "find", lambda db, name: None)
     monkeypatch.setattr(checking, "_CHECKS", (invariants,))
-    told = list(checking.check(None, None))  # type: ignore[arg-type]
-    assert told.pop() == ("second", "other", "too")
-    assert len(told) == shown
-    assert [subject for _, subject, _ in told[:100]] == [f"object {n}" for n in range(min(found, 100))]
-    assert [subject for _, subject, _ in told[100:]] == ["…"] * (found > 100)
-    assert len(read) == min(found, 101)
+    rows = list(checking.check(None, None))
+    assert rows.pop() == ("second", "other", "too")
+    assert len(rows) == named_count
+    assert [subject for _, subject, _ in rows[:100]] == [f"object {n}" for n in range(min(violation_count, 100))]
+    assert [subject for _, subject, _ in rows[100:]] == ["…"] * (violation_count > 100)
+    assert len(read) == min(violation_count, 101)

@@ -28,12 +28,12 @@ def prose(path: Path) -> str:
 def anchors(path: Path) -> set[str]:
     """The anchors of a page's headings: lower case, spaces to hyphens, punctuation left out, repeated ones numbered."""
     seen: Counter[str] = Counter()
-    found = set()
+    anchors = set()
     for heading in re.findall(r"^#{1,6} +(.+?)\s*$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE):
         slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        anchors.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return found
+    return anchors
 
 
 def links(path: Path) -> list[str]:

@@ -13,8 +13,8 @@ JOBS = next((PROJECT / "sql").glob("*/010_jobs.sql"))
 
 def listed(before: str) -> set[str]:
     """The kinds of a list in the definition of the table, by what stands before it."""
-    (found,) = re.findall(rf"{before} \(kind IN \(([^)]*)\)", JOBS.read_text())
-    return set(re.findall(r"'([a-z]+)'", found))
+    (kinds_in_check,) = re.findall(rf"{before} \(kind IN \(([^)]*)\)", JOBS.read_text())
+    return set(re.findall(r"'([a-z]+)'", kinds_in_check))
 
 
 def test_a_worker_sees_to_every_kind_of_job() -> None:

@@ -310,9 +310,9 @@ def renumbered(text: str, numbers: Numbers) -> tuple[str, dict[str, list[int]]]:
         parts_kept = []
         for part in parts:
             assert part is not None
-            numbers_there = [one.strip() for one in part[2].split(",")]
-            numbers_here = list(dict.fromkeys(numbers.get(part[1], {}).get(one, 0) for one in numbers_there))
-            if numbers_here := [one for one in numbers_here if one]:
+            numbers_there = [number.strip() for number in part[2].split(",")]
+            numbers_here = list(dict.fromkeys(numbers.get(part[1], {}).get(number, 0) for number in numbers_there))
+            if numbers_here := [number for number in numbers_here if number]:
                 ids_by_kind.setdefault(part[1], []).extend(numbers_here)
                 more = ["+more"] if "+more" in numbers_there else []
                 parts_kept.append(f"{part[1]} ({', '.join([*map(str, numbers_here), *more])})")

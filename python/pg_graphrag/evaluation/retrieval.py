@@ -240,9 +240,9 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
             find_mode(name)
         elif not isinstance(mode, str):
             raise GraphRAGError(f'variant "{name}": mode cannot be {json.dumps(mode)}', hint="Give the name of a mode.")
-        found = find_mode(mode)
-        parse_options(json.dumps(settings), found)
-        systems.append(System(str(name), found, settings))
+        mode_ = find_mode(mode)
+        parse_options(json.dumps(settings), mode_)
+        systems.append(System(str(name), mode_, settings))
     return systems
 
 

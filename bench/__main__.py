@@ -62,6 +62,19 @@ def recorded(results: str, name: str, arguments: list[str], output: str, place: 
     return f"{results.rstrip()}\n\n{block}"
 
 
+def public(options: list[str]) -> list[str]:
+    """Return arguments without what is of this machine: a URL, which may hold a password, and the folder of the data."""
+    kept_arguments: list[str] = []
+    arguments = iter(options)
+    for argument in arguments:
+        option, equals, _ = argument.partition("=")
+        if option not in ("--url", "--data"):
+            kept_arguments.append(argument)
+        elif not equals:
+            next(arguments, None)
+    return kept_arguments
+
+
 def place_of_run() -> str:
     """Return the day, the commit and the machine."""
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True)
@@ -83,7 +96,8 @@ def main(arguments: list[str]) -> int:
         return 2
     script = benchmarks()[name]
     command = [sys.executable, str(script), *options]
-    if takes(script, "--url") and "--url" not in options and not {"-h", "--help"} & {*options}:
+    names = {option.partition("=")[0] for option in options}
+    if takes(script, "--url") and not names & {"--url", "-h", "--help"}:
         command += ["--url", server_url()]
     place = place_of_run()
     paths = [str(ROOT / "python"), str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -96,7 +110,7 @@ def main(arguments: list[str]) -> int:
             lines.append(line)
     if records and process.returncode == 0:
         text = RESULTS.read_text(encoding="utf-8")
-        RESULTS.write_text(recorded(text, name, options, "".join(lines), place), encoding="utf-8")
+        RESULTS.write_text(recorded(text, name, public(options), "".join(lines), place), encoding="utf-8")
     return process.returncode
 
 

@@ -1,6 +1,6 @@
 """Cost of the AGE projection per batch of documents, and latency of neighbors() and directed Cypher at 100k entities.
 
-    python bench/graph.py URL [--entities 100000] [--relationships 300000] [--documents 3000]
+    python bench/graph.py --url URL [--entities 100000] [--relationships 300000] [--documents 3000]
 
 URL is a libpq URL of a database with the extension, as superuser (``bin/graphrag-server url``). The synthetic corpus
 "bench_graph" is made and removed. Times are in milliseconds, by the client's clock.
@@ -53,7 +53,7 @@ FILL = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url")
+    parser.add_argument("--url", required=True)
     parser.add_argument("--entities", type=int, default=100_000)
     parser.add_argument("--relationships", type=int, default=300_000)
     parser.add_argument("--documents", type=int, default=3_000)

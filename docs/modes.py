@@ -1,6 +1,6 @@
 """What lists the modes, written from their registry: SQL, command line, client and manual.
 
-`python -m docs.modes` writes it; a test fails while any of it is stale.
+`./test --python -m docs.modes` writes it; a test fails while any of it is stale.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "curation.entities:rename", corpus, entity, new_name)
 $$;
 REVOKE ALL ON FUNCTION graphrag.rename_entity(text, text, text) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, stay its own. Returns the number of the curation. Owner only; 42704 where there is no such entity, 23505 where the new name is another entitys: merge_entities() makes them one.';
+COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, stay its own. Returns the number of the curation. Owner only; 42704 where there is no such entity, 23505 where the new name is another entity''s: merge_entities() makes them one.';
 
 CREATE FUNCTION graphrag.merge_entities(entities text[], target text, corpus text DEFAULT 'default') RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -15,5 +15,5 @@ from pg_graphrag.server import call
 call(plpy, "@extversion@", "curation.records:undo", id)
 $$;
 REVOKE ALL ON FUNCTION graphrag.undo_curation(bigint) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.undo_curation(bigint) IS 'Makes the graph what it were had this curation never been made; later ones stay. Owner only; 42704 where there is none of that number, 55000 where it was undone already.';
+COMMENT ON FUNCTION graphrag.undo_curation(bigint) IS 'Makes the graph what it would be had this curation never been made; later ones stay. Owner only; 42704 where there is none of that number, 55000 where it was undone already.';
 

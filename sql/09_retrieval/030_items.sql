@@ -42,4 +42,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:reports", query, corpus, top_k, filter, only_level)
 $$;
-COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, where it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). Under row-level security on documents, reports whose documents are all visible; with a filter, those that some of its documents tell of.';
+COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, where it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). None for who does not see the corpus whole; with a filter, those that some of its documents tell of.';

@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.embed:embed", input, corpus)
 $$;
-COMMENT ON FUNCTION graphrag.embed(text, text) IS 'Vector of a text by the corpus'' embedding model, L2-normalised; null for null. Models see so much of a text; of a longer one, its beginning counts.';
+COMMENT ON FUNCTION graphrag.embed(text, text) IS 'Vector of a text by the corpus'' embedding model, L2-normalised; null for null. Of a text too long for the model, the beginning counts.';

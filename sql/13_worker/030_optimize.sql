@@ -1,4 +1,4 @@
--- Maintenance of one corpus. Searches are exact before, during and after; this makes them faster.
+-- Maintenance of one corpus. BM25 is exact before, during and after; this makes it faster.
 CREATE FUNCTION graphrag.optimize(corpus text DEFAULT 'default') RETURNS jsonb
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -6,4 +6,4 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "worker.maintenance:optimize_named", corpus)
 $$;
 COMMENT ON FUNCTION graphrag.optimize(text) IS
-    'Packs what was added since the last time, merges small BM25 segments and forgets deleted items; says what it did';
+    'Packs what was added since the last time, merges small BM25 segments and forgets deleted items; builds HNSW indexes of large vector tables; prunes as prune() does. Says what it did';

@@ -31,3 +31,8 @@ def test_a_recorded_run_takes_the_place_of_the_same_one_before() -> None:
     other = bench.recorded(once, "search", [], "p50 5 ms\n", "today")
     again = bench.recorded(other, "search", ["--rounds", "3"], "p50 3 ms\n", "tomorrow")
     assert again == other.replace("p50 4 ms", "p50 3 ms").replace("3` (today)", "3` (tomorrow)")
+
+
+def test_what_is_of_this_machine_is_not_recorded() -> None:
+    options = ["modes", "--url", "postgresql://postgres:secret@h/db", "--data=/srv/sets", "--load"]
+    assert bench.public(options) == ["modes", "--load"]

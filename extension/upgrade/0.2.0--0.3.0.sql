@@ -36,7 +36,7 @@ BEGIN
                                                 AND p.polname = 'graphrag_protection_' || c.id
                  WHERE c.protection IS NOT NULL
                    -- What was restored stays closed.
-                   AND pg_catalog.strpos(pg_catalog.pg_get_expr(p.polqual, p.polrelid), '_closed(') = 0 LOOP
+                   AND pg_catalog.pg_get_expr(p.polqual, p.polrelid) OPERATOR(pg_catalog.!~) '\m_closed\(' LOOP
         EXECUTE pg_catalog.format('COMMENT ON POLICY %I ON graphrag.documents IS %L', item.polname, 'to be made anew');
     END LOOP;
 END

@@ -50,6 +50,8 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
     The server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine.
     """
     # Imported here because it takes 70 ms, which sessions without endpoints save.
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
     import httpx2
 
     parts = urlsplit(base_url)
@@ -61,6 +63,8 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         trust_env=not local,
         verify=not local or parts.scheme == "https",
+        # What an endpoint sets for one key must not go out with another.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     )
 
 
@@ -81,7 +85,7 @@ async def _error_body(response: "httpx2.Response") -> Any:
         data += piece
         if len(data) >= MAX_ERROR_BYTES:
             break
-    text = data[:MAX_ERROR_BYTES].decode(response.encoding or "utf-8", "replace").strip()
+    text = data[:MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -53,8 +53,11 @@ def windows(query: Query, limit: int) -> Ranking:
         else:
             row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
             chunks, ids, scores = int64s(row["chunks"]), int64s(row["windows"]), 1.0 - float64s(row["distances"])
-            if vectors.is_small(query, "window"):
+            if vectors.are_few(query, "window"):
                 (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
+    # In one order, from wherever they are: equal scores keep it.
+    order = np.argsort(chunks)
+    chunks, scores, ids = chunks[order], scores[order], ids[order]
     window = dict(zip(chunks.tolist(), ids.tolist(), strict=True))
     ranked.ranking = ranking("windows", chunks, leveled(scores), lambda chunk: {"window_id": window[chunk]})
     ranked.depth = limit
@@ -86,7 +89,8 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     visible_ids = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
     if (cached := vectors.cached(query, "entity")) is not None:
         return [_as_row(*cached.nearest(vector, limit, visible_ids)) for vector in nearby]
-    if vectors.are_all_compared(query, "entity") and (visible_ids is None or len(visible_ids) <= vectors.MAX_ROWS):
+    most = vectors.compared_rows(query.corpus.options.embedding.dimensions, "entity")
+    if vectors.are_few(query, "entity") if visible_ids is None else len(visible_ids) <= most:
         return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit, visible_ids)]
     if in_view != EF_SEARCH:
         _view(query, in_view)
@@ -257,7 +261,7 @@ def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
         has_window = within(chunk_ids, chunks)
         scores[has_window] = cosines[np.searchsorted(chunks, chunk_ids[has_window])]
         return leveled(scores)
-    if vectors.is_small(query, "window"):
+    if vectors.are_few(query, "window"):
         owners, windows = _windows_of(query, chunk_ids)
         (cosines,) = vectors.read_cosines(query, "window", windows, [query.vector])
         scores[:] = -np.inf

@@ -11,7 +11,7 @@ from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import as_shares, leveled
+from pg_graphrag.retrieval.rankings import leveled_sums
 
 # Relationships of a hub that are walked: those with most weight.
 MAX_FANOUT = 300
@@ -91,7 +91,7 @@ def _by_chunks(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, I
         if df:
             factor = query.terms[term] * idf(query.options.bm25_idf, documents, df) * (K1 + 1)
             scores += factor * tf / np.where(tf > 0, tf + norm, 1.0)
-    scores = leveled(as_shares(scores)) * scores.max(initial=0.0)
+    scores = leveled_sums(scores)
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > 0]
     if limit < len(order):

@@ -11,7 +11,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 
 # Chunks that are read for a hub: those that mention it most.
 MAX_CHUNKS_EACH = 200
@@ -39,7 +39,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
         scores_of_text = _mixed(
             query, None if cosines is None else cosines[places], None if lexical is None else lexical[places]
         )
-        scores = scores_of_text + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance()
+        scores = leveled_sums(scores_of_text + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance())
         order = ties.best(query, part.chunks, scores, limit)
         rankings.append(Ranking(name, part.chunks[order], scores[order], part.reason))
     return rankings

@@ -128,22 +128,22 @@ def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]
 
 def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
     """Return what `_all` does of a large table, of which little is visible."""
-    distance = "0::float8" if text is None else dense.distance(query, vector_text(query.embed([text])[0]))
-    where = "" if query.visible is None else f"WHERE v.document_id = ANY ({dense.ids_literal(query.visible)})"
-    row = query.db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(s.item), ''::bytea) AS items,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea) AS chunks,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(s.distance), ''::bytea) AS distances"
-        f"  FROM (SELECT v.mention_id AS id, m.{kind.removesuffix('_mention')}_id AS item, v.chunk_id, {distance} AS distance"
-        f"          FROM graphrag.{kind}_vectors_{query.corpus.space} v"
-        f"          JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{kind.removesuffix('_mention')}_id IS NOT NULL"
-        f"         {where}) s"
+    item = kind.removesuffix("_mention")
+    row = query.db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
+        f"       pg_catalog.string_agg(pg_catalog.int8send(m.{item}_id), ''::bytea) AS items,"
+        "       pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks"
+        f"  FROM graphrag.{kind}_vectors_{query.corpus.space} v"
+        f"  JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{item}_id IS NOT NULL"
+        " WHERE v.document_id = ANY ($1)",
+        ["int8[]"],
+        [query.visible_ids],
     )[0]
     ids, items, chunks = (int64s(row[name]) for name in ("ids", "items", "chunks"))
     order = np.argsort(ids)
-    cosines = None if text is None else (1.0 - float64s(row["distances"]))[order]
-    return ids[order], items[order], chunks[order], cosines
+    ids = ids[order]
+    cosines = None if text is None else vectors.read_cosines(query, kind, ids, [query.embed([text])[0]])[0]
+    return ids, items[order], chunks[order], cosines
 
 
 def _cosines(query: Query, kind: str, text: str, ids: Any, near: tuple[Any, Any]) -> Any:

@@ -14,7 +14,7 @@ from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 
 # An entity in more than this share of the chunks, and in MIN_HUB or more, is a hub, which does not tell where to look.
 HUB_SHARE = 0.05
@@ -91,7 +91,7 @@ def spread(
     """Rank the `limit` best chunks of a graph by their mass."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
-    ids, mass = ids[order], mass[order]
+    ids, mass = ids[order], leveled_sums(mass)[order]
     entity_through = cache(lambda: _strongest_entities(query, graph.entities, graph.chunks, flow, ids))
 
     def reason(chunk: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import NOISE, Ranking, as_shares, leveled, ranking
+from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.text.concepts import key
 
 HOPS = 2
@@ -145,7 +145,7 @@ class PathGraph:
             )
         if self.profile == "best":
             totals = totals * self._nearness
-        order = np.lexsort((self.order, -leveled(as_shares(totals))))[: CHUNKS_EACH[self.profile]]
+        order = np.lexsort((self.order, -leveled_sums(totals)))[: CHUNKS_EACH[self.profile]]
         order = order[totals[order] > 0]
         shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
         return order, shares
@@ -237,7 +237,7 @@ def rank(query: Query, limit: int) -> Ranking:
                 vote *= DIRECT
             for chunk, share in zip(chunks.tolist(), shares.tolist(), strict=True):
                 totals[chunk] = totals.get(chunk, 0.0) + vote * share
-                if chunk not in votes or vote * share > votes[chunk].score * (1 + NOISE):
+                if chunk not in votes or vote * share > votes[chunk].score * (1 + SUM_NOISE):
                     votes[chunk] = _Vote(vote * share, starts[entity])
     places = np.array(list(totals), np.int64)
     number_of = {int(graph.chunks[place]): int(place) for place in places}
@@ -246,7 +246,7 @@ def rank(query: Query, limit: int) -> Ranking:
         place = number_of[chunk]
         return graph.explain(votes[place].candidate, place)
 
-    values = np.array([totals[place] for place in places.tolist()])
+    values = leveled_sums(np.array([totals[place] for place in places.tolist()]))
     best = ties.best(query, graph.chunks[places], values, limit)
     return ranking("path", graph.chunks[places][best], values[best], reason)
 

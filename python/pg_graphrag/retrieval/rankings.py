@@ -9,6 +9,8 @@ from pg_graphrag.numeric import Ids, Scores, np
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
+# Sums of the same numbers in another order differ by less, as a share of the largest.
+SUM_NOISE = 1e-12
 
 Why = Callable[[int], dict[str, Any]]
 
@@ -141,15 +143,16 @@ def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Scores, float]]) 
     return Fused(all_ids, scores, rankings)
 
 
-def as_shares(scores: Scores) -> Scores:
-    """Return scores, (n,), as shares of the largest, whatever its sign."""
-    return scores / (np.abs(scores).max(initial=0.0) or 1.0)
+def leveled_sums(sums: Scores) -> Scores:
+    """Return sums, (n,) in any order, with those equal that differ by the order of summation alone."""
+    largest = np.abs(sums).max(initial=0.0) or 1.0
+    return leveled(sums / largest, SUM_NOISE) * largest
 
 
-def leveled(scores: Scores) -> Scores:
-    """Return scores, (n,) in any order, with those equal that differ by less than NOISE.
+def leveled(scores: Scores, noise: float = NOISE) -> Scores:
+    """Return scores, (n,) in any order, with those equal that differ by no more than noise, which is by default of cosines.
 
-    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than NOISE takes its
+    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than the noise takes its
     highest value.
     """
     if not len(scores):
@@ -157,7 +160,7 @@ def leveled(scores: Scores) -> Scores:
     order = np.argsort(-scores)
     descending = scores[order]
     first = np.zeros(len(descending), np.intp)
-    starts = np.flatnonzero(descending[:-1] - descending[1:] > NOISE) + 1
+    starts = np.flatnonzero(descending[:-1] - descending[1:] > noise) + 1
     first[starts] = starts
     level = np.empty_like(scores)
     level[order] = descending[np.maximum.accumulate(first)]

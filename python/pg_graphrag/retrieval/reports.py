@@ -7,7 +7,6 @@ from typing import Any
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import leveled
 from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
@@ -43,7 +42,7 @@ def match_reports(
     if not len(ids):
         return []
     words = words / (words.max(initial=0.0) or 1.0)
-    scores = np.round(leveled(words if cosines is None else (cosines + words) / 2), DIGITS)
+    scores = np.round(words if cosines is None else (cosines + words) / 2, DIGITS)
     matches: list[ReportMatch] = []
     order = np.argsort(-scores, kind="stable")
     for start in range(0, len(order), LOOK):

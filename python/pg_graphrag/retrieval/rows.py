@@ -6,7 +6,7 @@ from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, leveled
+from pg_graphrag.retrieval.rankings import Fused
 from pg_graphrag.server import Row
 
 MAX_TOP_K = 10_000
@@ -42,7 +42,7 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
 
 
 def _rows(query: Query, fusion: Fused, top_k: int) -> list[Row]:
-    value = np.round(leveled(fusion.scores), DIGITS)
+    value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
     # All that tie with the last place, and some more in place of deleted documents.
     last = min(len(order), top_k + top_k // 4 + 10)

@@ -1,11 +1,11 @@
 """Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion.
 
-Scores are equal if they differ by no more than products of vectors in memory and in tables do.
+Scores are equal if they differ by the order of summation alone.
 """
 
 from pg_graphrag.numeric import Ids, Scores, int64s, np
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import as_shares, leveled
+from pg_graphrag.retrieval.rankings import leveled_sums
 
 _ORDER = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal, c.id) AS ids
@@ -22,7 +22,7 @@ def best(query: Query, ids: Ids, scores: Scores, limit: int) -> Ids:
     """
     if not len(ids) or limit <= 0:
         return np.empty(0, np.intp)
-    value = leveled(as_shares(scores))
+    value = leveled_sums(scores)
     order = np.argsort(-value, kind="stable")
     if limit < len(order):
         order = order[: np.searchsorted(-value[order], -value[order[limit - 1]], side="right")]

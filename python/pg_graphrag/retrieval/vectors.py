@@ -117,20 +117,30 @@ def are_all_compared(query: Query, kind: str) -> bool:
     ----------
     kind : window, entity, entity_mention or relationship_mention.
     """
-    if query.corpus.space is None or query.visible is None or is_small(query, kind):
-        return is_small(query, kind)
-    if not kind.endswith("_mention"):
-        return True
-    most = compared_rows(query.corpus.options.embedding.dimensions, kind)
-    return not _are_more(query, query.corpus.space, kind, most, query.visible_ids)
+    if query.visible is not None and not kind.endswith("_mention"):
+        return query.corpus.space is not None
+    return are_few(query, kind)
 
 
 @once
-def is_small(query: Query, kind: str) -> bool:
-    """Return whether a vector table is one that a query is compared with whole."""
+def are_few(query: Query, kind: str) -> bool:
+    """Return whether a query may see few vectors of a kind: how many others there are makes no difference.
+
+    Of few, cosines are computed here, bit for bit the same from the cache and from the table; of many, pgvector computes them.
+    """
     corpus = query.corpus
     if corpus.space is None:
         return False
+    if _is_small(query, kind):
+        return True
+    most = compared_rows(corpus.options.embedding.dimensions, kind)
+    return query.visible is not None and not _are_more(query, corpus.space, kind, most, query.visible_ids)
+
+
+def _is_small(query: Query, kind: str) -> bool:
+    """Return whether a vector table has few rows."""
+    corpus = query.corpus
+    assert corpus.space is not None
     key = "is small", corpus.space, kind
     is_few: bool | None = cache.get(corpus, key)
     if is_few is None:
@@ -143,10 +153,10 @@ def is_small(query: Query, kind: str) -> bool:
 @once
 def all_rows(query: Query, kind: str) -> Vectors | None:
     """Return all rows of a small vector table, cached or read for this query; None of a larger one."""
-    if not is_small(query, kind):
+    if query.corpus.space is None or not _is_small(query, kind):
         return None
     rows = cached(query, kind)
-    if rows is None and query.corpus.space is not None:
+    if rows is None:
         rows = _read(
             query, query.corpus.space, kind, None, compared_rows(query.corpus.options.embedding.dimensions, kind)
         )

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import batch_api, wire
+from pg_graphrag.llm.answers import clean, count_tokens
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.limits import back_off
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import back_off, clean, count_tokens, retry_after_seconds
+from pg_graphrag.llm.transport import retry_after_seconds
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Answer

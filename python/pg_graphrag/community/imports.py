@@ -21,7 +21,7 @@ from pg_graphrag.extraction.records import clean_name
 from pg_graphrag.jobs.queueing import queue_refresh
 from pg_graphrag.json_checks import as_list, bad_field, check_object, check_text
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.llm.transport import clean
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.server import Database, columns
 from pg_graphrag.text.concepts import key

@@ -12,9 +12,9 @@ from pg_graphrag.community.inputs import Input
 from pg_graphrag.community.report import Finding, Report, digest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.extract import TEMPERATURES
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import ChatRequest, Reply
-from pg_graphrag.llm.transport import clean
 from pg_graphrag.model_access.replies import objects, without_reasoning
 from pg_graphrag.prompts import render
 from pg_graphrag.server import Row

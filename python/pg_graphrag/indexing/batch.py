@@ -18,12 +18,13 @@ from pg_graphrag.indexing.batch_outcomes import conclude, give_up
 from pg_graphrag.indexing.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, record, remaining_wait
 from pg_graphrag.llm import batch_api as api
 from pg_graphrag.llm import wire
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.collector import lock
 from pg_graphrag.llm.faults import ProviderFault, Waiting
 from pg_graphrag.llm.limits import Breaker
 from pg_graphrag.llm.loop import Requests
 from pg_graphrag.llm.providers import Provider, load
-from pg_graphrag.llm.transport import clean, words_of
+from pg_graphrag.llm.transport import words_of
 from pg_graphrag.server import Database, Row
 
 POLL_SECONDS = 0.1

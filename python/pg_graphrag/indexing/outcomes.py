@@ -5,7 +5,7 @@ import json
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
-from pg_graphrag.llm.transport import back_off
+from pg_graphrag.llm.limits import back_off
 from pg_graphrag.server import Database, Row
 
 # Errors of the item itself before it is a dead letter; killed workers, rarely the item's fault, count apart.

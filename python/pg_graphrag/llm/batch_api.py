@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 from pg_graphrag.llm import wire
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
-    clean,
     connection_fault,
     open_response,
     post,

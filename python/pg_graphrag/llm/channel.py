@@ -12,10 +12,9 @@ from pg_graphrag.jobs.claim import WORKER_LOCK
 from pg_graphrag.llm.collector import Collector
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.ledger import Ledger
-from pg_graphrag.llm.limits import Breaker, Pace, Slots
+from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Request, RerankRequest
-from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
 # Cancel takes effect within this time; polling the database so often costs next to nothing.

@@ -9,15 +9,12 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import wire
+from pg_graphrag.llm.answers import count_tokens
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, wait_to_retry
 from pg_graphrag.llm.faults import StreamExpired
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.limits import OpenStream, Slots
-from pg_graphrag.llm.loop import Stream
 from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
-from pg_graphrag.llm.run import Run
-from pg_graphrag.llm.transport import count_tokens
 
 # The WARNING for an incomplete answer.
 CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
@@ -31,6 +28,8 @@ class Gateway(Channel):
 
         Other errors, such as query cancel, end all tasks and are raised.
         """
+        from pg_graphrag.llm.run import Run  # with asyncio and HTTP, which sessions without endpoints save
+
         return Run(self, tasks).finish()
 
     def run_one(self, task: Task) -> Any:
@@ -46,6 +45,9 @@ class Gateway(Channel):
         May be closed at any moment, also by the end of the caller's cursor, when no SQL can be run: so what ends with it
         needs none.
         """
+        from pg_graphrag.llm import wire
+        from pg_graphrag.llm.loop import Stream
+
         endpoint, model = self.endpoint_of(request)
         key = cache_key(model, request.messages)
         if self.ledger.discreet:

@@ -9,11 +9,11 @@ from typing import Any
 
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.llm.answers import count_tokens
 from pg_graphrag.llm.faults import BudgetReached, RoleLimitReached
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, estimated_tokens
-from pg_graphrag.llm.transport import count_tokens
 from pg_graphrag.server import Database, columns
 
 

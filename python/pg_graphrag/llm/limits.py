@@ -1,13 +1,13 @@
 """Limits of a provider: concurrent requests, requests and tokens a minute, and a circuit breaker."""
 
 import hashlib
+import random
 import time
 from collections import deque
 
 from pg_graphrag.llm.faults import ProviderFault, StreamExpired, TooManyStreams
 from pg_graphrag.llm.places import Place, Places
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import back_off
 from pg_graphrag.server import Database
 
 # Failures in a row that open the breaker.
@@ -256,3 +256,8 @@ class Breaker:
             [self._provider.name, self._failures, self._openings, self._error, self._until - time.monotonic()],
         )
         self._is_changed = False
+
+
+def back_off(tries: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after `tries` failures: exponential with jitter, never less than the endpoint asked for."""
+    return max(random.uniform(0.5, 1.0) * min(2.0**tries, 300.0), retry_after or 0.0)

@@ -6,7 +6,6 @@ Runs in the session's background thread (`pg_graphrag.llm.loop`): nothing here m
 import asyncio
 import contextlib
 import json
-import random
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 
@@ -39,8 +39,6 @@ _OPTIONAL = (
     (re.compile(r"encoding_format", re.I), "encoding_format"),
     (re.compile(r"stream_options", re.I), "stream_options"),
 )
-# Characters that PostgreSQL's text cannot hold.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @cache
@@ -90,18 +88,6 @@ async def _error_body(response: "httpx2.Response") -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def clean(text: str) -> str:
-    """Return `text` without what PostgreSQL cannot hold: NUL, and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("", text)
-
-
-def count_tokens(api_count: Any, text: str) -> int:
-    """Return the endpoint's count of tokens; without one, a quarter of the bytes."""
-    if isinstance(api_count, int) and not isinstance(api_count, bool) and api_count >= 0:
-        return min(api_count, 2**31 - 1)
-    return len(text.encode("utf-8", "replace")) // 4 + 1
 
 
 class FieldRefused(Exception):
@@ -326,8 +312,3 @@ def retry_after_seconds(value: str) -> float | None:
         except (ValueError, TypeError, IndexError):
             return None
     return min(max(seconds, 0.0), 3600.0) if seconds == seconds else None
-
-
-def back_off(tries: int, retry_after: float | None = None) -> float:
-    """Seconds to wait after `tries` failures: exponential with jitter, never less than the endpoint asked for."""
-    return max(random.uniform(0.5, 1.0) * min(2.0**tries, 300.0), retry_after or 0.0)

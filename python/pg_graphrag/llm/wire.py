@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.llm.answers import clean, count_tokens
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
-    clean,
     connection_fault,
-    count_tokens,
     open_response,
     post,
     refuse_error,

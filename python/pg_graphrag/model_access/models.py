@@ -1,26 +1,24 @@
 """The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
 
 A request is a task of `pg_graphrag.model_access.tasks` with its arguments. Only the owner sees the endpoint's text of a
-fault.
+fault. What asks models is imported when one is asked: most sessions search without.
 """
 
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
-from pg_graphrag.llm.embedding import embedding
 from pg_graphrag.llm.faults import BudgetReached, CallersFault, ContextTooLong, ItemFault, ProviderFault
-from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
-from pg_graphrag.model_access import tasks
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database
+
+if TYPE_CHECKING:
+    from pg_graphrag.llm.gateway import Gateway
 
 # Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
@@ -45,8 +43,8 @@ class Models:
         A fault is a value, for callers that can do without the model. The session keeps cost and answer until
         `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
-        request = tasks.request(self.corpus.options, task, arguments)
-        gateway = self._gateway(request)
+        request = self._request(task, arguments)
+        gateway = self._gateway(request.role)
         try:
             reply = gateway.run_one(_ask(request))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
@@ -64,8 +62,8 @@ class Models:
         """
         if not arguments:
             return [], {}
-        requests = [tasks.request(self.corpus.options, task, argument) for argument in arguments]
-        gateway = self._gateway(requests[0], retries)
+        requests = [self._request(task, argument) for argument in arguments]
+        gateway = self._gateway(requests[0].role, retries)
         outcomes = [
             {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
             if isinstance(reply, GraphRAGError)
@@ -77,8 +75,8 @@ class Models:
 
     def stream(self, task: str, arguments: dict[str, Any]) -> Generator[str, None, None]:
         """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
-        request = tasks.request(self.corpus.options, task, arguments)
-        pieces: Iterator[str] = _after_reasoning(self._gateway(request).stream(request))
+        request = self._request(task, arguments)
+        pieces: Iterator[str] = _after_reasoning(self._gateway(request.role).stream(request))
         try:
             for piece in pieces if self.caller.is_owner else _by_words(pieces):
                 if piece:
@@ -93,7 +91,9 @@ class Models:
         """
         if not texts or not all(texts):
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
-        gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
+        from pg_graphrag.llm.embedding import embedding
+
+        gateway = self._gateway("embedding")
         try:
             vectors = gateway.run_one(
                 embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts])
@@ -107,7 +107,7 @@ class Models:
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
         """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
-        gateway = Gateway(self.db, self.corpus, worker=False, writes=False, caller=self.caller)
+        gateway = self._gateway("rerank")
         cut = tuple(text[:MAX_CHARACTERS] for text in texts)
         try:
             scores: list[float] = gateway.run_one(
@@ -117,8 +117,16 @@ class Models:
             raise _error_from(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
         return scores, gateway.visible_usage
 
-    def _gateway(self, request: ChatRequest, retries: int | None = None) -> Gateway:
-        patience = PATIENCE_SECONDS.get(request.role, INTERACTIVE_SECONDS)
+    def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
+        from pg_graphrag.model_access import tasks
+
+        return tasks.request(self.corpus.options, task, arguments)
+
+    def _gateway(self, role: str, retries: int | None = None) -> "Gateway":
+        from pg_graphrag.llm.channel import INTERACTIVE_SECONDS
+        from pg_graphrag.llm.gateway import Gateway
+
+        patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
         return Gateway(
             self.db, self.corpus, worker=False, writes=False, caller=self.caller, patience=patience, retries=retries
         )
@@ -126,6 +134,8 @@ class Models:
 
 def save_accounts(db: Database, corpus: Corpus) -> None:
     """Write what the session's requests for a corpus answered and cost, where the transaction may write."""
+    from pg_graphrag.llm.ledger import Ledger
+
     read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
     Ledger(db, corpus, writes=not read_only).save()
 

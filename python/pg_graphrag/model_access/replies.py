@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any
 
 from pg_graphrag.lenient_json import Reader
+from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.llm.transport import clean
 
 # Keywords are few short phrases; the rest is of a model in a loop.
 MAX_KEYWORDS = 20

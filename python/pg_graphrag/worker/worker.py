@@ -11,7 +11,6 @@ from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
-from pg_graphrag.indexing.batch import advance_batches, cancel_batches
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
@@ -153,7 +152,7 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         return
     (job,) = batch.jobs
     try:
-        is_done = cancel_batches(db, batch.corpus_id) if corpus is None else SERVICES[batch.kind](db, corpus, job)
+        is_done = _cancel_batches(db, batch) if corpus is None else SERVICES[batch.kind](db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -166,12 +165,24 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         release(db, worker, [job["id"]])
 
 
+def _advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
+    from pg_graphrag.indexing.batch import advance_batches  # with asyncio and HTTP, which most sessions do without
+
+    return advance_batches(db, corpus, job)
+
+
+def _cancel_batches(db: Database, batch: Batch) -> bool:
+    from pg_graphrag.indexing.batch import cancel_batches
+
+    return cancel_batches(db, batch.corpus_id)
+
+
 # Kinds of jobs of a document; those of a corpus, and which functions do them.
 DOCUMENT_KINDS = ("index", "remove")
 SERVICES: dict[str, Callable[[Database, Corpus, Row], bool]] = {
     "attach": attach.backfill,
     "sweep": maintenance.sweep,
-    "batch": advance_batches,
+    "batch": _advance_batches,
     "communities": refresh,
     "optimize": maintenance.optimize,
     "summarize": summarize,

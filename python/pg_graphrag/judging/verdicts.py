@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pg_graphrag import bootstrap
 from pg_graphrag.judging.judge import CRITERIA, Verdict
@@ -79,8 +80,6 @@ def comparisons(verdicts: Sequence[Verdict], baseline: str, seed: int = 0) -> li
 
 
 def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion: str, seed: int) -> Comparison:
-    from scipy.stats import wilcoxon
-
     shares: dict[str, list[float]] = defaultdict(list)
     orders: dict[tuple[str, int], dict[bool, float]] = defaultdict(dict)
     for verdict in verdicts:
@@ -91,8 +90,7 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
     all_shares = [share for of_question in shares.values() for share in of_question]
     means = np.array([np.mean(shares[question]) for question in sorted(shares)])
     low, high = bootstrap.interval(bootstrap.means(means[:, None].tolist(), seed))
-    deviations = means - 0.5
-    p = float(wilcoxon(deviations).pvalue) if deviations.any() else 1.0
+    p = _signed_rank_p(tuple((means - 0.5).tolist()))
     agreements = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
     return Comparison(
         system=system,
@@ -109,6 +107,13 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
         p_holm=p,
         consistent=sum(agreements) / len(agreements) if agreements else None,
     )
+
+
+@cache  # criteria often agree, and of few questions scipy tries every permutation
+def _signed_rank_p(deviations: tuple[float, ...]) -> float:
+    from scipy.stats import wilcoxon
+
+    return float(wilcoxon(deviations).pvalue) if any(deviations) else 1.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

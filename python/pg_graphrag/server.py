@@ -158,7 +158,8 @@ def database(plpy: Any) -> Database:
 
 
 @cache
-def _function(path: str) -> Callable[..., Any]:
+def function_at(path: str) -> Callable[..., Any]:
+    """Return a function of the package by its path, ``<module>:<function>``; the module is imported when it is asked for."""
     module, name = path.split(":")
     function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
     return function
@@ -194,7 +195,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
             check_size(arguments)
-            result = _function(path)(database(plpy), *arguments)
+            result = function_at(path)(database(plpy), *arguments)
             # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
             return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:

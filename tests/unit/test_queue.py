@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pg_graphrag.server import function_at
 from pg_graphrag.worker.worker import DOCUMENT_KINDS, SERVICES
 
 from tests.runtime.cluster import PROJECT
@@ -19,6 +20,7 @@ def listed(before: str) -> set[str]:
 
 def test_a_worker_sees_to_every_kind_of_job() -> None:
     assert listed("jobs_kind_check CHECK") == {*SERVICES, *DOCUMENT_KINDS}
+    assert all(callable(function_at(path)) for path in SERVICES.values())
 
 
 def test_jobs_of_documents_are_those_that_name_one() -> None:

@@ -3,24 +3,19 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pg_graphrag.community.refresh import refresh
-from pg_graphrag.community.reports import write_reports
 from pg_graphrag.corpus.corpora import Corpus, by_id
-from pg_graphrag.documents import attach
 from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
-from pg_graphrag.indexing.reembed import building_space, reembed
+from pg_graphrag.indexing.reembed import building_space
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
-from pg_graphrag.server import Database, Row, check_may_commit
+from pg_graphrag.server import Database, Row, check_may_commit, function_at
 from pg_graphrag.text.tokenizers import tokenizer
-from pg_graphrag.worker import maintenance
 
 # Query cancels that the end of a run survives.
 MAX_CANCELS = 1000
@@ -152,7 +147,10 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         return
     (job,) = batch.jobs
     try:
-        is_done = _cancel_batches(db, batch) if corpus is None else SERVICES[batch.kind](db, corpus, job)
+        if corpus is None:
+            is_done = function_at("indexing.batch:cancel_batches")(db, batch.corpus_id)
+        else:
+            is_done = function_at(SERVICES[batch.kind])(db, corpus, job)
     except Exception as error:
         if _is_interrupt(error):
             raise
@@ -165,29 +163,18 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         release(db, worker, [job["id"]])
 
 
-def _advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
-    from pg_graphrag.indexing.batch import advance_batches  # with asyncio and HTTP, which most sessions do without
-
-    return advance_batches(db, corpus, job)
-
-
-def _cancel_batches(db: Database, batch: Batch) -> bool:
-    from pg_graphrag.indexing.batch import cancel_batches
-
-    return cancel_batches(db, batch.corpus_id)
-
-
-# Kinds of jobs of a document; those of a corpus, and which functions do them.
+# Kinds of jobs of a document; those of a corpus, and which functions (database, corpus, job) do them and return whether the
+# job is done. They are imported when there is such a job: most sessions have jobs of documents alone.
 DOCUMENT_KINDS = ("index", "remove")
-SERVICES: dict[str, Callable[[Database, Corpus, Row], bool]] = {
-    "attach": attach.backfill,
-    "sweep": maintenance.sweep,
-    "batch": _advance_batches,
-    "communities": refresh,
-    "optimize": maintenance.optimize,
-    "summarize": summarize,
-    "reembed": reembed,
-    "reports": write_reports,
+SERVICES = {
+    "attach": "documents.attach:backfill",
+    "sweep": "worker.maintenance:sweep",
+    "batch": "indexing.batch:advance_batches",
+    "communities": "community.refresh:refresh",
+    "optimize": "worker.maintenance:optimize",
+    "summarize": "extraction.summaries:summarize",
+    "reembed": "indexing.reembed:reembed",
+    "reports": "community.reports:write_reports",
 }
 
 

@@ -230,7 +230,8 @@ class Cluster:
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database and return its URL."""
         with self.connect() as connection:
-            statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            # To copy the files takes a quarter of what writing them to the WAL does.
+            statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
             connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template or "template1")))
         return self.url(name)
 

@@ -5,7 +5,7 @@ Source: Efron and Tibshirani 1993, percentile intervals; paired, as Sakai 2006 f
 
 from collections.abc import Sequence
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import NDArray, np
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 _CELLS = 4_000_000
 
 
-def means(scores: Sequence[Sequence[float]], seed: int) -> object:
+def means(scores: Sequence[Sequence[float]] | NDArray[np.float64], seed: int) -> object:
     """Return (RESAMPLES, m) means of `scores` (n questions × m values), each over n questions drawn with replacement.
 
     All values of a resample see the same questions, so differences of columns are paired. The same seed and n draw the
@@ -30,10 +30,11 @@ def means(scores: Sequence[Sequence[float]], seed: int) -> object:
     return np.concatenate(parts)
 
 
-def interval(resampled: object) -> list[float]:
-    """Return [low, high]: the percentile interval of resampled means."""
+def intervals(resampled: object) -> list[list[float]]:
+    """Return [low, high] of each column: the percentile intervals of resampled means (RESAMPLES × m)."""
     tail = (1 - CONFIDENCE) / 2
-    return [float(bound) for bound in np.quantile(np.asarray(resampled), [tail, 1 - tail])]
+    bounds: list[list[float]] = np.quantile(np.asarray(resampled), [tail, 1 - tail], axis=0).T.tolist()
+    return bounds
 
 
 def p_value(resampled: object) -> float:

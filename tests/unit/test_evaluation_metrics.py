@@ -49,7 +49,7 @@ def test_nothing_found_scores_0() -> None:
 
 def test_an_interval_is_that_of_scipys_percentile_bootstrap() -> None:
     scores = np.random.default_rng(1).beta(2, 1, size=60)
-    mine = bootstrap.interval(np.asarray(bootstrap.means(scores[:, None].tolist(), seed=0))[:, 0])
+    (mine,) = bootstrap.intervals(bootstrap.means(scores[:, None].tolist(), seed=0))
     theirs = stats.bootstrap((scores,), np.mean, n_resamples=10_000, method="percentile", rng=2).confidence_interval
     assert mine == pytest.approx([theirs.low, theirs.high], abs=0.004)
 

@@ -108,7 +108,10 @@ def _evaluate_systems(
         ]
         for system in systems
     }
-    resampled = {name: np.asarray(bootstrap.means(values, settings["seed"])) for name, values in scores.items()}
+    # Drawn once: the same questions for all systems.
+    columns = np.concatenate([np.asarray(values, dtype=np.float64) for values in scores.values()], axis=1)
+    parts = np.split(np.asarray(bootstrap.means(columns, settings["seed"])), len(scores), axis=1)
+    resampled = dict(zip(scores, parts, strict=True))
     for system in systems:
         times = [item.milliseconds for item in results[system.name]]
         p50, p95 = (float(value) for value in np.quantile(times, [0.5, 0.95]))
@@ -116,7 +119,7 @@ def _evaluate_systems(
             part = slice(place * len(METRICS), (place + 1) * len(METRICS))
             means = np.mean(scores[system.name], axis=0)[part].tolist()
             resamples = resampled[system.name][:, part]
-            intervals = dict(zip(METRICS, map(bootstrap.interval, resamples.T), strict=True))
+            intervals = dict(zip(METRICS, bootstrap.intervals(resamples), strict=True))
             differences = None
             if system.name != base:
                 base_means = np.mean(scores[base], axis=0)[part].tolist()
@@ -199,8 +202,7 @@ def _differences(
     means: list[float], base_means: list[float], resamples: NDArray[np.float64]
 ) -> dict[str, dict[str, float]]:
     differences = {}
-    for place, metric in enumerate(METRICS):
-        low, high = bootstrap.interval(resamples[:, place])
+    for place, (metric, (low, high)) in enumerate(zip(METRICS, bootstrap.intervals(resamples), strict=True)):
         p = bootstrap.p_value(resamples[:, place])
         differences[metric] = {"difference": means[place] - base_means[place], "low": low, "high": high, "p": p}
     return differences

@@ -89,7 +89,7 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
         orders[verdict.question, verdict.trial][is_first] = share
     all_shares = [share for of_question in shares.values() for share in of_question]
     means = np.array([np.mean(shares[question]) for question in sorted(shares)])
-    low, high = bootstrap.interval(bootstrap.means(means[:, None].tolist(), seed))
+    ((low, high),) = bootstrap.intervals(bootstrap.means(means[:, None].tolist(), seed))
     p = _signed_rank_p(tuple((means - 0.5).tolist()))
     agreements = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
     return Comparison(

@@ -170,8 +170,8 @@ def test_an_answer_does_not_depend_on_what_a_session_remembers(
 def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
     module_db: Database, session: Callable[..., Connection], corpus: str, threshold: str
 ) -> None:
+    cold, warm = session(threshold, "SET graphrag.session_memory = '0'"), session(threshold)
     for filter_, other in (({}, None), ({"even": True}, {"even": True})):
-        cold, warm = session(threshold, "SET graphrag.session_memory = '0'"), session(threshold)
         expected = answers(cold, corpus, filter_)
         assert_same(answers(warm, corpus, other), expected)
         condition = "true" if other is None else """metadata @> '{"even": true}'"""

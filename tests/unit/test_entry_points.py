@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,11 @@ def test_what_a_function_of_sql_calls_is_there(area: str, entry: str) -> None:
 
 def test_entries_are_found() -> None:
     assert len(ENTRIES) > 40
+
+
+@pytest.mark.parametrize("module", ["search.search", "modes.hybrid", "worker.worker", "curation.storage"])
+def test_what_asks_models_is_not_imported_before_one_is_asked(module: str) -> None:
+    heavy = {"asyncio", "httpx2", "pg_graphrag.llm.transport", "pg_graphrag.community.leiden"}
+    code = f"import sys, pg_graphrag.{module}; print(*sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -99,12 +99,25 @@ class ChunkDraft:
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks."""
+    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks.
+
+    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`, `lacks_vectors`: what
+    comes by a job of its own.
+    """
 
     id: int
     content_hash: str
     chunks: list[ChunkDraft]
     window_texts: list[str]
+    chunk_ids: list[int] | None = None
+    lacks_graph: bool = False
+    lacks_vectors: bool = False
+
+    def keep_text(self) -> None:
+        """Keep what no model is needed for."""
+        self.lacks_graph = self.lacks_vectors = True
+        for chunk in self.chunks:
+            chunk.entities, chunk.relationships, chunk.claims, chunk.extraction = {}, {}, [], None
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
@@ -116,7 +129,8 @@ class DocumentDraft:
 
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
-        return self.window_texts + [statement.text for statement in self.statements()]
+        windows = [] if self.lacks_vectors else self.window_texts
+        return windows + [statement.text for statement in self.statements()]
 
     def entity_keys(self) -> set[str]:
         """Keys of the entities that it mentions."""

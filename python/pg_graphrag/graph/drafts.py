@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from pg_graphrag.errors import GraphRAGError
+
 # A description is cut here: text without sentence ends would give each of its names and pairs a whole chunk.
 MAX_DESCRIPTION = 600
 
@@ -101,8 +103,8 @@ class ChunkDraft:
 class DocumentDraft:
     """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks.
 
-    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`, `lacks_vectors`: what
-    comes by a job of its own.
+    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`: its mentions come by a
+    job of their own. `fault`: why it has no vectors yet.
     """
 
     id: int
@@ -111,11 +113,11 @@ class DocumentDraft:
     window_texts: list[str]
     chunk_ids: list[int] | None = None
     lacks_graph: bool = False
-    lacks_vectors: bool = False
+    fault: GraphRAGError | None = None
 
-    def keep_text(self) -> None:
+    def keep_text(self, fault: GraphRAGError) -> None:
         """Keep what no model is needed for."""
-        self.lacks_graph = self.lacks_vectors = True
+        self.lacks_graph, self.fault = True, fault
         for chunk in self.chunks:
             chunk.entities, chunk.relationships, chunk.claims, chunk.extraction = {}, {}, [], None
 
@@ -129,7 +131,7 @@ class DocumentDraft:
 
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
-        windows = [] if self.lacks_vectors else self.window_texts
+        windows = self.window_texts if self.fault is None else []
         return windows + [statement.text for statement in self.statements()]
 
     def entity_keys(self) -> set[str]:

@@ -41,6 +41,15 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
     db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
 
 
+def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
+    """Make leased jobs of documents jobs of kind graph that write the text too; the lease and its errors stay."""
+    db.query(
+        "UPDATE graphrag.jobs SET kind = 'graph', payload = payload - 'text' WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4"],
+        [job_ids, worker],
+    )
+
+
 def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) -> None:
     """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
 
@@ -48,7 +57,8 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
     """
     db.query(
         "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-        " last_error = NULL, next_attempt_at = pg_catalog.now(), payload = pg_catalog.jsonb_build_object('text', $3)"
+        " last_error = NULL, next_attempt_at = pg_catalog.now(),"
+        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true) ELSE '{}' END"
         " WHERE id = ANY ($1) AND lease = $2",
         ["int8[]", "int4", "bool"],
         [job_ids, worker, has_text],

@@ -59,7 +59,7 @@ def write_documents(
     chunk_ids = new_ids + [draft.chunk_ids or [] for draft in extended]
     items |= write_statements(db, corpus.id, ready, chunk_ids)
     for kind, kind_items in items.items():
-        # Some windows have none yet (lacks_vectors).
+        # Windows whose texts could not be embedded have none yet.
         insert_vectors(db, active, kind, [item for item in kind_items if item[3] in active_vectors], active_vectors)
     for draft, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):

@@ -14,7 +14,7 @@ from pg_graphrag.extraction.summaries import summarize
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.batch import advance_batches, cancel_batches
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, hand_on, release, settle
+from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, begin_graph, fail, finish, hand_on, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.reembed import building_space, reembed
 from pg_graphrag.indexing.stored import stored_drafts
@@ -263,19 +263,22 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         unimported = {document["id"]: document for document in documents if document["id"] not in imported_documents}
         unimported_drafts = [item for item in drafts if item.id in unimported]
         asked = [unimported[item.id] for item in unimported_drafts]
-        faults = extract(db, corpus, asked, unimported_drafts, errors, MAX_ERRORS, ranks)
-        _settle_faulty(db, worker, jobs, faults)
-        drafts = [item for item in drafts if item.id not in faults]
+        unextracted = extract(db, corpus, asked, unimported_drafts, errors, MAX_ERRORS, ranks)
+        _settle_faulty(db, worker, jobs, unextracted)
+        drafts = [item for item in drafts if item.id not in unextracted]
     if not jobs:
         return
     new_ids = set() if is_second else {row["id"] for row in documents if not row["has_text"]}
     skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
     release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
     jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
-    for has_text in (True, False):
-        handed_on = {item.id for item in drafts if item.lacks_graph and item.lacks_vectors is not has_text}
-        _hand_on(db, worker, jobs, handed_on, has_text=has_text)
-    finish(db, worker, [job["id"] for job in jobs])
+    _hand_on(db, worker, jobs, {item.id for item in drafts if item.lacks_graph and item.fault is None}, has_text=True)
+    faults = {item.id: item.fault for item in drafts if item.fault is not None}
+    put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
+    begin_graph(db, worker, [job["id"] for job in put_off])
+    for job in put_off:
+        settle(db, worker, job, faults[job["document_id"]])
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in faults])
 
 
 def _hand_on(db: Database, worker: int, jobs: list[Row], document_ids: set[int], *, has_text: bool) -> None:
@@ -313,7 +316,7 @@ def _embed_and_write(
             needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
             draft_faults = [faults[text] for text in needed if text in faults]
             if draft_faults and item.id in new_ids:
-                item.keep_text()
+                item.keep_text(min(draft_faults, key=weight))
             elif draft_faults:
                 kept_back[item.id] = min(draft_faults, key=weight)
         _settle_faulty(db, worker, jobs, kept_back)

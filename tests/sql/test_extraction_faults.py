@@ -203,7 +203,6 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
     corpus = filled(module_db, endpoint, timeout=1)
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "pending"}
     assert traces(module_db, corpus, "hopper") == 0
-    assert is_found(module_db, corpus, "hopper", "the first compiler")
     for faults in (1, 2):
         found = job(module_db, corpus, "hopper")
         assert found["payload"] == {"text": True, "faults": faults}
@@ -213,6 +212,7 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
         assert (pending, failed, waiting) == (1, 0, 1)
         assert PROVIDER[kind] in why
         hurry(module_db, corpus)
+    assert is_found(module_db, corpus, "hopper", "the first compiler")
     # A kept connection that breaks is replaced first.
     assert sum(map(BAD, endpoint.requests)) in (range(3, 7) if kind == "reset" else (3,))
     assert dead(module_db, corpus) == {}

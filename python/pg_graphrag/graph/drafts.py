@@ -103,8 +103,8 @@ class ChunkDraft:
 class DocumentDraft:
     """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks.
 
-    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`: its mentions come by a
-    job of their own. `fault`: why it has no vectors yet.
+    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`: mentions come by a
+    job of their own, `next_ordinal`: from this chunk on. `fault`: why it has no vectors yet.
     """
 
     id: int
@@ -113,6 +113,7 @@ class DocumentDraft:
     window_texts: list[str]
     chunk_ids: list[int] | None = None
     lacks_graph: bool = False
+    next_ordinal: int = 0
     fault: GraphRAGError | None = None
 
     def keep_text(self, fault: GraphRAGError) -> None:

@@ -50,8 +50,8 @@ def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
     )
 
 
-def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) -> None:
-    """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
+def hand_on(db: Database, worker: int, job_ids: list[int], next_ordinals: list[int], *, has_text: bool) -> None:
+    """Make jobs of documents jobs for their graphs, from these chunks on, unless newer content has taken them over.
 
     `has_text`: the text was written; else the graph job writes it too.
     """
@@ -59,9 +59,10 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
         "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
         " last_error = NULL, next_attempt_at = pg_catalog.now(),"
         " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true) ELSE '{}' END"
-        " WHERE id = ANY ($1) AND lease = $2",
-        ["int8[]", "int4", "bool"],
-        [job_ids, worker, has_text],
+        " || CASE WHEN u.next > 0 THEN pg_catalog.jsonb_build_object('next', u.next) ELSE '{}' END"
+        "  FROM unnest($1, $4) AS u (job, next) WHERE id = u.job AND lease = $2",
+        ["int8[]", "int4", "bool", "int4[]"],
+        [job_ids, worker, has_text, next_ordinals],
     )
 
 

@@ -234,12 +234,13 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     imported_documents = imported_of(db, documents) if documents else {}
     if extracts and not asks:
         waiting_ids = {row["id"] for row in documents if row["has_text"] and row["id"] not in imported_documents}
-        _hand_on(db, worker, jobs, waiting_ids, has_text=False)
+        _hand_on(db, worker, jobs, dict.fromkeys(waiting_ids, 0), has_text=False)
         db.commit()
         documents = [row for row in documents if row["id"] not in waiting_ids]
-    with_text = {job["document_id"] for job in jobs if json.loads(job["payload"]).get("text")} if asks else set()
-    with_text = {row["id"] for row in documents if row["has_text"] and row["id"] in with_text} - set(imported_documents)
-    drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text])
+    payloads = {job["document_id"]: json.loads(job["payload"]) for job in jobs} if asks else {}
+    firsts = {document: payload.get("next", 0) for document, payload in payloads.items() if payload.get("text")}
+    with_text = {row["id"] for row in documents if row["has_text"] and row["id"] in firsts} - set(imported_documents)
+    drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text], firsts)
     db.rollback()
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
@@ -272,7 +273,8 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
     release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
     jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
-    _hand_on(db, worker, jobs, {item.id for item in drafts if item.lacks_graph and item.fault is None}, has_text=True)
+    next_ordinals = {item.id: item.next_ordinal for item in drafts if item.lacks_graph and item.fault is None}
+    _hand_on(db, worker, jobs, next_ordinals, has_text=True)
     faults = {item.id: item.fault for item in drafts if item.fault is not None}
     put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
     begin_graph(db, worker, [job["id"] for job in put_off])
@@ -281,11 +283,13 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in faults])
 
 
-def _hand_on(db: Database, worker: int, jobs: list[Row], document_ids: set[int], *, has_text: bool) -> None:
-    """Make the jobs of these documents jobs of kind graph, and remove them from `jobs`."""
-    if document_ids:
-        hand_on(db, worker, [job["id"] for job in jobs if job["document_id"] in document_ids], has_text=has_text)
-        jobs[:] = [job for job in jobs if job["document_id"] not in document_ids]
+def _hand_on(db: Database, worker: int, jobs: list[Row], next_ordinals: dict[int, int], *, has_text: bool) -> None:
+    """Make the jobs of these documents jobs of kind graph, from these chunks on, and remove them from `jobs`."""
+    handed_on = [job for job in jobs if job["document_id"] in next_ordinals]
+    if handed_on:
+        ordinals = [next_ordinals[job["document_id"]] for job in handed_on]
+        hand_on(db, worker, [job["id"] for job in handed_on], ordinals, has_text=has_text)
+        jobs[:] = [job for job in jobs if job["document_id"] not in next_ordinals]
 
 
 def _embed_and_write(

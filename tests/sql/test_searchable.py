@@ -314,3 +314,12 @@ def test_the_graph_of_a_long_document_comes_in_parts_and_is_that_of_the_whole(
     put(module_db, again, "at once", text)
     work(module_db)
     assert canonical(module_db, again) == at_once
+
+
+def test_communities_wait_for_the_graph(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = extracted(module_db, endpoint, communities=True)
+    put_all(module_db, corpus, STORIES)
+    work(module_db, len(STORIES))
+    assert {kind for _, kind, _, _ in jobs(module_db, corpus)} == {"graph"}
+    work(module_db, len(STORIES))
+    assert "communities" in {kind for _, kind, _, _ in jobs(module_db, corpus)}

@@ -91,7 +91,8 @@ def write_documents(
     )
     revise(db, corpus.id)
     forget(db, affected)
-    if corpus.options.communities.automatic:
+    # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
+    if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
         queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)

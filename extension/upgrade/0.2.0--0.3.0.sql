@@ -97,6 +97,13 @@ ALTER TABLE graphrag.imported_communities ADD CONSTRAINT imported_communities_pk
 DROP FUNCTION graphrag._hint_workers();
 DROP INDEX graphrag.jobs_corpus_kind_key;
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
+-- A text is searchable before a model has found its graph, which is a job of its own, after the texts.
+ALTER TABLE graphrag.jobs DROP CONSTRAINT jobs_kind_check, DROP CONSTRAINT jobs_document_check;
+ALTER TABLE graphrag.jobs
+    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'graph', 'sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    ADD CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'graph', 'remove')));
+DROP INDEX graphrag.jobs_due_idx;
+CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'graph' THEN 1 WHEN 'optimize' THEN 2 WHEN 'communities' THEN 2 WHEN 'reports' THEN 2 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
 
 -- What ANALYZE sampled of columns that sql/15_admin/unsampled_columns.sql excepts would stay.
 DELETE FROM pg_catalog.pg_statistic s

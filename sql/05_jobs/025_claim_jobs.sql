@@ -15,12 +15,13 @@ BEGIN
          WHERE l.locktype = 'advisory' AND l.classid = worker_lock::oid AND l.objsubid = 2 AND l.granted
            AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
     ), due AS (
-        SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts, j.next_attempt_at
+        SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts, j.next_attempt_at,
+               CASE j.kind WHEN 'graph' THEN 1 WHEN 'optimize' THEN 2 WHEN 'communities' THEN 2 WHEN 'reports' THEN 2 ELSE 0 END AS turn
           FROM graphrag.jobs j
          WHERE j.state <> 'failed'
            AND j.next_attempt_at <= now()
            AND (j.state = 'pending' OR j.lease <> ALL ((SELECT a.workers FROM alive a)::bigint[]))
-         ORDER BY (j.kind IN ('optimize', 'communities', 'reports')), j.next_attempt_at, j.id
+         ORDER BY turn, j.next_attempt_at, j.id
          LIMIT look
            FOR UPDATE SKIP LOCKED
     ), free AS MATERIALIZED (
@@ -32,7 +33,7 @@ BEGIN
         SELECT d.id
           FROM due d
           JOIN graphrag.documents doc ON doc.id = d.document_id
-         WHERE d.kind = 'index'
+         WHERE d.kind IN ('index', 'graph')
            AND NOT EXISTS (SELECT FROM free f WHERE f.id = d.document_id)
     ), sized AS (
         SELECT d.id, d.corpus_id, d.kind,
@@ -46,7 +47,7 @@ BEGIN
           LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
          WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
         WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
-               turns AS (ORDER BY (d.kind IN ('optimize', 'communities', 'reports')), d.next_attempt_at, d.id)
+               turns AS (ORDER BY d.turn, d.next_attempt_at, d.id)
     ), postponed AS (
         UPDATE graphrag.jobs j
            SET state = 'pending', lease = NULL, next_attempt_at = now() + retry_seconds * interval '1 second'
@@ -61,7 +62,7 @@ BEGIN
            AND s.corpus_id = s.first_corpus
            AND s.kind = s.first_kind
            AND (s.place = 1
-                OR (s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'remove')))
+                OR (s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
         RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
     )
     SELECT l.* FROM leased l

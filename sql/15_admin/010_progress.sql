@@ -21,13 +21,15 @@ SELECT c.name AS corpus,
           LEFT JOIN graphrag.chunks x ON x.corpus_id = s.corpus_id AND x.id <= (y.payload ->> 'chunk')::bigint
          WHERE s.corpus_id = c.id AND s.state = 'building'
         HAVING pg_catalog.count(*) > 0) AS reembedded,
-       CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag,
+       d.searchable
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*)                                       AS documents,
               pg_catalog.count(*) FILTER (WHERE x.status = 'indexed')   AS indexed,
               pg_catalog.count(*) FILTER (WHERE x.status = 'pending')   AS pending,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'failed')    AS failed
+              pg_catalog.count(*) FILTER (WHERE x.status = 'failed')    AS failed,
+              pg_catalog.count(*) FILTER (WHERE x.indexed_hash = x.content_hash) AS searchable
          FROM graphrag.documents x
         WHERE x.corpus_id = c.id) d
  CROSS JOIN LATERAL (
@@ -47,7 +49,7 @@ SELECT c.name AS corpus,
 COMMENT ON VIEW graphrag.progress IS 'One row per corpus: how far indexing is';
 COMMENT ON COLUMN graphrag.progress.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.progress.documents IS 'Documents in all';
-COMMENT ON COLUMN graphrag.progress.indexed IS 'Documents whose current content is indexed';
+COMMENT ON COLUMN graphrag.progress.indexed IS 'Documents whose current content is indexed, text and graph';
 COMMENT ON COLUMN graphrag.progress.pending IS 'Documents queued';
 COMMENT ON COLUMN graphrag.progress.failed IS 'Documents that failed (see failed_jobs)';
 COMMENT ON COLUMN graphrag.progress.chunks IS 'Chunks';
@@ -61,6 +63,7 @@ COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is
 COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error; for others than the owner, its kind';
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
+COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text can be found; of those that are pending or failed, the graph is still to come';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

@@ -104,7 +104,7 @@ def waiting(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
     return rows(
         db,
         "SELECT DISTINCT j.state, j.attempts, j.errors, j.last_error LIKE 'Waiting:%%' FROM graphrag.jobs j"
-        " WHERE j.corpus_id = %s AND j.kind = 'index'",
+        " WHERE j.corpus_id = %s AND j.kind IN ('index', 'graph')",
         corpus_id(db, corpus),
     )
 

@@ -146,7 +146,7 @@ def noted(db: Connection, corpus: str, purpose: str = "extract") -> tuple[int, i
 
 
 def traces(db: Connection, corpus: str, key: str) -> int:
-    """How many rows there are that were made of a document."""
-    tables = ("chunks", "chunk_windows", "entity_mentions", "relationship_mentions", "claims", "bm25_tail")
+    """How many rows of the graph there are that were made of a document."""
+    tables = ("entity_mentions", "relationship_mentions", "claims")
     document = value(db, "SELECT id FROM graphrag.documents WHERE corpus = %s AND source_key = %s", corpus, key)
     return sum(value(db, f"SELECT count(*) FROM graphrag.{table} WHERE document_id = %s", document) for table in tables)

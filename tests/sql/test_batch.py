@@ -123,8 +123,8 @@ def test_a_field_that_the_model_does_not_know_is_left_out(module_db: Database, e
 def test_a_document_deleted_before_the_batch_is_made_is_not_sent(module_db: Database, endpoint: Endpoint) -> None:
     corpus = batched(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
-    # All documents are looked at in one go; the batch is the next job.
-    module_db.execute("CALL graphrag.process_jobs(5)")
+    # All texts are written in one go, and all graphs asked for in the next; the batch is the job after.
+    module_db.execute("CALL graphrag.process_jobs(10)")
     number = corpus_id(module_db, corpus)
     assert value(module_db, "SELECT count(*) FROM graphrag.llm_batch_requests WHERE corpus_id = %s", number) == 5
     delete(module_db, corpus, "hopper")
@@ -193,7 +193,7 @@ def test_a_provider_that_is_told_to_batch_no_more_is_asked_at_once(module_db: Da
     endpoint.batches.hold = True
     corpus = batched(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
-    module_db.execute("CALL graphrag.process_jobs(5)")
+    module_db.execute("CALL graphrag.process_jobs(10)")
     name = value(module_db, "SELECT options #>> '{llm,provider}' FROM graphrag.corpora WHERE name = %s", corpus)
     module_db.execute("SELECT graphrag.set_provider(%s, 'openai', %s)", [name, endpoint.url])
     settle(module_db, corpus)

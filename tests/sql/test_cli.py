@@ -186,7 +186,7 @@ def test_a_database_without_the_extension_is_an_error_with_a_hint(empty_db: Data
 def test_ingest_worker_search_and_status_from_the_shell(db: Database, folder: Path) -> None:
     cli(db.url, "ingest", folder)
     waiting = cli(db.url, "status").stdout
-    assert re.search(r"^default +5 +0 +5 +0 ", waiting, re.MULTILINE)
+    assert re.search(r"^default +5 +0 +0 +5 +0 ", waiting, re.MULTILINE)
     assert "5 documents pending" in waiting
     done = cli(db.url, "worker", "--once", "--concurrency", "2")
     assert "100%, 5/5 documents" in done.stderr

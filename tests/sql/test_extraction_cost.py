@@ -205,7 +205,7 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
     assert "HINT:" in why
     budget = "SELECT state, spent >= budget FROM graphrag.budgets WHERE corpus = %s"
     assert rows(module_db, budget, corpus) == [("reached", True)]
-    blame = "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND kind = 'index'"
+    blame = "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL"
     assert rows(module_db, blame, corpus_id(module_db, corpus)) == [(0, 0)]
     work(module_db)
     module_db.execute("SELECT graphrag.retry_failed()")

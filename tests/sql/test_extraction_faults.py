@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.endpoint import Endpoint
+from tests.endpoint import Endpoint, Request
 from tests.runtime.cluster import Database
 from tests.sql.extracting import (
     about,
@@ -22,7 +22,20 @@ from tests.sql.extracting import (
     traces,
     undisturbed,
 )
-from tests.sql.ingest import STORIES, canonical, corpus_id, long_text, put, put_all, rows, statuses, value, work
+from tests.sql.ingest import (
+    STORIES,
+    canonical,
+    corpus_id,
+    keys,
+    long_text,
+    put,
+    put_all,
+    rows,
+    search,
+    statuses,
+    value,
+    work,
+)
 
 REPLY = knows
 DOCUMENTS = {key: STORIES[key] for key in ("ada", "enigma", "hopper")}
@@ -72,6 +85,10 @@ def whole(module_db: Database) -> Any:
     return undisturbed(module_db, DOCUMENTS)
 
 
+def is_chat(request: Request) -> bool:
+    return request.kind == "chat"
+
+
 def filled(db: Database, endpoint: Endpoint, **provider: Any) -> str:
     corpus = extracted(db, endpoint, provider=provider)
     put_all(db, corpus, DOCUMENTS)
@@ -87,6 +104,13 @@ def progress(db: Database, corpus: str) -> tuple[Any, ...]:
     """(documents pending, failed, jobs that wait, what for)"""
     (row,) = rows(db, "SELECT pending, failed, waiting, waiting_for FROM graphrag.progress WHERE corpus = %s", corpus)
     return row
+
+
+def is_found(db: Database, corpus: str, key: str, question: str) -> bool:
+    """Whether modes that need no graph find a document, and one that uses what there is of it."""
+    return keys(search(db, question, corpus, "bm25"))[0] == key and all(
+        key in keys(search(db, question, corpus, mode)) for mode in ("naive", "hybrid")
+    )
 
 
 def heal(db: Database, endpoint: Endpoint, corpus: str) -> None:
@@ -115,6 +139,7 @@ def test_an_unusable_answer_counts_against_its_document_alone(
     hurry(module_db, corpus)
     hurry(module_db, corpus)
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "failed"}
+    assert is_found(module_db, corpus, "hopper", "the first compiler")
     assert words in dead(module_db, corpus)["hopper"]
     assert words in value(
         module_db, "SELECT error FROM graphrag.documents WHERE corpus = %s AND source_key = 'hopper'", corpus
@@ -180,13 +205,14 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
     assert traces(module_db, corpus, "hopper") == 0
     for faults in (1, 2):
         found = job(module_db, corpus, "hopper")
-        assert found["payload"] == {"faults": faults}
+        assert found["payload"] == {"text": True, "faults": faults}
         assert (found["state"], found["attempts"], found["errors"], found["waits"]) == ("pending", 0, 0, True)
         assert PROVIDER[kind] in found["last_error"]
         pending, failed, waiting, why = progress(module_db, corpus)
         assert (pending, failed, waiting) == (1, 0, 1)
         assert PROVIDER[kind] in why
         hurry(module_db, corpus)
+    assert is_found(module_db, corpus, "hopper", "the first compiler")
     # A kept connection that breaks is replaced first.
     assert sum(map(BAD, endpoint.requests)) in (range(3, 7) if kind == "reset" else (3,))
     assert dead(module_db, corpus) == {}
@@ -198,7 +224,7 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
 def test_a_fault_that_will_not_pass_makes_a_dead_letter_at_once_and_spares_the_rest(
     module_db: Database, endpoint: Endpoint, whole: Any, kind: str
 ) -> None:
-    endpoint.misbehave(kind, None)
+    endpoint.misbehave(kind, None, when=is_chat)
     corpus = filled(module_db, endpoint, concurrency=1)
     letters = dead(module_db, corpus)
     assert len(letters) == 1
@@ -219,13 +245,13 @@ def test_a_fault_that_will_not_pass_makes_a_dead_letter_at_once_and_spares_the_r
 def test_retry_after_is_honoured_for_all_documents(
     module_db: Database, endpoint: Endpoint, whole: Any, after: int | timedelta
 ) -> None:
-    endpoint.misbehave("rate_limited", None, retry_after=after)
+    endpoint.misbehave("rate_limited", None, when=is_chat, retry_after=after)
     corpus = filled(module_db, endpoint, concurrency=1)
     assert len(chats(endpoint)) == 1
     waits = rows(
         module_db,
         "SELECT attempts, errors, extract(epoch FROM next_attempt_at - now()) BETWEEN 30 AND 41 FROM graphrag.jobs"
-        " WHERE corpus_id = %s AND kind = 'index'",
+        " WHERE corpus_id = %s AND kind = 'graph'",
         corpus_id(module_db, corpus),
     )
     assert waits == [(0, 0, True)] * 3
@@ -238,12 +264,12 @@ def test_retry_after_is_honoured_for_all_documents(
 def test_a_storm_of_errors_opens_the_breaker_and_nobody_is_to_blame(
     module_db: Database, endpoint: Endpoint, whole: Any
 ) -> None:
-    endpoint.misbehave("server_error", None)
+    endpoint.misbehave("server_error", None, when=is_chat)
     corpus = extracted(module_db, endpoint, provider={"concurrency": 2})
     put_all(module_db, corpus, {f"story {n}": f"{STORIES['ada']} {n}" for n in range(20)})
     work(module_db)
     assert len(chats(endpoint)) <= 6, "five failures in a row, and one that was on its way"
-    states = "SELECT DISTINCT state, attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND kind = 'index'"
+    states = "SELECT DISTINCT state, attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND kind = 'graph'"
     assert rows(module_db, states, corpus_id(module_db, corpus)) == [("pending", 0, 0)]
     assert progress(module_db, corpus)[:3] == (20, 0, 20)
     before = len(chats(endpoint))

@@ -73,7 +73,9 @@ def test_a_worker_that_waits_for_a_model_can_be_stopped(
     assert [traces(module_db, corpus, key) for key in STORIES] == [0] * 5
     if how != "pg_terminate_backend":  # else its leases are void with its session
         assert {(state, leased) for _, _, state, leased in jobs(module_db, corpus)} == {("pending", False)}
-        attempts = "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND kind = 'index'"
+        attempts = (
+            "SELECT DISTINCT attempts, errors FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL"
+        )
         assert rows(module_db, attempts, corpus_id(module_db, corpus)) == [(0, 0)]
     endpoint.behave()
     endpoint.forget()
@@ -85,6 +87,7 @@ def test_a_worker_that_waits_for_a_model_can_be_stopped(
 def test_what_changes_while_the_model_thinks_is_not_overwritten(module_db: Database, endpoint: Endpoint) -> None:
     corpus = extracted(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
+    work(module_db, 5)  # the texts
     endpoint.pause()
     late = worker(module_db.url)
     wait_for(lambda: endpoint.in_flight == 5, "the worker to ask")
@@ -101,6 +104,7 @@ def test_a_corpus_dropped_while_the_model_thinks_is_gone(module_db: Database, en
     corpus = extracted(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
     number = corpus_id(module_db, corpus)
+    work(module_db, 5)  # the texts
     endpoint.pause()
     late = worker(module_db.url)
     wait_for(lambda: endpoint.in_flight == 5, "the worker to ask")

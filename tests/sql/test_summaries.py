@@ -73,8 +73,8 @@ def test_from_eight_fragments_a_summary_describes(module_db: Database, endpoint:
     assert ada(module_db, corpus) == joined(*range(7))
     assert asked(endpoint) == 0
     noting(module_db, corpus, [7])
-    # Indexing is done, the merged description there: the summary is a job of its own.
-    work(module_db, 1)
+    # Text and graph are done, the merged description there: the summary is a job of its own.
+    work(module_db, 2)
     assert statuses(module_db, corpus)["note 7"] == "indexed"
     assert ada(module_db, corpus) == joined(*range(8))
     assert [(kind, state) for _, kind, state, _ in jobs(module_db, corpus)] == [("summarize", "pending")]

@@ -28,8 +28,9 @@ HALF = Progress(
     waiting_for=None,
     reembedded=None,
     replication_lag=None,
+    searchable=490,
 )
-DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0)
+DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0, searchable=1_000)
 
 
 def test_a_line_says_done_counts_rate_and_time_left() -> None:
@@ -40,6 +41,7 @@ def test_a_line_says_done_counts_rate_and_time_left() -> None:
     assert line(replace(HALF, pending=7_322, documents=10_000), 2.0).endswith("2.0 documents/s, 1:01:01 left")
     assert line(HALF, None).endswith("64 at work")
     assert line(replace(HALF, leased=0), None).endswith("waiting for a worker")
+    assert line(replace(HALF, searchable=900), None).startswith("50%, 500/1,000 documents, 900 searchable, 10 failed, ")
     assert line(DONE, 2.0).endswith("400,000 relationships")
     assert line(replace(DONE, jobs=1), None).endswith("finishing")
 

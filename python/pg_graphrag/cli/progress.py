@@ -38,6 +38,7 @@ def total(rows: Sequence[Progress]) -> Progress:
         waiting_for=first_waiting.waiting_for if first_waiting else None,
         reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
+        searchable=sum(row.searchable for row in rows),
     )
 
 
@@ -133,7 +134,10 @@ def _share(progress: Progress) -> float:
 
 
 def _document_counts(progress: Progress) -> list[str]:
-    counts = [f"{progress.documents - progress.pending:,}/{progress.documents:,} documents"]
+    done = progress.documents - progress.pending
+    counts = [f"{done:,}/{progress.documents:,} documents"]
+    if progress.searchable > done:
+        counts.append(f"{progress.searchable:,} searchable")
     return [*counts, f"{progress.failed:,} failed"] if progress.failed else counts
 
 

@@ -13,7 +13,18 @@ from pg_graphrag.cli.progress import Display, total
 from pg_graphrag.client import GraphRAG, Progress, statements
 from pg_graphrag.client.blocking import execute
 
-_COLUMNS = ("corpus", "documents", "indexed", "pending", "failed", "chunks", "entities", "relationships", "jobs")
+_COLUMNS = (
+    "corpus",
+    "documents",
+    "searchable",
+    "indexed",
+    "pending",
+    "failed",
+    "chunks",
+    "entities",
+    "relationships",
+    "jobs",
+)
 _SHOWN_FAILURES = 10
 
 

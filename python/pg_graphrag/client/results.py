@@ -103,7 +103,10 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One row of ``graphrag.progress``: how far the indexing of a corpus is."""
+    """One row of ``graphrag.progress``: how far the indexing of a corpus is.
+
+    `searchable` documents have their texts in the index, `indexed` ones their graphs too.
+    """
 
     corpus: str
     documents: int
@@ -121,6 +124,7 @@ class Progress:
     waiting_for: str | None
     reembedded: int | None
     replication_lag: timedelta | None
+    searchable: int
 
 
 @dataclass(frozen=True, slots=True)

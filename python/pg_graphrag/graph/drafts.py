@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from pg_graphrag.errors import GraphRAGError
+
 # A description is cut here: text without sentence ends would give each of its names and pairs a whole chunk.
 MAX_DESCRIPTION = 600
 
@@ -99,12 +101,26 @@ class ChunkDraft:
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks."""
+    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks.
+
+    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`: mentions come by a
+    job of their own, `next_ordinal`: from this chunk on. `fault`: why it has no vectors yet.
+    """
 
     id: int
     content_hash: str
     chunks: list[ChunkDraft]
     window_texts: list[str]
+    chunk_ids: list[int] | None = None
+    lacks_graph: bool = False
+    next_ordinal: int = 0
+    fault: GraphRAGError | None = None
+
+    def keep_text(self, fault: GraphRAGError) -> None:
+        """Keep what no model is needed for."""
+        self.lacks_graph, self.fault = True, fault
+        for chunk in self.chunks:
+            chunk.entities, chunk.relationships, chunk.claims, chunk.extraction = {}, {}, [], None
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""
@@ -116,7 +132,8 @@ class DocumentDraft:
 
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
-        return self.window_texts + [statement.text for statement in self.statements()]
+        windows = self.window_texts if self.fault is None else []
+        return windows + [statement.text for statement in self.statements()]
 
     def entity_keys(self) -> set[str]:
         """Keys of the entities that it mentions."""

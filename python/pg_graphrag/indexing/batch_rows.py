@@ -45,7 +45,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
     is_collecting, begun_ids = False, set[int]()
     expecting = bool(groups) and bool(
         db.query(
-            "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'summarize')"
+            "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph', 'summarize')"
             " AND j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now() LIMIT 1",
             ["int4"],
             [corpus_id],
@@ -126,7 +126,7 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
         "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state <> 'sent'"
         f" AND NOT EXISTS (SELECT FROM ({_WANTED}) w WHERE w.key = r.key)"
         " AND (r.created_at < pg_catalog.now() - CASE WHEN r.too_long THEN interval '30 days' ELSE interval '1 day' END"
-        " OR NOT EXISTS (SELECT FROM graphrag.jobs o WHERE o.corpus_id = $1 AND o.kind IN ('index', 'summarize')"
+        " OR NOT EXISTS (SELECT FROM graphrag.jobs o WHERE o.corpus_id = $1 AND o.kind IN ('index', 'graph', 'summarize')"
         " AND o.state <> 'failed' AND (r.too_long OR NOT o.payload ? 'waiting')))",
         ["int4"],
         [corpus_id],

@@ -41,6 +41,31 @@ def finish(db: Database, worker: int, job_ids: list[int]) -> None:
     db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
 
 
+def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
+    """Make leased jobs of documents jobs of kind graph that write the text too; the lease and its errors stay."""
+    db.query(
+        "UPDATE graphrag.jobs SET kind = 'graph', payload = payload - 'text' WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4"],
+        [job_ids, worker],
+    )
+
+
+def hand_on(db: Database, worker: int, job_ids: list[int], next_ordinals: list[int], *, has_text: bool) -> None:
+    """Make jobs of documents jobs for their graphs, from these chunks on, unless newer content has taken them over.
+
+    `has_text`: the text was written; else the graph job writes it too.
+    """
+    db.query(
+        "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
+        " last_error = NULL, next_attempt_at = pg_catalog.now(),"
+        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true) ELSE '{}' END"
+        " || CASE WHEN u.next > 0 THEN pg_catalog.jsonb_build_object('next', u.next) ELSE '{}' END"
+        "  FROM unnest($1, $4) AS u (job, next) WHERE id = u.job AND lease = $2",
+        ["int8[]", "int4", "bool", "int4[]"],
+        [job_ids, worker, has_text, next_ordinals],
+    )
+
+
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md)."""
     if isinstance(error, BudgetReached):
@@ -92,7 +117,7 @@ def fail(db: Database, worker: int, job: Row, error: Exception) -> None:
         ["int8", "int4", "bool", "text", "float8", "text"],
         [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
     )
-    if dead and rows and job["kind"] == "index":
+    if dead and rows and job["kind"] in ("index", "graph"):
         db.query(
             "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
             ["int8", "text"],

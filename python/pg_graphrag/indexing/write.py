@@ -10,6 +10,7 @@ from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.statements import write_statements
+from pg_graphrag.indexing.stored import note_extractions, still_stored
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.numeric import Vectors
@@ -29,10 +30,11 @@ _PARTS = re.compile(r"[^\w.:/@+-]+")
 def write_documents(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: VectorsByModel
 ) -> set[int]:
-    """Replace the index of `document_ids` by `drafts` (a document without a draft is removed).
+    """Replace the index of `document_ids` by `drafts` (a document without a draft is removed), or add mentions to it.
 
-    Drafts of outdated content are discarded: newer content has its own job. Returns the documents that another session is
-    changing at this moment. They are untouched, to be tried again: waiting for that session could deadlock.
+    Drafts of outdated content are discarded: newer content has its own job. Returns the documents to be tried again, which
+    are untouched: those that another session is changing at this moment (waiting for it could deadlock), and those whose
+    chunks are others than the mentions are of.
 
     Raises
     ------
@@ -42,17 +44,23 @@ def write_documents(
     """
     lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus)
-    ready, removable, locked_ids = _lock_documents(db, drafts, document_ids)
+    ready, removable, skipped_ids = _lock_documents(db, drafts, document_ids)
+    new = [draft for draft in ready if draft.chunk_ids is None]
+    extended = [draft for draft in ready if draft.chunk_ids is not None]
     active_vectors = vectors.get(active.embedding, {})
     _check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
     change = Change(corpus.id)
     affected = sorted([draft.id for draft in ready] + removable)
-    old = _remove_chunks(db, corpus, affected, change)
-    chunk_ids = _insert_chunks(db, corpus, ready)
-    items = {"window": _insert_windows(db, corpus, ready, chunk_ids)}
+    old = _remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
+    new_ids = _insert_chunks(db, corpus, new)
+    items = {"window": _insert_windows(db, corpus, new, new_ids)}
+    note_extractions(db, extended)
+    ready = new + extended
+    chunk_ids = new_ids + [draft.chunk_ids or [] for draft in extended]
     items |= write_statements(db, corpus.id, ready, chunk_ids)
     for kind, kind_items in items.items():
-        insert_vectors(db, active, kind, kind_items, active_vectors)
+        # Windows whose texts could not be embedded have none yet.
+        insert_vectors(db, active, kind, [item for item in kind_items if item[3] in active_vectors], active_vectors)
     for draft, ids in zip(ready, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
@@ -72,19 +80,23 @@ def write_documents(
         for kind, kind_items in items.items():
             new_items = [item for item in kind_items if item[3] in building_vectors]
             insert_vectors(db, building, kind, new_items, building_vectors)
+    # A text is found from now on; indexed is what has its graph too.
     db.query(
-        "UPDATE graphrag.documents SET status = 'indexed', error = NULL, indexed_hash = content_hash,"
-        " indexed_at = pg_catalog.clock_timestamp() WHERE id = ANY ($1)",
-        ["int8[]"],
-        [[draft.id for draft in ready]],
+        "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"
+        " status = CASE WHEN u.lacks_graph THEN 'pending' ELSE 'indexed' END,"
+        " indexed_at = CASE WHEN NOT u.lacks_graph THEN pg_catalog.clock_timestamp() END"
+        "  FROM unnest($1, $2) AS u (id, lacks_graph) WHERE d.id = u.id",
+        ["int8[]", "bool[]"],
+        [[draft.id for draft in ready], [draft.lacks_graph for draft in ready]],
     )
     revise(db, corpus.id)
     forget(db, affected)
-    if corpus.options.communities.automatic:
+    # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
+    if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
         queue_refresh(db, corpus.id)
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)
-    return locked_ids
+    return skipped_ids
 
 
 def _check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
@@ -118,7 +130,7 @@ def ensure_storage(db: Database, corpus: Corpus) -> Space:
 def _lock_documents(
     db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
 ) -> tuple[list[DocumentDraft], list[int], set[int]]:
-    """Lock existing documents; return (drafts that are still current, removed documents, documents locked elsewhere)."""
+    """Lock existing documents; return (drafts that are still current, removed documents, documents to be tried again)."""
     ids = sorted(document_ids)
     locked_hashes = {
         row["id"]: row["content_hash"]
@@ -133,8 +145,11 @@ def _lock_documents(
         row["id"] for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
     }
     current = [draft for draft in drafts if locked_hashes.get(draft.id) == draft.content_hash]
+    stale_ids = {draft.id for draft in current if draft.chunk_ids is not None}
+    stale_ids -= still_stored(db, [draft for draft in current if draft.id in stale_ids])
     removed_ids = [document for document in ids if document not in existing and document not in locked_hashes]
-    return current, removed_ids, existing - set(locked_hashes)
+    skipped_ids = existing - set(locked_hashes) | stale_ids
+    return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
 
 
 def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:

@@ -18,10 +18,10 @@ def requeue(db: Database, kind: str, corpus_id: int) -> None:
 
 
 def requeue_documents(db: Database, corpus_id: int) -> None:
-    """Let every index job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
+    """Let every document's job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(j.corpus_id), pg_catalog.array_agg(j.document_id))"
-        "  FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'index'",
+        "  FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph')",
         ["int4"],
         [corpus_id],
     )

@@ -227,6 +227,7 @@ class IndexingProgress(Base):
     waiting_for: Mapped[str | None]
     reembedded: Mapped[BigInt | None]
     replication_lag: Mapped[timedelta | None]
+    searchable: Mapped[BigInt]
 
 
 class FailedJob(Base):

@@ -41,10 +41,26 @@ def search(
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
     search_query, rows = best_rows(search_query, mode, top_k)
+    unfinished_ids = _unfinished(search_query.db, {row["document_id"] for row in rows})
     for rank, row in enumerate(rows, 1):
-        explain = json.dumps({"mode": mode.name, **search_query.notes, **row["explain"]}, ensure_ascii=False)
+        notes = {"mode": mode.name, **search_query.notes}
+        if row["document_id"] in unfinished_ids:
+            notes["graph"] = "pending"
+        explain = json.dumps(notes | row["explain"], ensure_ascii=False)
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)
+
+
+def _unfinished(db: Database, document_ids: set[int]) -> set[int]:
+    """Return those of some documents, which the caller sees, whose graph is still to come or to be made anew."""
+    if not document_ids:
+        return set()
+    rows = db.query(
+        "SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1) AND d.indexed_at IS NULL",
+        ["int8[]"],
+        [list(document_ids)],
+    )
+    return {row["id"] for row in rows}
 
 
 def prepare(

@@ -1,5 +1,6 @@
 """The worker: three short transactions per batch, and the slow part with none open (docs/decisions.md)."""
 
+import json
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -8,9 +9,10 @@ from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, fail, finish, release, settle
+from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, MAX_ERRORS, begin_graph, fail, finish, hand_on, release, settle
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.reembed import building_space
+from pg_graphrag.indexing.stored import stored_drafts
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS, WORKER_LOCK, Batch, claim
@@ -165,7 +167,7 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
 
 # Kinds of jobs of a document; those of a corpus, and which functions (database, corpus, job) do them and return whether the
 # job is done. They are imported when there is such a job: most sessions have jobs of documents alone.
-DOCUMENT_KINDS = ("index", "remove")
+DOCUMENT_KINDS = ("index", "graph", "remove")
 SERVICES = {
     "attach": "documents.attach:backfill",
     "sweep": "worker.maintenance:sweep",
@@ -201,7 +203,8 @@ def _process_documents(db: Database, worker: int, corpus: Corpus, batch: Batch) 
 
 
 _READ = f"""
-SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash,
+       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text
   FROM graphrag.documents d
  WHERE d.id = ANY ($1)
  ORDER BY d.id
@@ -209,22 +212,39 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.conten
 
 
 def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
-    """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`."""
+    """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`.
+
+    Where a model finds the graph, a job of kind index writes the text alone, which is searchable then, and hands on to one of
+    kind graph; so it does without vectors where the endpoint for them fails. A text that is searchable already keeps what was
+    made of it until all is there anew.
+    """
     extracts = corpus.options.extractor == "llm"
-    needed = [corpus.options.llm.of("extract")[0]] if extracts else []
-    if not corpus.options.embedding.local:
-        needed.append(corpus.options.embedding.provider)
-    for provider in needed:
-        if (fault := open_breaker(db, provider)) is not None:
-            _settle_faulty(db, worker, jobs, {job["document_id"]: fault for job in jobs if job["kind"] == "index"})
-    document_ids = [job["document_id"] for job in jobs if job["kind"] == "index"]
+    is_second = jobs[0]["kind"] == "graph"
+    asks = extracts and is_second
+    local = corpus.options.embedding.local
+    embedding_fault = None if local else open_breaker(db, corpus.options.embedding.provider)
+    fault = open_breaker(db, corpus.options.llm.of("extract")[0]) if asks else None
+    if is_second and (first_fault := fault or embedding_fault) is not None:
+        _settle_faulty(db, worker, jobs, {job["document_id"]: first_fault for job in jobs})
+        return
+    document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
     documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
     imported_documents = imported_of(db, documents) if documents else {}
+    if extracts and not asks:
+        waiting_ids = {row["id"] for row in documents if row["has_text"] and row["id"] not in imported_documents}
+        _hand_on(db, worker, jobs, dict.fromkeys(waiting_ids, 0), has_text=False)
+        db.commit()
+        documents = [row for row in documents if row["id"] not in waiting_ids]
+    payloads = {job["document_id"]: json.loads(job["payload"]) for job in jobs} if asks else {}
+    firsts = {document: payload.get("next", 0) for document, payload in payloads.items() if payload.get("text")}
+    with_text = {row["id"] for row in documents if row["has_text"] and row["id"] in firsts} - set(imported_documents)
+    drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text], firsts)
     db.rollback()
-    drafts: list[DocumentDraft] = []
     ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint) if documents else None
     for document in documents:
         assert ranks is not None
+        if document["id"] in with_text:
+            continue
         number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
         spans = None if imported is None else imported.spans(content, ranks.count)
         for document_draft in draft(
@@ -235,22 +255,55 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
                 drafts.append(document_draft)
                 if imported is not None:
                     imported.add_to(document_draft, content, ranks.count)
-    if extracts and ranks is not None:
+                else:
+                    document_draft.lacks_graph = extracts and not asks and bool(document_draft.chunks)
+    if asks and ranks is not None:
         errors = {job["document_id"]: int(job["errors"]) for job in jobs}
-        unimported = [document for document in documents if document["id"] not in imported_documents]
-        unimported_drafts = [item for item in drafts if item.id not in imported_documents]
-        faults = extract(db, corpus, unimported, unimported_drafts, errors, MAX_ERRORS, ranks)
-        _settle_faulty(db, worker, jobs, faults)
-        drafts = [item for item in drafts if item.id not in faults]
-    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts)
+        unimported = {document["id"]: document for document in documents if document["id"] not in imported_documents}
+        unimported_drafts = [item for item in drafts if item.id in unimported]
+        asked = [unimported[item.id] for item in unimported_drafts]
+        unextracted = extract(db, corpus, asked, unimported_drafts, errors, MAX_ERRORS, ranks)
+        _settle_faulty(db, worker, jobs, unextracted)
+        drafts = [item for item in drafts if item.id not in unextracted]
+    if not jobs:
+        return
+    new_ids = set() if is_second else {row["id"] for row in documents if not row["has_text"]}
+    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
     release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
-    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in skipped_ids])
+    jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
+    next_ordinals = {item.id: item.next_ordinal for item in drafts if item.lacks_graph and item.fault is None}
+    _hand_on(db, worker, jobs, next_ordinals, has_text=True)
+    faults = {item.id: item.fault for item in drafts if item.fault is not None}
+    put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
+    begin_graph(db, worker, [job["id"] for job in put_off])
+    for job in put_off:
+        settle(db, worker, job, faults[job["document_id"]])
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in faults])
+
+
+def _hand_on(db: Database, worker: int, jobs: list[Row], next_ordinals: dict[int, int], *, has_text: bool) -> None:
+    """Make the jobs of these documents jobs of kind graph, from these chunks on, and remove them from `jobs`."""
+    handed_on = [job for job in jobs if job["document_id"] in next_ordinals]
+    if handed_on:
+        ordinals = [next_ordinals[job["document_id"]] for job in handed_on]
+        hand_on(db, worker, [job["id"] for job in handed_on], ordinals, has_text=has_text)
+        jobs[:] = [job for job in jobs if job["document_id"] not in next_ordinals]
 
 
 def _embed_and_write(
-    db: Database, worker: int, corpus: Corpus, jobs: list[Row], drafts: list[DocumentDraft]
+    db: Database,
+    worker: int,
+    corpus: Corpus,
+    jobs: list[Row],
+    drafts: list[DocumentDraft],
+    new_ids: set[int],
+    fault: GraphRAGError | None,
 ) -> set[int]:
-    """Embed and write drafts; return the skipped documents. Jobs whose texts cannot be embedded leave `jobs`."""
+    """Embed and write drafts; return the skipped documents.
+
+    Where texts cannot be embedded, of documents of `new_ids` the text is written without vectors; the jobs of others leave
+    `jobs`. `fault`: why no text is embedded at the moment.
+    """
     aliases, new_keys = _resolve_keys(db, corpus, drafts)
     texts = [text for item in drafts for text in item.texts()] + new_keys
     vectors: VectorsByModel = {}
@@ -258,12 +311,15 @@ def _embed_and_write(
     building = building_space(db, corpus.id)
     db.rollback()
     while True:
-        new_vectors, faults = embed(db, corpus, model, texts)
+        new_vectors, faults = embed(db, corpus, model, texts) if fault is None else ({}, dict.fromkeys(texts, fault))
         vectors.setdefault(model, {}).update(new_vectors)
         kept_back = {}
         for item in drafts:
             needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
-            if draft_faults := [faults[text] for text in needed if text in faults]:
+            draft_faults = [faults[text] for text in needed if text in faults]
+            if draft_faults and item.id in new_ids:
+                item.keep_text(min(draft_faults, key=weight))
+            elif draft_faults:
                 kept_back[item.id] = min(draft_faults, key=weight)
         _settle_faulty(db, worker, jobs, kept_back)
         drafts = [item for item in drafts if item.id not in kept_back]

@@ -32,17 +32,18 @@ _STATEMENTS = {
     "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,
                CASE WHEN j.id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
-                    WHEN j.kind <> 'index' THEN 'exists, and is queued to be removed'
+                    WHEN j.kind NOT IN ('index', 'graph') THEN 'exists, and is queued to be removed'
                     ELSE pg_catalog.format('is %s, its job %s', d.status, j.state) END AS detail
           FROM graphrag.documents d
           LEFT JOIN graphrag.jobs j ON j.document_id = d.id
          WHERE d.corpus_id = $1
            AND CASE WHEN j.id IS NULL THEN d.indexed_at IS NULL
-                    ELSE j.kind <> 'index' OR d.indexed_at IS NULL AND (j.state = 'failed') <> (d.status = 'failed') END
+                    ELSE j.kind NOT IN ('index', 'graph')
+                         OR d.indexed_at IS NULL AND (j.state = 'failed') <> (d.status = 'failed') END
          UNION ALL
         SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
           FROM graphrag.jobs j
-         WHERE j.corpus_id = $1 AND j.kind = 'index'
+         WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph')
            AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)
            AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
     "a chunk has its document, or a job that removes it": f"""

@@ -11,7 +11,7 @@ from pg_graphrag.server import Database
 _MISSING = """
 SELECT pg_catalog.format('%s %s', '{name}', x.id) AS object, 'has no vector' AS detail
   FROM graphrag.{source} x
- WHERE x.corpus_id = $1{only} AND NOT EXISTS (SELECT FROM graphrag.{table} v WHERE v.{number} = x.id{same})
+ WHERE x.corpus_id = $1{only}{due} AND NOT EXISTS (SELECT FROM graphrag.{table} v WHERE v.{number} = x.id{same})
 """
 _ORPHANS = """
 SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
@@ -64,7 +64,13 @@ def _names(kind: str, space: Space) -> dict[str, str]:
 
 def _without_vector(db: Database, corpus: Corpus, space: Space, kind: str) -> Iterator[tuple[str, str]]:
     same_chunk = "" if kind == "entity" else " AND v.chunk_id = x.chunk_id"
-    return violations(db, _MISSING.format(same=same_chunk, **_names(kind, space)), ["int4"], [corpus.id])
+    # While an endpoint for vectors fails, a text is searchable without, and its job still to be done.
+    due = (
+        " AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = x.document_id AND d.indexed_at IS NULL)"
+        if kind == "window"
+        else ""
+    )
+    return violations(db, _MISSING.format(same=same_chunk, due=due, **_names(kind, space)), ["int4"], [corpus.id])
 
 
 def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:

@@ -98,6 +98,9 @@ DROP FUNCTION graphrag._hint_workers();
 DROP INDEX graphrag.jobs_corpus_kind_key;
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
 
+-- It says whether the corpus has a graph.
+DROP FUNCTION graphrag._ensure_graph(int);
+
 -- What ANALYZE sampled of columns that sql/15_admin/unsampled_columns.sql excepts would stay.
 DELETE FROM pg_catalog.pg_statistic s
  USING pg_catalog.pg_attribute a

@@ -60,6 +60,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
+    if new.cypher != corpus.options.cypher:
+        db.query("SELECT graphrag.rebuild_graph($1)", ["text"], [corpus.name])
     if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
     if new.llm.has("summary") and not corpus.options.llm.has("summary"):

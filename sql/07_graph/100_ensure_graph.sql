@@ -213,7 +213,7 @@ $function$;
 REVOKE ALL ON FUNCTION graphrag._create_graph(name) FROM PUBLIC;
 
 -- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
--- relations to spare. By its size on disk, which needs no statistics. Left for the next time where somebody writes the table.
+-- relations to spare. By its size on disk, which needs no statistics. Left for the next time where the table is in use.
 CREATE FUNCTION graphrag._index_labels(graph name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -233,16 +233,16 @@ BEGIN
     LOOP
         BEGIN
             EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
-        EXCEPTION WHEN lock_not_available THEN
-            CONTINUE;
+            EXECUTE format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
+            IF label = 'Entity' THEN
+                EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
+            ELSIF label NOT IN ('Chunk', 'Document', 'Community') THEN
+                EXECUTE format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
+                EXECUTE format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
+            END IF;
+        EXCEPTION WHEN lock_not_available OR object_in_use THEN
+            NULL;
         END;
-        EXECUTE format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
-        IF label = 'Entity' THEN
-            EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
-        ELSIF label NOT IN ('Chunk', 'Document', 'Community') THEN
-            EXECUTE format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
-            EXECUTE format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
-        END IF;
     END LOOP;
 END
 $function$;

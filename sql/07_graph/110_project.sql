@@ -1,15 +1,13 @@
 -- Have the statements that follow find rows of a label by its index, or, where it has none yet, hash the small table. A plan goes with the index it was
--- made for. For callers whose own SET ends this; no operator, as their search_path has the schema of the graph.
-CREATE FUNCTION graphrag._plan_for(corpus_id int, label name) RETURNS void
-LANGUAGE plpgsql VOLATILE
-AS $function$
-DECLARE
-    is_indexed CONSTANT boolean := graphrag._is_indexed(pg_catalog.format('graphrag_%s', corpus_id)::pg_catalog.name, label);
-BEGIN
-    PERFORM pg_catalog.set_config('enable_hashjoin', CASE WHEN is_indexed THEN 'off' ELSE 'on' END, true),
-            pg_catalog.set_config('enable_nestloop', CASE WHEN is_indexed THEN 'on' ELSE 'off' END, true);
-END
-$function$;
+-- made for. For callers whose own SET ends this. Its names are looked up once: their search_path has
+-- the schema of the graph.
+CREATE FUNCTION graphrag._plan_for(corpus_id int, label name) RETURNS record
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT pg_catalog.set_config('enable_hashjoin', CASE WHEN x.is_indexed THEN 'off' ELSE 'on' END, true),
+           pg_catalog.set_config('enable_nestloop', CASE WHEN x.is_indexed THEN 'on' ELSE 'off' END, true)
+      FROM (SELECT graphrag._is_indexed(pg_catalog.format('graphrag_%s', corpus_id)::name, label) AS is_indexed) AS x;
+END;
 
 -- Make the AGE projection equal to the tables for these ids of one corpus, whatever happened to them (inserted, changed, gone). The write step calls it in
 -- its own transaction, under the corpus' lock. A document stands for its chunks and their mentions; rows that did not change are not touched.

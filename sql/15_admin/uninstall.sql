@@ -1,4 +1,4 @@
--- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, partitions, triggers.
+-- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers.
 -- With the caller's rights: a superuser or the extension's owner.
 CREATE FUNCTION graphrag.uninstall() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -39,7 +39,7 @@ BEGIN
     FOR item IN
         SELECT i.inhrelid::regclass AS relation
           FROM pg_inherits AS i
-          JOIN pg_class AS p ON p.oid = i.inhparent AND p.relkind = 'p' AND p.relnamespace = 'graphrag'::regnamespace
+          JOIN pg_class AS p ON p.oid = i.inhparent AND p.relkind = 'r' AND p.relnamespace = 'graphrag'::regnamespace
          ORDER BY i.inhrelid
     LOOP
         EXECUTE format('DROP TABLE %s', item.relation);
@@ -47,4 +47,4 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag.uninstall() FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time partitions (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. Owner only.';
+COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time tables (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. Owner only.';

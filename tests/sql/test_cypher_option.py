@@ -83,7 +83,9 @@ def test_check_names_a_graph_that_is_not_to_be(module_db: Database) -> None:
     corpus = new_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
-    module_db.execute("UPDATE graphrag.corpora SET options = options || '{\"cypher\": false}' WHERE name = %s", [corpus])
+    module_db.execute(
+        "UPDATE graphrag.corpora SET options = options || '{\"cypher\": false}' WHERE name = %s", [corpus]
+    )
     assert [row[0] for row in violations(module_db, corpus)] == ["a corpus without Cypher has no graph"]
     module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
     assert violations(module_db, corpus) == []

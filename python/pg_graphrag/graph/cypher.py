@@ -38,8 +38,8 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     ------
     GraphRAGError
         See `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
-        who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have, 0A000 for what is refused on a standby
-        or under row-level security; AGE's own errors with a hint to its reference.
+        who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have, 0A000
+        for what is refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
     """
     rows = db.query(_STATE, ["text"], [corpus])
     if not rows:

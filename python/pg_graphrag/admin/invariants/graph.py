@@ -77,8 +77,9 @@ SELECT c.relname::text AS label
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1 AND c.relname = ANY ($2)
 """
-_UNWANTED = f"""
-SELECT pg_catalog.format('graph graphrag_%s', g.corpus_id) AS object, 'is there, though the option cypher is false; {MENDS}' AS detail
+_UNWANTED = """
+SELECT pg_catalog.format('graph graphrag_%s', g.corpus_id) AS object,
+       'is there, though the option cypher is false; graphrag.rebuild_graph() drops it' AS detail
   FROM graphrag._graphs g WHERE g.corpus_id = $1
 """
 

@@ -35,7 +35,7 @@ MOST_UNKNOWNS = 4
 FIELD = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 PARAMETER = re.compile(r"%(?:\(\w+\))?s")
 UNKNOWN = re.compile("\0([^\0]*)\0")
-NAMES = re.compile(r"""([\w."']|\b(FROM|ONLY|JOIN|INTO) )$""")
+NAMES = re.compile(r"""([\w."']|\b(FROM|ONLY|JOIN|INTO) )\Z""")
 
 # What pgvector and AGE add, in schemas that are on nobody's search path.
 FOREIGN_OPERATORS = frozenset({"<=>", "<+>", "<~>", "<%>"})

@@ -76,7 +76,8 @@ def measure(url: str, endpoint: Endpoint, count: int, options: dict[str, Any]) -
         step("create_corpus", count, connection, lambda: connection.execute(create, [Jsonb(options), count]))
         insert = (
             "INSERT INTO graphrag.documents (corpus, source_key, content)"
-            " SELECT c.name, 'a', format('Ada Lovelace wrote note %%s for Charles Babbage in London.', c.id) FROM graphrag.corpora c"
+            " SELECT c.name, 'a', format('Ada Lovelace wrote note %%s for Charles Babbage in London.', c.id)"
+            "   FROM graphrag.corpora c"
         )
         step("INSERT of a document each", count, connection, lambda: connection.execute(insert, []))
         step("process_jobs", count, connection, lambda: connection.execute("CALL graphrag.process_jobs()"))

@@ -6,9 +6,9 @@ SELECT c.name AS corpus,
        d.indexed,
        d.pending,
        d.failed,
-       (SELECT pg_catalog.count(*) FROM graphrag.chunks x WHERE x.corpus_id = c.id)        AS chunks,
-       (SELECT pg_catalog.count(*) FROM graphrag.entities x WHERE x.corpus_id = c.id)      AS entities,
-       (SELECT pg_catalog.count(*) FROM graphrag.relationships x WHERE x.corpus_id = c.id) AS relationships,
+       i.chunks,
+       i.entities,
+       i.relationships,
        j.jobs,
        j.leased,
        j.oldest_pending,
@@ -24,12 +24,18 @@ SELECT c.name AS corpus,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(*)                                       AS documents,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'indexed')   AS indexed,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'pending')   AS pending,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'failed')    AS failed
-         FROM graphrag.documents x
+       SELECT coalesce(pg_catalog.sum(x.count), 0)::bigint                                      AS documents,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'indexed'), 0)::bigint  AS indexed,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'pending'), 0)::bigint  AS pending,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'failed'), 0)::bigint   AS failed
+         FROM graphrag._document_counts x
         WHERE x.corpus_id = c.id) d
+ CROSS JOIN LATERAL (
+       SELECT coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'chunks'), 0)::bigint         AS chunks,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'entities'), 0)::bigint       AS entities,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'relationships'), 0)::bigint  AS relationships
+         FROM graphrag._index_counts x
+        WHERE x.corpus_id = c.id) i
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*) FILTER (WHERE x.state <> 'failed')           AS jobs,
               pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,

@@ -88,6 +88,7 @@ BEGIN
         RETURN 0;
     END IF;
     PERFORM graphrag.rebuild_graph(corpus.name);
+    PERFORM graphrag._recount(corpus_id);
     -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
     INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus_id, pg_current_xact_id())
         ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;

@@ -1,4 +1,4 @@
-"""More corpora than one transaction can hold the locks of: filled, repaired, restored, uninstalled; a corpus has few relations."""
+"""More corpora than one transaction can hold the locks of are repaired, restored and uninstalled; a corpus has few relations."""
 
 from __future__ import annotations
 

@@ -112,7 +112,8 @@ def _options(text: str) -> Options:
 
 
 def revise(db: Database, corpus_id: int) -> None:
-    """Name a new revision, as every transaction does that changes the index, under the corpus' lock."""
+    """Name a new revision, as every transaction does that changes the index, under the corpus' lock; and fold the counts."""
+    db.query("SELECT graphrag._fold_counts($1)", ["int4"], [corpus_id])
     db.query(
         "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
         " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",

@@ -119,8 +119,8 @@ _STATEMENTS = {
            AND NOT EXISTS (SELECT FROM graphrag.corpus_revisions r WHERE r.corpus_id = $1)""",
     "progress counts what there is": """
         SELECT pg_catalog.format('corpus %s', $1) AS object,
-               pg_catalog.format('%s %s are counted, there are %s: graphrag.repair()', coalesce(k.count, 0), coalesce(t.kind, k.kind),
-                                 coalesce(t.count, 0)) AS detail
+               pg_catalog.format('%s %s are counted, there are %s: graphrag.repair()',
+                                 coalesce(k.count, 0), coalesce(t.kind, k.kind), coalesce(t.count, 0)) AS detail
           FROM (SELECT 'documents ' || d.status AS kind, pg_catalog.count(*) AS count
                   FROM graphrag.documents d WHERE d.corpus_id = $1 GROUP BY d.status
                  UNION ALL
@@ -132,7 +132,8 @@ _STATEMENTS = {
           FULL JOIN (SELECT 'documents ' || x.status AS kind, pg_catalog.sum(x.count) AS count
                        FROM graphrag._document_counts x WHERE x.corpus_id = $1 GROUP BY x.status
                       UNION ALL
-                     SELECT x.relation, pg_catalog.sum(x.count) FROM graphrag._index_counts x WHERE x.corpus_id = $1 GROUP BY x.relation) k
+                     SELECT x.relation, pg_catalog.sum(x.count)
+                       FROM graphrag._index_counts x WHERE x.corpus_id = $1 GROUP BY x.relation) k
             ON k.kind = t.kind
          WHERE coalesce(k.count, 0) <> coalesce(t.count, 0)""",
 }

@@ -140,7 +140,7 @@ def main() -> None:
     ):
         names = [sql.Identifier(name) for name in (SOURCE, TARGET)]
         for name, template in zip(names, ("template1", "template0"), strict=True):
-            maintenance.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
+            maintenance.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
             maintenance.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template)))
         try:
             chosen = {"communities": False} | ({"cypher": False} if options.no_cypher else {})

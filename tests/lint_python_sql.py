@@ -35,6 +35,7 @@ MOST_UNKNOWNS = 4
 FIELD = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 PARAMETER = re.compile(r"%(?:\(\w+\))?s")
 UNKNOWN = re.compile("\0([^\0]*)\0")
+NAMES = re.compile(r"""([\w."']|\b(FROM|ONLY|JOIN|INTO) )\Z""")
 
 # What pgvector and AGE add, in schemas that are on nobody's search path.
 FOREIGN_OPERATORS = frozenset({"<=>", "<+>", "<~>", "<%>"})
@@ -131,8 +132,11 @@ def parsed(text: str) -> tuple[pg.RawStmt, ...] | None:
     """Return the statements of a text; None where no samples make one of it."""
     text = PARAMETER.sub("$1", text)
     for template in (text, FIELD.sub("\0\\1\0", text).replace("{{", "{").replace("}}", "}")):
-        # Part of a word, or after a dot, there is a name.
-        names = dict.fromkeys((match[1] for match in re.finditer(r"""[\w."']\0([^\0]*)\0""", template)), NAME)
+        # Part of a word, after a dot, or where a relation stands, there is a name.
+        parts = template.split("\0")
+        names = {
+            unknown: NAME for before, unknown in zip(parts[::2], parts[1::2], strict=False) if NAMES.search(before)
+        }
         unknowns = sorted({*UNKNOWN.findall(template)} - {*names})
         if len(unknowns) <= MOST_UNKNOWNS:
             tries = [dict(zip(unknowns, some, strict=True)) for some in product(SAMPLES, repeat=len(unknowns))]

@@ -105,6 +105,38 @@ ALTER TABLE graphrag.jobs
 DROP INDEX graphrag.jobs_due_idx;
 CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'graph' THEN 1 WHEN 'optimize' THEN 2 WHEN 'communities' THEN 2 WHEN 'reports' THEN 2 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
 
+-- It says whether the corpus has a graph.
+DROP FUNCTION graphrag._ensure_graph(int);
+
+-- Small spaces share the tables of vectors; those there are keep their own, which inherit from these now. DETACH and not a new table for
+-- each: nothing of the vectors is written.
+ALTER TABLE graphrag.embedding_spaces ADD COLUMN own_tables boolean NOT NULL DEFAULT true;
+ALTER TABLE graphrag.embedding_spaces ALTER COLUMN own_tables SET DEFAULT false;
+DO $block$
+DECLARE
+    stem text;
+    part regclass;
+    item record;
+BEGIN
+    FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors', 'entity_mention_vectors', 'relationship_mention_vectors'] LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE graphrag.%1$s RENAME TO partitioned; CREATE TABLE graphrag.%1$s (LIKE graphrag.partitioned INCLUDING COMMENTS)', stem);
+        EXECUTE pg_catalog.format('COMMENT ON TABLE graphrag.%s IS %L', stem,
+                                  pg_catalog.obj_description('graphrag.partitioned'::pg_catalog.regclass, 'pg_class'));
+        FOR part IN SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = 'graphrag.partitioned'::pg_catalog.regclass ORDER BY i.inhrelid LOOP
+            EXECUTE pg_catalog.format('ALTER TABLE graphrag.partitioned DETACH PARTITION %1$s; ALTER TABLE %1$s INHERIT graphrag.%2$s', part, stem);
+        END LOOP;
+        -- What the application was granted.
+        FOR item IN SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee, a.is_grantable
+                      FROM pg_catalog.pg_class AS c, pg_catalog.aclexplode(c.relacl) AS a
+                     WHERE c.oid = 'graphrag.partitioned'::pg_catalog.regclass AND a.grantee <> c.relowner LOOP
+            EXECUTE pg_catalog.format('GRANT %s ON TABLE graphrag.%s TO %s %s', item.privilege_type, stem, item.grantee,
+                                      CASE WHEN item.is_grantable THEN 'WITH GRANT OPTION' ELSE '' END);
+        END LOOP;
+        EXECUTE 'DROP TABLE graphrag.partitioned';
+    END LOOP;
+END
+$block$;
+
 -- What ANALYZE sampled of columns that sql/15_admin/unsampled_columns.sql excepts would stay.
 DELETE FROM pg_catalog.pg_statistic s
  USING pg_catalog.pg_attribute a

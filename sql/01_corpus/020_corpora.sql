@@ -25,3 +25,8 @@ COMMENT ON COLUMN graphrag.corpora.tokenizer IS 'Tokenizer that cuts chunks; pin
 COMMENT ON COLUMN graphrag.corpora.tokenizer_fingerprint IS 'SHA-256 of the tokenizer''s ranks; chunks never depend on the machine';
 COMMENT ON COLUMN graphrag.corpora.created_at IS 'Time of creation';
 COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, as given to protect(); null: they see all';
+
+-- Whether a corpus with these options has an Apache AGE graph.
+CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN coalesce((options OPERATOR(pg_catalog.->>) 'cypher')::boolean, true);

@@ -212,9 +212,51 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._create_graph(name) FROM PUBLIC;
 
--- The AGE graph of a corpus, made on first use: never an extension member, so it is dumped with its rows.
+-- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
+-- relations to spare. By its size on disk, which needs no statistics. Left for the next time where the table is in use.
+CREATE FUNCTION graphrag._index_labels(graph name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    label name;
+BEGIN
+    FOR label IN
+        SELECT l.name
+          FROM ag_catalog.ag_graph AS g
+          JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid
+         WHERE g.name = graph
+           AND l.name IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT')
+           AND pg_relation_size(l.relation) >= 2097152
+           AND NOT graphrag._is_indexed(graph, l.name)
+         ORDER BY l.id
+    LOOP
+        BEGIN
+            EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
+            EXECUTE format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
+            IF label = 'Entity' THEN
+                EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
+            ELSIF label NOT IN ('Chunk', 'Document', 'Community') THEN
+                EXECUTE format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
+                EXECUTE format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
+            END IF;
+        EXCEPTION WHEN lock_not_available OR object_in_use THEN
+            NULL;
+        END;
+    END LOOP;
+END
+$function$;
+
+-- Whether a label table has its indexes.
+CREATE FUNCTION graphrag._is_indexed(graph name, label name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN EXISTS (SELECT FROM pg_catalog.pg_class AS i JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace AND n.nspname = graph
+                WHERE i.relname = label || '_id_idx');
+
+-- The AGE graph of a corpus, made with its first documents: never an extension member, so it is dumped with its rows. False, and nothing made, where the
+-- option cypher is off.
 -- SECURITY DEFINER: every graph belongs to the extension's owner, whoever runs the worker. AGE is loaded by its type's input function.
-CREATE FUNCTION graphrag._ensure_graph(corpus_id int) RETURNS void
+CREATE FUNCTION graphrag._ensure_graph(corpus_id int) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET client_min_messages = warning
@@ -225,25 +267,29 @@ DECLARE
     labels   CONSTANT name[] := '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF,Community,IN_COMMUNITY,PARENT}';
     graph    name;
     corpus   text;
+    wanted   boolean;
     label    name;
     schema   oid;
     recorded oid;
     grantee  text;
     flaw     text;
 BEGIN
-    PERFORM graphrag._check_age();
-    PERFORM graphrag._close_age();
-    SELECT c.graph_name, c.name INTO graph, corpus FROM graphrag.corpora AS c WHERE c.id = corpus_id;
+    SELECT c.graph_name, c.name, graphrag._has_cypher(c.options) INTO graph, corpus, wanted FROM graphrag.corpora AS c WHERE c.id = corpus_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no corpus with id %', corpus_id
             USING ERRCODE = 'undefined_object', HINT = 'SELECT id, name FROM graphrag.corpora lists them.';
+    ELSIF NOT wanted THEN
+        RETURN false;
     END IF;
+    PERFORM graphrag._check_age();
+    PERFORM graphrag._close_age();
     IF EXISTS (SELECT FROM graphrag._graphs AS r JOIN pg_namespace AS n ON n.oid = r.namespace AND n.nspname = graph WHERE r.corpus_id = corpus_id)
        AND graphrag._graph_flaw(graph) IS NULL
        AND (SELECT count(*) = cardinality(labels)
               FROM ag_catalog.ag_graph AS g JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid WHERE g.name = graph AND l.name = ANY (labels))
     THEN
-        RETURN;
+        PERFORM graphrag._index_labels(graph);
+        RETURN true;
     END IF;
 
     -- Two sessions may come here at once: the second waits, then finds the graph.
@@ -256,7 +302,7 @@ BEGIN
     ELSIF schema IS NULL OR schema IS DISTINCT FROM recorded AND graphrag._is_graph_of_ours(graph) THEN
         -- Dropped by hand, restored from a dump, or left by an earlier installation: whatever it holds, it is made from the tables.
         PERFORM graphrag.rebuild_graph(corpus);
-        RETURN;
+        RETURN true;
     ELSIF schema IS DISTINCT FROM recorded THEN
         RAISE EXCEPTION 'schema "%" stands where the graph of corpus "%" belongs', graph, corpus
             USING ERRCODE = 'duplicate_schema',
@@ -272,15 +318,9 @@ BEGIN
             PERFORM ag_catalog.create_vlabel(graph, label);
         ELSE
             PERFORM ag_catalog.create_elabel(graph, label);
-            EXECUTE format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
-            EXECUTE format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
         END IF;
-        EXECUTE format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
         -- The projection uses row ids as entry ids; what Cypher's CREATE makes begins at 2^47, half of AGE's range, and never meets them.
         PERFORM setval(format('%I.%I', graph, label || '_id_seq')::regclass, 140737488355328, false);
-        IF label = 'Entity' THEN
-            EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
-        END IF;
     END LOOP;
     -- What ALTER DEFAULT PRIVILEGES has given away of the new schema and its tables.
     FOR grantee IN
@@ -300,6 +340,7 @@ BEGIN
     INSERT INTO graphrag._graphs (corpus_id, namespace)
     SELECT corpus_id, n.oid FROM pg_namespace AS n WHERE n.nspname = graph
         ON CONFLICT ON CONSTRAINT _graphs_pkey DO UPDATE SET namespace = EXCLUDED.namespace;
+    RETURN true;
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._ensure_graph(int) FROM PUBLIC;

@@ -14,7 +14,9 @@ DECLARE
     in_community CONSTANT int := 10;
     parent       CONSTANT int := 11;
 BEGIN
-    PERFORM graphrag._ensure_graph(corpus_id);
+    IF NOT graphrag._ensure_graph(corpus_id) THEN
+        RETURN;
+    END IF;
     -- As in 07_graph/110_project.sql.
     PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
 

@@ -6,9 +6,9 @@ SELECT c.name AS corpus,
        d.indexed,
        d.pending,
        d.failed,
-       (SELECT pg_catalog.count(*) FROM graphrag.chunks x WHERE x.corpus_id = c.id)        AS chunks,
-       (SELECT pg_catalog.count(*) FROM graphrag.entities x WHERE x.corpus_id = c.id)      AS entities,
-       (SELECT pg_catalog.count(*) FROM graphrag.relationships x WHERE x.corpus_id = c.id) AS relationships,
+       i.chunks,
+       i.entities,
+       i.relationships,
        j.jobs,
        j.leased,
        j.oldest_pending,
@@ -25,13 +25,19 @@ SELECT c.name AS corpus,
        d.searchable
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(*)                                       AS documents,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'indexed')   AS indexed,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'pending')   AS pending,
-              pg_catalog.count(*) FILTER (WHERE x.status = 'failed')    AS failed,
-              pg_catalog.count(*) FILTER (WHERE x.indexed_hash = x.content_hash) AS searchable
-         FROM graphrag.documents x
+       SELECT coalesce(pg_catalog.sum(x.count), 0)::bigint                                      AS documents,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'indexed'), 0)::bigint  AS indexed,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'pending'), 0)::bigint  AS pending,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'failed'), 0)::bigint   AS failed,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.is_searchable), 0)::bigint       AS searchable
+         FROM graphrag._document_counts x
         WHERE x.corpus_id = c.id) d
+ CROSS JOIN LATERAL (
+       SELECT coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'chunks'), 0)::bigint         AS chunks,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'entities'), 0)::bigint       AS entities,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'relationships'), 0)::bigint  AS relationships
+         FROM graphrag._index_counts x
+        WHERE x.corpus_id = c.id) i
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*) FILTER (WHERE x.state <> 'failed')           AS jobs,
               pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,

@@ -18,7 +18,9 @@ BEGIN
         SELECT l.relation FROM ag_catalog.ag_label AS l JOIN ag_catalog.ag_graph AS g ON g.graphid = l.graph
          WHERE g.name = 'graphrag_' || this_corpus ORDER BY l.relation));
     PERFORM graphrag._drop_graph(this_corpus);
-    PERFORM graphrag._ensure_graph(this_corpus);
+    IF NOT graphrag._ensure_graph(this_corpus) THEN
+        RETURN;
+    END IF;
     -- In portions, so that memory does not grow with the corpus.
     FOR ids IN
         SELECT array_agg(e.id) FROM (SELECT e.id, row_number() OVER () / 10000 AS portion
@@ -50,4 +52,4 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag.rebuild_graph(text) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. What was added to the graph by Cypher is lost. Owner only; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. What was added to the graph by Cypher is lost. Of a corpus whose option cypher is false, what is left of a graph is dropped, and none made. Owner only; 42704 for an unknown corpus.';

@@ -1,13 +1,12 @@
 -- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
-CREATE FUNCTION graphrag.repair() RETURNS jsonb
+-- First of all corpora together, in one transaction: who sees what, and the queue. Returns the number of jobs queued.
+CREATE FUNCTION graphrag._repair_documents() RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
     guard    record;
-    corpus   record;
     suspects bigint[];
     queued   bigint;
-    graphs   int := 0;
 BEGIN
     -- pg_restore --disable-triggers leaves triggers that fire always firing like others: a role that may replicate would pass them.
     FOR guard IN
@@ -72,15 +71,65 @@ BEGIN
     PERFORM graphrag._queue_jobs('reports', array_agg(DISTINCT c.corpus_id)) FROM graphrag.communities c WHERE c.report_due;
     PERFORM graphrag._queue_attached();
     PERFORM graphrag._notice_waiting();
-    FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
-        PERFORM graphrag.rebuild_graph(corpus.name);
-        -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
-        INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus.id, pg_current_xact_id())
-            ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
-        PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus.id]);
-        graphs := graphs + 1;
-    END LOOP;
-    RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+    RETURN queued;
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. 55P03 when others hold for seconds what it has to lock.';
+
+-- Then of each corpus: its graph, and what sessions hold of it. Returns the number of graphs made.
+CREATE FUNCTION graphrag._repair_corpus(corpus_id int) RETURNS int
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    corpus record;
+BEGIN
+    SELECT c.name, graphrag._has_cypher(c.options) AS has_cypher INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
+    IF NOT FOUND THEN   -- dropped meanwhile
+        RETURN 0;
+    END IF;
+    PERFORM graphrag.rebuild_graph(corpus.name);
+    PERFORM graphrag._recount(corpus_id);
+    -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
+    INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus_id, pg_current_xact_id())
+        ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
+    PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus_id]);
+    RETURN corpus.has_cypher::int;
+END
+$$;
+
+CREATE FUNCTION graphrag.repair() RETURNS jsonb
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+DECLARE
+    queued bigint;
+    graphs bigint;
+BEGIN
+    queued := graphrag._repair_documents();
+    SELECT coalesce(sum(graphrag._repair_corpus(c.id)), 0) INTO graphs FROM (SELECT x.id FROM graphrag.corpora x ORDER BY x.id) c;
+    RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+EXCEPTION WHEN out_of_memory THEN
+    RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'out_of_memory',
+        HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
+END
+$$;
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+
+-- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
+CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    queued    bigint;
+    graphs    int := 0;
+    corpus_id int;
+BEGIN
+    queued := graphrag._repair_documents();
+    COMMIT;
+    FOREACH corpus_id IN ARRAY ARRAY(SELECT c.id FROM graphrag.corpora c ORDER BY c.id) LOOP
+        graphs := graphs OPERATOR(pg_catalog.+) graphrag._repair_corpus(corpus_id);
+        COMMIT;
+    END LOOP;
+    result := pg_catalog.jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+END
+$$;
+COMMENT ON PROCEDURE graphrag.repair_corpora(jsonb) IS 'repair() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own. What it has done stays when it ends early; call it again. Owner only.';

@@ -1,4 +1,29 @@
--- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, partitions, triggers.
+-- The graph of a corpus, and the tables of its vectors.
+CREATE FUNCTION graphrag._uninstall_corpus(corpus_id int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    item record;
+BEGIN
+    PERFORM graphrag._lock_corpus(corpus_id);
+    PERFORM graphrag._drop_graph(corpus_id);
+    FOR item IN
+        SELECT i.inhrelid::regclass AS relation
+          FROM graphrag.embedding_spaces AS s
+          JOIN pg_inherits AS i ON i.inhparent IN ('graphrag.window_vectors'::regclass, 'graphrag.entity_vectors'::regclass,
+                                                   'graphrag.entity_mention_vectors'::regclass, 'graphrag.relationship_mention_vectors'::regclass)
+          JOIN pg_class AS c ON c.oid = i.inhrelid AND c.relname ~ format('_vectors_%s$', s.id)
+         WHERE s.corpus_id = corpus_id
+         ORDER BY i.inhrelid
+    LOOP
+        EXECUTE format('DROP TABLE %s', item.relation);
+    END LOOP;
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._uninstall_corpus(int) FROM PUBLIC;
+
+-- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers.
 -- With the caller's rights: a superuser or the extension's owner.
 CREATE FUNCTION graphrag.uninstall() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -21,8 +46,7 @@ BEGIN
     END IF;
     PERFORM graphrag._unschedule_workers();
     FOR corpus_id IN SELECT c.id FROM graphrag.corpora AS c ORDER BY c.id LOOP
-        PERFORM graphrag._lock_corpus(corpus_id);
-        PERFORM graphrag._drop_graph(corpus_id);
+        PERFORM graphrag._uninstall_corpus(corpus_id);
     END LOOP;
     PERFORM graphrag._detach_all(NULL);
     -- Triggers with our functions on tables that are not ours.
@@ -39,12 +63,31 @@ BEGIN
     FOR item IN
         SELECT i.inhrelid::regclass AS relation
           FROM pg_inherits AS i
-          JOIN pg_class AS p ON p.oid = i.inhparent AND p.relkind = 'p' AND p.relnamespace = 'graphrag'::regnamespace
+          JOIN pg_class AS p ON p.oid = i.inhparent AND p.relkind = 'r' AND p.relnamespace = 'graphrag'::regnamespace
          ORDER BY i.inhrelid
     LOOP
         EXECUTE format('DROP TABLE %s', item.relation);
     END LOOP;
+EXCEPTION WHEN out_of_memory THEN
+    RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'out_of_memory',
+        HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.uninstall_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag.uninstall() FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time partitions (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. Owner only.';
+COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time tables (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. One transaction: of hundreds of corpora CALL graphrag.uninstall_corpora(). Owner only.';
+
+-- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
+CREATE PROCEDURE graphrag.uninstall_corpora()
+LANGUAGE plpgsql
+AS $procedure$
+DECLARE
+    corpus_id int;
+BEGIN
+    FOREACH corpus_id IN ARRAY ARRAY(SELECT c.id FROM graphrag.corpora c ORDER BY c.id) LOOP
+        PERFORM graphrag._uninstall_corpus(corpus_id);
+        COMMIT;
+    END LOOP;
+    PERFORM graphrag.uninstall();
+END
+$procedure$;
+COMMENT ON PROCEDURE graphrag.uninstall_corpora() IS 'uninstall() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own, with no worker at work. Where it ends early, nothing can be searched before it is called again, or repair_corpora() is: the latter does not bring back vectors of large corpora. Owner only.';

@@ -107,6 +107,8 @@ DAMAGES = {
     "UPDATE graphrag.entities SET summary_of = 'x' WHERE corpus_id = :c": "the description of each entity",
     "UPDATE graphrag.relationships SET description = 'x' WHERE corpus_id = :c": "the description of each relationship",
     "DELETE FROM graphrag.corpus_revisions": "a corpus with chunks has a revision",
+    "DELETE FROM graphrag._document_counts": "progress counts",
+    "UPDATE graphrag._index_counts SET count = count + 1": "progress counts",
     "ALTER SEQUENCE graphrag.chunks_id_seq RESTART": "sequences are beyond",
     "DELETE FROM graphrag.window_vectors": "everything that is searched",
     "DELETE FROM graphrag.entity_vectors": "everything that is searched",

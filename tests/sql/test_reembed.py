@@ -314,7 +314,7 @@ def test_the_vector_index_is_there_at_the_swap(module_db: Database, endpoint: En
     (building,) = rows(module_db, "SELECT max(id) FROM graphrag.embedding_spaces")[0]
     # As many vectors as pay for an index.
     module_db.execute(
-        f"INSERT INTO graphrag.window_vectors_{building} (space_id, window_id, chunk_id, document_id, embedding)"
+        f"INSERT INTO graphrag.window_vectors (space_id, window_id, chunk_id, document_id, embedding)"
         f" SELECT {building}, -n, -n, -n, array_fill(n::real, '{{{DIMENSIONS}}}')::vector"
         "   FROM generate_series(1, 5000) n".encode()
     )

@@ -138,7 +138,7 @@ def fill(db: Database, corpus: str, count: int) -> None:
     made = (centres[noise.integers(0, 100, count)] + noise.standard_normal((count, 384))).astype(np.float32)
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     with db.cursor().copy(
-        f"COPY graphrag.window_vectors_{space} (space_id, window_id, chunk_id, document_id, embedding) FROM STDIN".encode()
+        b"COPY graphrag.window_vectors (space_id, window_id, chunk_id, document_id, embedding) FROM STDIN"
     ) as copy:
         for n, one in enumerate(made):
             copy.write_row((space, first + n, first + n, document, "[" + ",".join(map(str, one.tolist())) + "]"))

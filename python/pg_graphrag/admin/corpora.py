@@ -60,6 +60,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
+    if new.cypher != corpus.options.cypher:
+        db.query("SELECT graphrag.rebuild_graph($1)", ["text"], [corpus.name])
     if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
     if new.llm.has("summary") and not corpus.options.llm.has("summary"):
@@ -141,6 +143,8 @@ _DROP = (
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+    "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",
+    "DELETE FROM graphrag._index_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
     # A worker cancels the batches that an endpoint still works on.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",

@@ -13,10 +13,11 @@ from pg_graphrag.server import Database, Row
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A corpus as the rest of the package sees it. `space` is the id of its embedding space, if there are vectors.
+    """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
-    `revision` names the state of its index in the statement's snapshot. None: there is no index yet, this transaction has
-    changed it, or nothing may be cached. `memory`: bytes that the session may cache.
+    `own_tables`: whether that has tables of its own (`spaces.rows_of`). `revision` names the state of the index in the
+    statement's snapshot. None: there is no index yet, this transaction has changed it, or nothing may be cached. `memory`:
+    bytes that the session may cache.
     """
 
     id: int
@@ -26,6 +27,7 @@ class Corpus:
     tokenizer: str
     tokenizer_fingerprint: str
     space: int | None
+    own_tables: bool
     revision: str | None
     memory: int
 
@@ -41,11 +43,12 @@ REVISION = """(
 
 _SELECT = f"""
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
-       (SELECT s.id FROM graphrag.embedding_spaces s WHERE s.corpus_id = c.id AND s.state = 'active') AS space,
+       s.id AS space, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory
   FROM graphrag.corpora c
+  LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """
 
 
@@ -109,7 +112,8 @@ def _options(text: str) -> Options:
 
 
 def revise(db: Database, corpus_id: int) -> None:
-    """Name a new revision, as every transaction does that changes the index, under the corpus' lock."""
+    """Name a new revision, as every transaction does that changes the index, under the corpus' lock; and fold the counts."""
+    db.query("SELECT graphrag._fold_counts($1)", ["int4"], [corpus_id])
     db.query(
         "INSERT INTO graphrag.corpus_revisions AS r (corpus_id, revision) VALUES ($1, pg_catalog.pg_current_xact_id())"
         " ON CONFLICT (corpus_id) DO UPDATE SET revision = EXCLUDED.revision",

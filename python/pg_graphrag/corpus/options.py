@@ -136,6 +136,7 @@ class Options:
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
     communities: Communities = field(default_factory=Communities)
+    cypher: bool = True
     query_log: bool = False
     retention: Retention = field(default_factory=Retention)
 
@@ -205,10 +206,9 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
-    if not isinstance(parsed.claims, bool):
-        raise _bad_option("claims", parsed.claims, "true or false")
-    if not isinstance(parsed.query_log, bool):
-        raise _bad_option("query_log", parsed.query_log, "true or false")
+    for name in ("claims", "cypher", "query_log"):
+        if not isinstance(getattr(parsed, name), bool):
+            raise _bad_option(name, getattr(parsed, name), "true or false")
     _check_prompts(parsed.prompts)
     _check_llm(llm)
     _check_model("rerank", asdict(rerank))

@@ -18,17 +18,36 @@ class Space:
     id: int
     embedding: Embedding
     state: str
+    own_tables: bool
+
+    def rows(self, kind: str) -> str:
+        """SQL of the vectors of a kind: see `rows_of`."""
+        return rows_of(kind, self.id, own_tables=self.own_tables)
+
+    def target(self, kind: str) -> str:
+        """SQL of the table to which vectors of a kind are written."""
+        return f"graphrag.{kind}_vectors{f'_{self.id}' if self.own_tables else ''}"
+
+
+def rows_of(kind: str, space: int | None, *, own_tables: bool) -> str:
+    """SQL of the vectors of a kind in a space, to stand in FROM: a table of its own, or its part of the shared one."""
+    if own_tables:
+        return f"graphrag.{kind}_vectors_{space}"
+    return f"(SELECT * FROM ONLY graphrag.{kind}_vectors WHERE space_id = {space})"
 
 
 def spaces(db: Database, corpus_id: int) -> list[Space]:
     """Return the spaces of a corpus, oldest first."""
     rows = db.query(
-        "SELECT s.id, s.provider, s.model, s.dimensions, s.state FROM graphrag.embedding_spaces s"
+        "SELECT s.id, s.provider, s.model, s.dimensions, s.state, s.own_tables FROM graphrag.embedding_spaces s"
         " WHERE s.corpus_id = $1 ORDER BY s.id",
         ["int4"],
         [corpus_id],
     )
-    return [Space(row["id"], Embedding(row["provider"], row["model"], row["dimensions"]), row["state"]) for row in rows]
+    return [
+        Space(row["id"], Embedding(row["provider"], row["model"], row["dimensions"]), row["state"], row["own_tables"])
+        for row in rows
+    ]
 
 
 def of_state(candidates: list[Space], state: str) -> Space | None:
@@ -37,13 +56,13 @@ def of_state(candidates: list[Space], state: str) -> Space | None:
 
 
 def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:
-    """Make a space with its tables."""
+    """Make a space, with tables of its own where another of the corpus has them."""
     rows = db.query(
         "SELECT graphrag._add_space($1, $2, $3, $4, $5) AS id",
         ["int4", "text", "text", "int4", "text"],
         [corpus_id, embedding.provider, embedding.model, embedding.dimensions, state],
     )
-    return Space(int(rows[0]["id"]), embedding, state)
+    return next(space for space in spaces(db, corpus_id) if space.id == rows[0]["id"])
 
 
 def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.corpora import Corpus, find
+from pg_graphrag.corpus.spaces import rows_of
 from pg_graphrag.curation.variants import numbers, variants
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
@@ -38,7 +39,7 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         )
     }
     pairs = variants({number: (row["key"], row["name"]) for number, row in entities.items()})
-    cosines = _near_names(db, target_corpus.space, entities)
+    cosines = _near_names(db, target_corpus, entities)
     for pair, cosine in cosines.items():
         target_row, entity_row = (entities[number]["key"] for number in pair)
         score = NEAR_FACTOR * cosine
@@ -79,16 +80,17 @@ def _rank(row: Row) -> tuple[int, int, bytes]:
     return -row["mention_count"], -len(row["key"]), row["key"].encode()
 
 
-def _near_names(db: Database, space: int | None, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
+def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
     """Return the cosines of pairs of names, where at least NEAR."""
-    if space is None:
+    if corpus.space is None:
         return {}
+    vectors = rows_of("entity", corpus.space, own_tables=corpus.own_tables)
     candidates = sorted(entities.values(), key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"
         f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
-        f"  FROM graphrag.entity_vectors_{space} v WHERE v.entity_id = ANY ($1)",
+        f"  FROM {vectors} v WHERE v.entity_id = ANY ($1)",
         ["int8[]"],
         [[row["id"] for row in candidates]],
     )[0]

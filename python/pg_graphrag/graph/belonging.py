@@ -30,7 +30,9 @@ def flaw_of_graph(db: Database, corpus: Corpus) -> tuple[bool, str | None]:
 
 
 def has_graph(db: Database, corpus: Corpus) -> bool:
-    """Tell whether the corpus has its graph yet; 55000 for a graph that is not its own or was changed."""
+    """Tell whether the corpus has its graph, and has it yet; 55000 for a graph that is not its own or was changed."""
+    if not corpus.options.cypher:
+        return False
     exists, flaw = flaw_of_graph(db, corpus)
     if flaw is not None:
         name = corpus.name.replace("'", "''")

@@ -38,8 +38,8 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     ------
     GraphRAGError
         See `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
-        who is not the extension's owner, 55000 for a graph that is not the corpus's, 0A000 for what is refused on a standby
-        or under row-level security; AGE's own errors with a hint to its reference.
+        who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have, 0A000
+        for what is refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
     """
     rows = db.query(_STATE, ["text"], [corpus])
     if not rows:
@@ -56,7 +56,16 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    if not has_graph(db, corpora.find(db, corpus)):
+    found = corpora.find(db, corpus)
+    if not found.options.cypher:
+        name = found.name.replace("'", "''")
+        raise GraphRAGError(
+            f'corpus "{found.name}" has no graph for Cypher: its option cypher is false',
+            sqlstate="55000",
+            hint=f"SELECT graphrag.alter_corpus('{name}', '{{\"cypher\": true}}') makes it from the tables; "
+            "graphrag.neighbors() and the views need none.",
+        )
+    if not has_graph(db, found):
         return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
     answers = _run(db, graph, read_query, values)

@@ -120,7 +120,7 @@ def _without_vector(space: Space, kind: str) -> str:
     """SQL from WHERE on: items x of a chunk c that have no vector in a space."""
     _, condition, _ = _ITEMS[kind]
     return (
-        f"x.chunk_id = c.id AND {condition} AND NOT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space.id} v"
+        f"x.chunk_id = c.id AND {condition} AND NOT EXISTS (SELECT FROM {space.rows(kind)} v"
         f" WHERE v.chunk_id = c.id AND v.{kind.split('_')[-1]}_id = x.id)"
     )
 
@@ -160,7 +160,7 @@ def _of_chunks(
 def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int) -> list[Item]:
     rows = db.query(
         'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key > $2 COLLATE "C" AND NOT EXISTS'
-        f" (SELECT FROM graphrag.entity_vectors_{space.id} v WHERE v.entity_id = e.id) ORDER BY e.key LIMIT $3",
+        f" (SELECT FROM {space.rows('entity')} v WHERE v.entity_id = e.id) ORDER BY e.key LIMIT $3",
         ["int4", "text", "int4"],
         [corpus.id, progress["key"], limit],
     )
@@ -173,10 +173,13 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start: dict[str, Any] = {"chunk": 0, "key": ""}
     all_spaces = spaces(db, corpus.id)
+    # Its tables may be others than before.
+    found = of_state(all_spaces, "building")
     if (
-        building in all_spaces
-        and not _of_chunks(db, corpus, building, start, 1)[0]
-        and not _names(db, corpus, building, start, 1)
+        found is not None
+        and found.id == building.id
+        and not _of_chunks(db, corpus, found, start, 1)[0]
+        and not _names(db, corpus, found, start, 1)
     ):
         active = of_state(all_spaces, "active")
         if active is not None:

@@ -88,19 +88,17 @@ def insert_vectors(
     number, chunk_columns = (
         ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
     )
-    table = f"graphrag.{kind}_vectors_{space.id}"
     where = ""
     if is_late:
         same_chunk = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
         where = (
             f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
-            f" AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = u.id{same_chunk})"
+            f" AND NOT EXISTS (SELECT FROM {space.rows(kind)} v WHERE v.{number} = u.id{same_chunk})"
         )
     for place in range(0, len(items), _SLICE):
         part = items[place : place + _SLICE]
-        # Directly into the partition: a statement on the parent would wait for an index build of any corpus.
         db.query(
-            f"INSERT INTO {table} (space_id, {number}{chunk_columns}, embedding)"
+            f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
             f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
             f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
             ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
@@ -112,8 +110,8 @@ def delete_vectors(db: Database, space: Space, chunk_ids: Sequence[int], entity_
     """Remove the vectors of removed chunks and entities; the corpus is locked."""
     if chunk_ids:
         for kind in OF_CHUNKS:
-            sql = f"DELETE FROM graphrag.{kind}_vectors_{space.id} WHERE chunk_id = ANY ($1)"
+            sql = f"DELETE FROM ONLY {space.target(kind)} WHERE space_id = {space.id} AND chunk_id = ANY ($1)"
             db.query(sql, ["int8[]"], [list(chunk_ids)])
     if entity_ids:
-        sql = f"DELETE FROM graphrag.entity_vectors_{space.id} WHERE entity_id = ANY ($1)"
+        sql = f"DELETE FROM ONLY {space.target('entity')} WHERE space_id = {space.id} AND entity_id = ANY ($1)"
         db.query(sql, ["int8[]"], [list(entity_ids)])

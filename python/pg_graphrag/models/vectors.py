@@ -1,4 +1,4 @@
-"""Models of embedding in use, and vectors: tables partitioned by space."""
+"""Models of embedding in use, and vectors: tables of all spaces."""
 
 from datetime import datetime
 from typing import Any
@@ -24,6 +24,7 @@ class EmbeddingSpace(Base):
     dimensions: Mapped[int]
     state: Mapped[str]
     created_at: Mapped[datetime]
+    own_tables: Mapped[bool]
 
 
 class WindowVector(Base):

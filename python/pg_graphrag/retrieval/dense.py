@@ -119,7 +119,7 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: 
         distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         row = query.db.literal_query(
             f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(aggregates)}"
-            f" FROM (SELECT v.entity_id, {distances} FROM graphrag.entity_vectors_{query.corpus.space} v {condition} OFFSET 0) e"
+            f" FROM (SELECT v.entity_id, {distances} FROM {vectors.table(query, 'entity')} v {condition} OFFSET 0) e"
         )[0]
         ids = int64s(row["ids"])
         ids_of += [np.sort(ids[vectors.nearest(1.0 - float64s(row[name]), limit)]) for name in columns]
@@ -138,7 +138,7 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     if (cached := vectors.cached(query, "entity")) is not None:
         return {entity: vector for entity in sorted(ids) if (vector := cached.vector(entity)) is not None}
     rows = query.db.query(
-        f"SELECT v.entity_id, v.embedding::text AS vector FROM graphrag.entity_vectors_{query.corpus.space} v"
+        f"SELECT v.entity_id, v.embedding::text AS vector FROM {vectors.table(query, 'entity')} v"
         " WHERE v.entity_id = ANY ($1) ORDER BY v.entity_id",
         ["int8[]"],
         [ids],
@@ -202,13 +202,7 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
     condition = ""
     if query.visible is not None:
         condition = _IS_VISIBLE[kind].format(visible=ids_literal(query.visible))
-    return (
-        f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM graphrag.{_table(query, kind)} v {condition}"
-    )
-
-
-def _table(query: Query, kind: str) -> str:
-    return f"{kind}_vectors_{query.corpus.space}"
+    return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {vectors.table(query, kind)} v {condition}"
 
 
 def ids_literal(ids: Ids) -> str:
@@ -229,7 +223,7 @@ def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> 
     """
     if limit > EF_SEARCH or query.visible is not None or vectors.are_all_compared(query, kind):
         return []
-    if not _is_indexed(query, _table(query, kind)):
+    if not _is_indexed(query, kind):
         return []
     return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
@@ -248,9 +242,10 @@ def _best_windows(query: Query, limit: int) -> str:
 
 
 @once
-def _is_indexed(query: Query, table: str) -> bool:
+def _is_indexed(query: Query, kind: str) -> bool:
     sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS is_indexed"
-    return bool(query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"])
+    index = f"graphrag.{kind}_vectors_{query.corpus.space}_hnsw_idx"
+    return bool(query.db.query(sql, ["text"], [index])[0]["is_indexed"])
 
 
 def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
@@ -273,7 +268,7 @@ def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea) AS ids,"
         "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea) AS cosines"
         f"  FROM (SELECT v.chunk_id, 1 - pg_catalog.min(v.embedding::{kind} {db.cosine_distance}"
-        f"               '{query.vector_text}'::{kind}) AS cosine FROM graphrag.window_vectors_{query.corpus.space} v"
+        f"               '{query.vector_text}'::{kind}) AS cosine FROM {vectors.table(query, 'window')} v"
         f"         WHERE v.chunk_id = ANY ({ids_literal(chunk_ids)}) GROUP BY v.chunk_id) s"
     )[0]
     scores[np.searchsorted(chunk_ids, int64s(row["ids"]))] = float64s(row["cosines"])
@@ -285,7 +280,7 @@ def _windows_of(query: Query, chunk_ids: Ids) -> tuple[Ids, Ids]:
     row = query.db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks,"
         "       pg_catalog.string_agg(pg_catalog.int8send(v.window_id), ''::bytea) AS windows"
-        f"  FROM graphrag.window_vectors_{query.corpus.space} v WHERE v.chunk_id = ANY ($1)",
+        f"  FROM {vectors.table(query, 'window')} v WHERE v.chunk_id = ANY ($1)",
         ["int8[]"],
         [chunk_ids.tolist()],
     )[0]

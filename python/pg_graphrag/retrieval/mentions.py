@@ -133,7 +133,7 @@ def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, 
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
         f"       pg_catalog.string_agg(pg_catalog.int8send(m.{item}_id), ''::bytea) AS items,"
         "       pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks"
-        f"  FROM graphrag.{kind}_vectors_{query.corpus.space} v"
+        f"  FROM {vectors.table(query, kind)} v"
         f"  JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{item}_id IS NOT NULL"
         " WHERE v.document_id = ANY ($1)",
         ["int8[]"],
@@ -155,7 +155,7 @@ def _cosines(query: Query, kind: str, text: str, ids: Any, near: tuple[Any, Any]
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
         f"       pg_catalog.string_agg(pg_catalog.float8send({dense.distance(query, vector_text(query.embed([text])[0]))}),"
         "                              ''::bytea) AS distances"
-        f"  FROM graphrag.{kind}_vectors_{query.corpus.space} v"
+        f"  FROM {vectors.table(query, kind)} v"
         f" WHERE v.mention_id = ANY ('{{{','.join(map(str, ids[~known].tolist()))}}}'::int8[])"
     )[0]
     cosines[np.searchsorted(ids, int64s(row["ids"]))] = 1.0 - float64s(row["distances"])

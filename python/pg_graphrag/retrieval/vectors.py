@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
+from pg_graphrag.corpus.spaces import rows_of
 from pg_graphrag.numeric import Ids, Scores, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
@@ -32,12 +33,12 @@ _COLUMNS_AT_ONCE = 32
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
-    "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM graphrag.window_vectors_{space} v",
-    "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM graphrag.entity_vectors_{space} v",
+    "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM {rows} v",
+    "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM {rows} v",
 }
 for _item in ("entity", "relationship"):
     _COLUMNS[f"{_item}_mention"] = (
-        f"v.mention_id, v.chunk_id, v.document_id, m.{_item}_id FROM graphrag.{_item}_mention_vectors_{{space}} v"
+        f"v.mention_id, v.chunk_id, v.document_id, m.{_item}_id FROM {{rows}} v"
         f" JOIN graphrag.{_item}_mentions m ON m.id = v.mention_id AND m.{_item}_id IS NOT NULL"
     )
 
@@ -96,6 +97,11 @@ def nearest(cosines: Scores, limit: int) -> Ids:
     return np.flatnonzero(cosines >= np.partition(cosines, -limit)[-limit] - NOISE)
 
 
+def table(query: Query, kind: str) -> str:
+    """SQL of the vectors of a kind, to stand in FROM."""
+    return rows_of(kind, query.corpus.space, own_tables=query.corpus.own_tables)
+
+
 def compared_rows(dimensions: int, kind: str) -> int:
     """Return with up to how many vectors of a kind a query is compared one by one."""
     most_bytes = MAX_MENTION_BYTES if kind.endswith("_mention") else MAX_BYTES
@@ -134,7 +140,7 @@ def are_few(query: Query, kind: str) -> bool:
     if _is_small(query, kind):
         return True
     most = compared_rows(corpus.options.embedding.dimensions, kind)
-    return query.visible is not None and not _are_more(query, corpus.space, kind, most, query.visible_ids)
+    return query.visible is not None and not _are_more(query, kind, most, query.visible_ids)
 
 
 def _is_small(query: Query, kind: str) -> bool:
@@ -144,7 +150,7 @@ def _is_small(query: Query, kind: str) -> bool:
     key = "is small", corpus.space, kind
     is_few: bool | None = cache.get(corpus, key)
     if is_few is None:
-        is_few = not _are_more(query, corpus.space, kind, compared_rows(corpus.options.embedding.dimensions, kind))
+        is_few = not _are_more(query, kind, compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
             cache.put(corpus, key, is_few, 0)
     return is_few
@@ -157,9 +163,7 @@ def all_rows(query: Query, kind: str) -> Vectors | None:
         return None
     rows = cached(query, kind)
     if rows is None:
-        rows = _read(
-            query, query.corpus.space, kind, None, compared_rows(query.corpus.options.embedding.dimensions, kind)
-        )
+        rows = _read(query, kind, None, compared_rows(query.corpus.options.embedding.dimensions, kind))
     return rows if rows is not None and rows.matrix is not None else None
 
 
@@ -182,8 +186,8 @@ def cached(query: Query, kind: str) -> Vectors | None:
         fitting = cache.room(corpus, key, first=first) // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
         most = min(compared_rows(dimensions, kind), pays, fitting)
         if rows is None or rows.revision != corpus.revision or most > rows.most:
-            are_too_many = not has_some and _are_more(query, corpus.space, kind, most)
-            rows = _none(corpus.revision, most) if are_too_many else _read(query, corpus.space, kind, rows, most)
+            are_too_many = not has_some and _are_more(query, kind, most)
+            rows = _none(corpus.revision, most) if are_too_many else _read(query, kind, rows, most)
             size = rows.matrix.nbytes if rows.matrix is not None else 0
             cache.put(corpus, key, rows, size, revision=rows.revision, first=first)
     return rows if rows.matrix is not None else None
@@ -197,16 +201,16 @@ def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Any]) -> list[
     order = np.argsort(ids)
     dimensions = query.corpus.options.embedding.dimensions
     rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
-    for part, values in _read_vectors(query, query.corpus.space, kind, ids.tolist()) if len(ids) else ():
+    for part, values in _read_vectors(query, kind, ids.tolist()) if len(ids) else ():
         rows[order[np.searchsorted(ids, part, sorter=order)]] = values
     matrix = _transposed(rows)
     return [_cosines(vector, matrix)[: len(ids)] for vector in vectors]
 
 
-def _are_more(query: Query, space: int, kind: str, most: int, documents: list[int] | None = None) -> bool:
+def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = None) -> bool:
     """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
     rows = query.db.query(
-        f"SELECT EXISTS (SELECT FROM graphrag.{kind}_vectors_{space} v"
+        f"SELECT EXISTS (SELECT FROM {table(query, kind)} v"
         f" {'' if documents is None else 'WHERE v.document_id = ANY ($2)'} OFFSET $1) AS more",
         ["int8"] if documents is None else ["int8", "int8[]"],
         [most] if documents is None else [most, documents],
@@ -219,7 +223,7 @@ def _none(revision: str | None, most: int) -> Vectors:
     return Vectors(revision, none, none, none, none, None, most)
 
 
-def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most: int) -> Vectors:
+def _read(query: Query, kind: str, cached_rows: Vectors | None, most: int) -> Vectors:
     """Read which rows there are, at most so many, and the vectors of those not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
@@ -229,7 +233,7 @@ def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
     row = query.db.query(
         f"SELECT {REVISION.format(corpus='$1')} AS revision, {aggregates}"
-        f" FROM (SELECT {_COLUMNS[kind].format(space=space)} LIMIT {most + 1}) v ({', '.join(columns)})",
+        f" FROM (SELECT {_COLUMNS[kind].format(rows=table(query, kind))} LIMIT {most + 1}) v ({', '.join(columns)})",
         ["int4"],
         [query.corpus.id],
     )[0]
@@ -245,7 +249,7 @@ def _read(query: Query, space: int, kind: str, cached_rows: Vectors | None, most
         rows[np.flatnonzero(is_cached)] = cached_rows.matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
     is_filled = is_cached.copy()
     missing_ids = ids[~is_cached].tolist() if is_cached.any() else None
-    for new, vectors in () if is_cached.all() else _read_vectors(query, space, kind, missing_ids):
+    for new, vectors in () if is_cached.all() else _read_vectors(query, kind, missing_ids):
         is_wanted = within(new, ids)
         places = np.searchsorted(ids, new[is_wanted])
         rows[places] = vectors[is_wanted]
@@ -263,7 +267,7 @@ def _transposed(rows: Any) -> Any:
     return matrix
 
 
-def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
+def _read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
     """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
 
     In one piece the server would copy it four times, each time into memory that the session has not touched yet.
@@ -271,7 +275,7 @@ def _read_vectors(query: Query, space: int | None, kind: str, ids: list[int] | N
     dimensions = query.corpus.options.embedding.dimensions
     column = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     cursor = query.db.cursor(
-        f"SELECT v.{column} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM graphrag.{kind}_vectors_{space} v"
+        f"SELECT v.{column} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM {table(query, kind)} v"
         f" {'' if ids is None else f'WHERE v.{column} = ANY ($1)'}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],

@@ -28,10 +28,11 @@ def optimize_named(db: Database, name: str | None) -> str:
 
 
 def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:
-    # One at a time: two that build the same index would end in an error.
-    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # A small corpus needs no index: pgvector scans it faster, and exactly.
     least_rows = indexed_rows(corpus.options.embedding.dimensions)
+    db.query("SELECT graphrag._separate_vectors($1, $2)", ["int4", "int4"], [corpus.id, least_rows])
+    # One at a time: two that build the same index would end in an error.
+    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     rows = db.query("SELECT graphrag._index_vectors($1, $2) AS built", ["int4", "int4"], [corpus.id, least_rows])
     pruned = prune(db, corpus)
     # Packing last: it claims tail rows that a concurrent delete would wait for until the transaction ends.

@@ -77,10 +77,18 @@ SELECT c.relname::text AS label
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1 AND c.relname = ANY ($2)
 """
+_UNWANTED = """
+SELECT pg_catalog.format('graph graphrag_%s', g.corpus_id) AS object,
+       'is there, though the option cypher is false; graphrag.rebuild_graph() drops it' AS detail
+  FROM graphrag._graphs g WHERE g.corpus_id = $1
+"""
 
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
+    if not corpus.options.cypher:
+        yield "a corpus without Cypher has no graph", violations(db, _UNWANTED, ["int4"], [corpus.id])
+        return
     existing = {row["label"] for row in db.query(_EXISTING, ["text", "text[]"], [corpus.graph_name, list(_LABELS)])}
     exists, flaw = flaw_of_graph(db, corpus)
     yield "the corpus has its graph", _check_registration(db, corpus, existing, flaw)

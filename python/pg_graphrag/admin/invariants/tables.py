@@ -118,6 +118,31 @@ _STATEMENTS = {
         SELECT pg_catalog.format('corpus %s', $1) AS object, 'sessions cannot see that its vectors change' AS detail
          WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
            AND NOT EXISTS (SELECT FROM graphrag.corpus_revisions r WHERE r.corpus_id = $1)""",
+    "progress counts what there is": """
+        SELECT pg_catalog.format('corpus %s', $1) AS object,
+               pg_catalog.format('%s %s are counted, there are %s: graphrag.repair()',
+                                 coalesce(k.count, 0), coalesce(t.kind, k.kind), coalesce(t.count, 0)) AS detail
+          FROM (SELECT 'documents ' || d.status AS kind, pg_catalog.count(*) AS count
+                  FROM graphrag.documents d WHERE d.corpus_id = $1 GROUP BY d.status
+                 UNION ALL
+                SELECT 'searchable documents', pg_catalog.count(*)
+                  FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+                 UNION ALL
+                SELECT 'chunks', pg_catalog.count(*) FROM graphrag.chunks c WHERE c.corpus_id = $1
+                 UNION ALL
+                SELECT 'entities', pg_catalog.count(*) FROM graphrag.entities e WHERE e.corpus_id = $1
+                 UNION ALL
+                SELECT 'relationships', pg_catalog.count(*) FROM graphrag.relationships r WHERE r.corpus_id = $1) t
+          FULL JOIN (SELECT 'documents ' || x.status AS kind, pg_catalog.sum(x.count) AS count
+                       FROM graphrag._document_counts x WHERE x.corpus_id = $1 GROUP BY x.status
+                      UNION ALL
+                     SELECT 'searchable documents', pg_catalog.sum(x.count)
+                       FROM graphrag._document_counts x WHERE x.corpus_id = $1 AND x.is_searchable
+                      UNION ALL
+                     SELECT x.relation, pg_catalog.sum(x.count)
+                       FROM graphrag._index_counts x WHERE x.corpus_id = $1 GROUP BY x.relation) k
+            ON k.kind = t.kind
+         WHERE coalesce(k.count, 0) <> coalesce(t.count, 0)""",
 }
 _WITHOUT_CHUNKS = f"""
 SELECT {_DOCUMENT} AS object, d.content

@@ -11,14 +11,18 @@ from pg_graphrag.server import Database
 _MISSING = """
 SELECT pg_catalog.format('%s %s', '{name}', x.id) AS object, 'has no vector' AS detail
   FROM graphrag.{source} x
- WHERE x.corpus_id = $1{only}{due} AND NOT EXISTS (SELECT FROM graphrag.{table} v WHERE v.{number} = x.id{same})
+ WHERE x.corpus_id = $1{only}{due} AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = x.id{same})
 """
 _ORPHANS = """
 SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
        CASE WHEN x.id IS NULL THEN 'is of nothing' ELSE 'is there twice, or of the wrong size or place' END AS detail
-  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies FROM graphrag.{table} v) v
+  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies FROM {table} v) v
   LEFT JOIN graphrag.{source} x ON x.id = v.{number}{only}
  WHERE x.id IS NULL OR v.copies > 1 OR v.space_id <> $1 OR {vector}.vector_dims(v.embedding) <> $2{other}
+"""
+_LEFT = """
+SELECT 'graphrag.{kind}_vectors' AS object, pg_catalog.format('has vectors of space %s, which has its own table', $1) AS detail
+ WHERE EXISTS (SELECT FROM ONLY graphrag.{kind}_vectors v WHERE v.space_id = $1)
 """
 
 
@@ -37,9 +41,7 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
 
 
 def _exists(db: Database, kind: str, space: Space) -> bool:
-    rows = db.query(
-        "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [f"graphrag.{kind}_vectors_{space.id}"]
-    )
+    rows = db.query("SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [space.target(kind)])
     return bool(rows[0]["yes"])
 
 
@@ -49,14 +51,16 @@ def _space(db: Database, corpus: Corpus, all_spaces: list[Space], active: Space 
     for space in all_spaces:
         for kind in SOURCES:
             if not _exists(db, kind, space):
-                yield f"graphrag.{kind}_vectors_{space.id}", "is missing"
+                yield space.target(kind), "is missing"
+            if space.own_tables:
+                yield from violations(db, _LEFT.format(kind=kind), ["int4"], [space.id])
 
 
 def _names(kind: str, space: Space) -> dict[str, str]:
     return {
         "name": kind.replace("_", " "),
         "source": SOURCES[kind],
-        "table": f"{kind}_vectors_{space.id}",
+        "table": space.rows(kind),
         "number": "entity_id" if kind == "entity" else f"{kind.split('_')[-1]}_id",
         "only": " AND x.tsv IS NOT NULL" if kind.endswith("mention") else "",
     }

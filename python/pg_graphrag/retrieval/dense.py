@@ -183,15 +183,20 @@ def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | Non
 
 @once
 def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Ids, Scores, Ids]:
-    scores = cached.cosines(query.vector)
-    chunks, windows = cached.chunks, cached.ids
+    order, starts = cached.by_chunk
+    scores = cached.cosines(query.vector)[order]
+    if not len(order):
+        return cached.chunks, scores, cached.ids
+    # Of equal windows of a chunk the first.
+    best = np.maximum.reduceat(scores, starts)
+    counts = np.diff(starts, append=len(order))
+    places = np.flatnonzero(scores == np.repeat(best, counts))
+    places = order[places[np.searchsorted(places, starts)]]
     if query.visible is not None:
-        is_visible = within(cached.documents, query.visible)
-        scores, chunks, windows = scores[is_visible], chunks[is_visible], windows[is_visible]
-    # By chunk; in a chunk the best last, and of equal ones the first.
-    order = np.lexsort((-windows, scores, chunks))
-    last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
-    return chunks[last], scores[last], windows[last]
+        # All windows of a chunk are of one document.
+        is_visible = within(cached.documents[places], query.visible)
+        places, best = places[is_visible], best[is_visible]
+    return cached.chunks[places], best, cached.ids[places]
 
 
 def _select(query: Query, kind: str, columns: str, vector: str) -> str:

@@ -18,7 +18,7 @@ from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
 from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.server import Row
 
@@ -137,6 +137,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.level), ''::bytea ORDER BY c.
 """
 
 
+@timed("communities")
 def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:
     """Return ({community: its chunks, in the order given}, {community: its parts; None: those of level 0}).
 

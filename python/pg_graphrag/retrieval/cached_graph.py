@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
 from pg_graphrag.retrieval.visible_graph import visible_graph
@@ -32,6 +32,7 @@ _LINK_BYTES = 18
 
 
 @once
+@timed("graph")
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
     if query.visible is not None:

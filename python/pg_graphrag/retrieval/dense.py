@@ -13,7 +13,7 @@ from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
@@ -32,6 +32,7 @@ _IS_VISIBLE = {
 }
 
 
+@timed("vectors")
 def windows(query: Query, limit: int) -> Ranking:
     """Rank chunks, at least `limit` where there are so many, by the cosine of the query to their best window."""
     space = query.corpus.space
@@ -77,6 +78,7 @@ def _ranked_windows(query: Query) -> _RankedWindows:
     return _RankedWindows(0, Ranking.empty("windows"))
 
 
+@timed("vectors")
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
     """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
 
@@ -131,6 +133,7 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: 
     return results
 
 
+@timed("vectors")
 def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one, ascending."""
     if not ids:
@@ -146,6 +149,7 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
+@timed("vectors")
 def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Ids, Scores]:
     """Return (ids ascending, cosines), (n,) each, of the `limit` described mentions nearest to a text (and all that tie)."""
     ids, cosines = _nearest_by_sql(query, kind, "mention_id", query.embed([text])[0], limit)
@@ -258,6 +262,7 @@ def _is_indexed(query: Query, table: str) -> bool:
     return bool(query.db.query(sql, ["text"], [f"graphrag.{table}_hnsw_idx"])[0]["is_indexed"])
 
 
+@timed("vectors")
 def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
     """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
     scores = np.zeros(len(chunk_ids))

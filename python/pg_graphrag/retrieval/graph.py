@@ -11,7 +11,7 @@ from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -92,6 +92,7 @@ def _themed_relationships(query: Query, limit: int) -> tuple[str, list[Row]]:
     return ", ".join(query.high_level), relationships_near(query, query.high_level, limit)
 
 
+@timed("graph")
 def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by: str = "both") -> list[Row]:
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
@@ -166,6 +167,7 @@ _OF_WINDOWS = STATED.format(
 
 
 @once
+@timed("graph")
 def local_evidence(query: Query) -> Evidence:
     """LightRAG local: entities by the low-level keywords, and their relationships by (degree sum, weight)."""
     limit = query.options.graph_top_k
@@ -183,6 +185,7 @@ def local_evidence(query: Query) -> Evidence:
 
 
 @once
+@timed("graph")
 def global_evidence(query: Query) -> Evidence:
     """LightRAG global: relationships by the high-level keywords, and their endpoints."""
     evidence = Evidence()

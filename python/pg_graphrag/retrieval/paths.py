@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
 from pg_graphrag.retrieval.ids import numbered
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.text.concepts import key
 
@@ -225,6 +225,7 @@ class PathGraph:
         return {relationship: rank for rank, relationship in enumerate(self.important, 1)}
 
 
+@timed("paths")
 def rank(query: Query, limit: int) -> Ranking:
     """Rank chunks by the votes of the query's candidates."""
     by_entity = _candidates(query)

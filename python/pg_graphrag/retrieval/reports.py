@@ -6,7 +6,7 @@ from typing import Any
 
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
@@ -25,6 +25,7 @@ class ReportMatch:
     lexical: float
 
 
+@timed("reports")
 def match_reports(
     query: Query, limit: int | None, level: int | None = None, communities: list[int] | None = None
 ) -> list[ReportMatch]:

@@ -7,15 +7,18 @@ and a threshold. `k`, `z` and the threshold were not published; they are ours.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import claims, dense, evidence_chunks
+from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
 from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.server import Row
 
@@ -86,15 +89,14 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
     search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
     """
     result = Match(nearness=_nearness(query))
-    chunks_of, parts_of = _communities(query, list(result.nearness))
+    nearest_first = sorted(result.nearness, key=lambda chunk: (-result.nearness[chunk], chunk))
+    chunks_of, parts_of = _communities(query, nearest_first)
     tested: set[int] = set()
     frontier = _best_first(result.nearness, chunks_of, parts_of[None], tested)
     while frontier and result.tests < budget:
         barren, fertile = 0, []
         for community in frontier:
-            batch = _nearest(result.nearness, chunks_of[community], tested)[
-                : min(query.options[K], budget - result.tests)
-            ]
+            batch = _untested(chunks_of[community], tested, min(query.options[K], budget - result.tests))
             if not batch:
                 continue
             tested.update(batch)
@@ -127,37 +129,56 @@ def _nearness(query: Query) -> dict[int, float]:
     return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 
 
+_COMMUNITIES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.level), ''::bytea ORDER BY c.id) AS levels,
+       pg_catalog.string_agg(pg_catalog.int8send(coalesce(c.parent_id, 0)), ''::bytea ORDER BY c.id) AS parents
+  FROM graphrag.communities c
+ WHERE c.id = ANY ($1)
+"""
+
+
+@timed("communities")
 def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:
-    """Return ({community: its chunks}, {community: its parts; None: those of level 0}).
+    """Return ({community: its chunks, in the order given}, {community: its parts; None: those of level 0}).
 
     At each level a chunk belongs to the community that most of its mentions are in. Where communities are closed to the caller
     all chunks are a group of their own.
     """
     if query.is_closed:
         return {NOWHERE: chunks}, {None: [NOWHERE]}
-    rows = query.db.query(
-        "SELECT x.chunk_id, c.id, c.level, c.parent_id, pg_catalog.sum(x.tf)::int AS n"
-        "  FROM graphrag.entity_mentions x"
-        "  JOIN graphrag.community_members m ON m.entity_id = x.entity_id"
-        "  JOIN graphrag.communities c ON c.id = m.community_id"
-        " WHERE x.chunk_id = ANY ($1) GROUP BY x.chunk_id, c.id, c.level, c.parent_id"
-        " ORDER BY x.chunk_id, c.level, n DESC, c.id",
-        ["int8[]"],
-        [chunks],
-    )
-    home: dict[tuple[int, int], int] = {}
-    chunks_of: dict[int, list[int]] = defaultdict(list)
+    # Chunks by their places in `chunks`, communities by theirs in `ids`.
+    chunk_ids = np.array(chunks, np.int64)
+    by_id = np.argsort(chunk_ids)
+    owners, members, tf = graph_of(query).community_mentions(chunks)
+    owners = by_id[np.searchsorted(chunk_ids, owners, sorter=by_id)]
+    ids, members = numbered(members)
+    row = query.db.query(_COMMUNITIES, ["int8[]"], [ids.tolist()])[0]
+    levels, parent_ids = int64s(row["levels"]), int64s(row["parents"])
+    parents = np.where(within(parent_ids, ids), np.searchsorted(ids, parent_ids), len(ids))
+    chunks_of: dict[int, list[int]] = {}
     parts_of: dict[int | None, list[int]] = defaultdict(list)
-    for row in rows:
-        level, chunk = row["level"], row["chunk_id"]
-        # A part of the community that the chunk is in, one level up.
-        if (chunk, level) in home or (level and home.get((chunk, level - 1)) != row["parent_id"]):
-            continue
-        home[chunk, level] = row["id"]
-        if row["id"] not in chunks_of:
-            parts_of[row["parent_id"]].append(row["id"])
-        chunks_of[row["id"]].append(chunk)
-    without_community = [chunk for chunk in chunks if (chunk, 0) not in home]
+    without_community = chunks
+    home = np.full(len(chunks), -1)
+    for level in range(int(levels.max(initial=-1)) + 1):
+        # Parts of the community that the chunk is in, one level up.
+        is_here = levels[members] == level
+        if level:
+            is_here &= parents[members] == home[owners]
+        pairs, pair = numbered(owners[is_here] * len(ids) + members[is_here])
+        counts = np.bincount(pair, tf[is_here], len(pairs))
+        owner, community = np.divmod(pairs, max(len(ids), 1))
+        order = np.lexsort((community, -counts, owner))
+        first = order[np.diff(owner[order], prepend=-1) != 0]
+        home = np.full(len(chunks), -1)
+        home[owner[first]] = community[first]
+        if not level:
+            without_community = chunk_ids[home < 0].tolist()
+        at_home = np.flatnonzero(home >= 0)
+        for chunk, number in zip(chunk_ids[at_home].tolist(), ids[home[at_home]].tolist(), strict=True):
+            chunks_of.setdefault(number, []).append(chunk)
+        here, _ = numbered(home[at_home])
+        for number, parent in zip(ids[here].tolist(), parent_ids[here].tolist(), strict=True):
+            parts_of[parent or None].append(number)
     if without_community:
         chunks_of[NOWHERE] = without_community
         parts_of[None].append(NOWHERE)
@@ -167,15 +188,16 @@ def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]],
 def _best_first(
     nearness: dict[int, float], chunks_of: dict[int, list[int]], communities: Sequence[int], tested: set[int]
 ) -> list[int]:
-    best = {community: _nearest(nearness, chunks_of[community], tested)[:1] for community in communities}
+    best = {community: _untested(chunks_of[community], tested, 1) for community in communities}
     return sorted(
         (community for community in communities if best[community]),
         key=lambda community: (-nearness[best[community][0]], community),
     )
 
 
-def _nearest(nearness: dict[int, float], chunks: Sequence[int], tested: set[int]) -> list[int]:
-    return sorted((chunk for chunk in chunks if chunk not in tested), key=lambda chunk: (-nearness[chunk], chunk))
+def _untested(chunks: Sequence[int], tested: set[int], limit: int) -> list[int]:
+    """Return the first `limit` chunks that were not tested."""
+    return list(islice((chunk for chunk in chunks if chunk not in tested), limit))
 
 
 def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:

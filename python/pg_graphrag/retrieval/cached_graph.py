@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
 from pg_graphrag.retrieval.visible_graph import visible_graph
@@ -17,19 +17,22 @@ from pg_graphrag.server import Row
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
 # Nor is the topology of those with more entities, relationships, chunks and mentions together.
-MAX_LINKS = 200_000
+MAX_LINKS = 1_000_000
 # What a query costs more without it, in rows read into it, with texts or without: where a corpus changes often, reading it
 # again must pay, and of a large one reading it at all.
 ROWS_PER_QUERY = 2000
-LINKS_PER_QUERY = 10_000
-# About what a row costs as Python objects, beside its texts; what it does in a topology, and a mention.
+LINKS_PER_QUERY = 20_000
+# About what a row costs as Python objects, beside its texts, and a mention.
 _ROW_BYTES = 1000
-_LINKED_BYTES = 300
 _MENTION_BYTES = 70
-_TOO_LARGE = -1
+# About what an entity, a relationship, a chunk and a mention cost in a topology; a mention that a model described costs as much
+# as beside texts.
+_TOPOLOGY_BYTES = (240, 70, 50)
+_LINK_BYTES = 18
 
 
 @once
+@timed("graph")
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
     if query.visible is not None:
@@ -102,11 +105,11 @@ def _contents(query: Query) -> Contents | None:
     contents: Contents | None = cache.get(corpus, key)
     if contents is not None:
         return contents
-    # How many entities, relationships and chunks a graph had that was too large to be cached whole when the session first
-    # looked (most only grow); _TOO_LARGE where the topology was too large too.
+    # How many entities, relationships and chunks a graph had, each, that was too large to be cached whole when the session
+    # first looked (most only grow); none where the topology was too large too.
     large_key = "size of a large graph", corpus.id, corpus.memory
     room = cache.room(corpus, key)
-    items: int | None = cache.latest(corpus, large_key)
+    items: list[int] | None = cache.latest(corpus, large_key)
     if items is None:
         outdated: Contents | None = cache.latest(corpus, key)
         texts = None if outdated is None else outdated.texts
@@ -122,15 +125,16 @@ def _contents(query: Query) -> Contents | None:
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
             if size <= room and mentions <= MAX_MENTIONS:
                 return _read_and_cache(query, size, with_texts=True)
-        items = sum(counts)
+        items = counts
         cache.put(corpus, large_key, items, 0)
     # None is without a mention.
-    if items == _TOO_LARGE or query_count * LINKS_PER_QUERY < 2 * items:
+    if not items or query_count * LINKS_PER_QUERY < 2 * sum(items):
         return None
     _, mentions = _text_sizes(query, _MENTIONS)
-    size = _LINKED_BYTES * items + _MENTION_BYTES * mentions
-    if items + mentions > MAX_LINKS or size > room:
-        cache.put(corpus, large_key, _TOO_LARGE, 0)
+    size = (_MENTION_BYTES if query.is_described else _LINK_BYTES) * mentions
+    size += sum(number * each for number, each in zip(items, _TOPOLOGY_BYTES, strict=True))
+    if sum(items) + mentions > MAX_LINKS or size > room:
+        cache.put(corpus, large_key, [], 0)
         return None
     return _read_and_cache(query, size, with_texts=False)
 

@@ -74,6 +74,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     references = _references([*claims, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
+    profiled = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
     return {
         "entities": [_entity(*entry) for entry in entities[: len(entity_lines)]],
         "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
@@ -83,6 +84,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         "references": references,
         "prompt": "".join(parts),
         "tokens": tokens,
+        **profiled,
     }
 
 

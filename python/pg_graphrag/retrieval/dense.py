@@ -13,7 +13,7 @@ from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
@@ -32,6 +32,7 @@ _IS_VISIBLE = {
 }
 
 
+@timed("vectors")
 def windows(query: Query, limit: int) -> Ranking:
     """Rank chunks, at least `limit` where there are so many, by the cosine of the query to their best window."""
     space = query.corpus.space
@@ -77,6 +78,7 @@ def _ranked_windows(query: Query) -> _RankedWindows:
     return _RankedWindows(0, Ranking.empty("windows"))
 
 
+@timed("vectors")
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH) -> list[dict[int, float]]:
     """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
 
@@ -131,6 +133,7 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: 
     return results
 
 
+@timed("vectors")
 def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     """Return {entity id: vector of its name, (dimensions,) float32} of those of `ids` that have one, ascending."""
     if not ids:
@@ -146,6 +149,7 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
     return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
 
 
+@timed("vectors")
 def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Ids, Scores]:
     """Return (ids ascending, cosines), (n,) each, of the `limit` described mentions nearest to a text (and all that tie)."""
     ids, cosines = _nearest_by_sql(query, kind, "mention_id", query.embed([text])[0], limit)
@@ -183,15 +187,20 @@ def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | Non
 
 @once
 def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Ids, Scores, Ids]:
-    scores = cached.cosines(query.vector)
-    chunks, windows = cached.chunks, cached.ids
+    order, starts = cached.by_chunk
+    scores = cached.cosines(query.vector)[order]
+    if not len(order):
+        return cached.chunks, scores, cached.ids
+    # Of equal windows of a chunk the first.
+    best = np.maximum.reduceat(scores, starts)
+    counts = np.diff(starts, append=len(order))
+    places = np.flatnonzero(scores == np.repeat(best, counts))
+    places = order[places[np.searchsorted(places, starts)]]
     if query.visible is not None:
-        is_visible = within(cached.documents, query.visible)
-        scores, chunks, windows = scores[is_visible], chunks[is_visible], windows[is_visible]
-    # By chunk; in a chunk the best last, and of equal ones the first.
-    order = np.lexsort((-windows, scores, chunks))
-    last = order[np.append(np.diff(chunks[order]) != 0, True)] if len(order) else order
-    return chunks[last], scores[last], windows[last]
+        # All windows of a chunk are of one document.
+        is_visible = within(cached.documents[places], query.visible)
+        places, best = places[is_visible], best[is_visible]
+    return cached.chunks[places], best, cached.ids[places]
 
 
 def _select(query: Query, kind: str, columns: str, vector: str) -> str:
@@ -248,6 +257,7 @@ def _is_indexed(query: Query, kind: str) -> bool:
     return bool(query.db.query(sql, ["text"], [index])[0]["is_indexed"])
 
 
+@timed("vectors")
 def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
     """Return the cosine of the query to the best window of each chunk, (n,) float64; 0.0 without one. Ids ascend."""
     scores = np.zeros(len(chunk_ids))

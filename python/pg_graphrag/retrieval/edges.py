@@ -10,6 +10,7 @@ from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import leveled_sums
 
@@ -36,16 +37,18 @@ class Edges:
 
 def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
     """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
-    frontier, known_entities = entities, entities
+    frontier, known_entities = entities, np.sort(entities)
     columns = [np.empty(0, np.int64)] * 4
     for _ in range(hops):
         if not len(frontier):
             break
         new = graph_of(query).strongest(frontier, MAX_FANOUT)
         columns = [np.concatenate(pair) for pair in zip(columns, new, strict=True)]
-        frontier = np.setdiff1d(np.union1d(new[1], new[2]), known_entities)
-        known_entities = np.union1d(known_entities, frontier)
-    _, first = np.unique(columns[0], return_index=True)
+        ends, _ = numbered(np.append(new[1], new[2]))
+        frontier = ends[~within(ends, known_entities)]
+        known_entities = np.sort(np.append(known_entities, frontier))
+    order = np.argsort(columns[0], kind="stable")
+    first = order[np.diff(columns[0][order], prepend=-1) != 0]
     return Edges(*(column[first] for column in columns))
 
 

@@ -10,7 +10,7 @@ from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.ids import numbered, within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 
 # Chunks that are read for a hub: those that mention it most.
@@ -19,6 +19,7 @@ MAX_CHUNKS_EACH = 200
 MENTION_WEIGHT = 0.25
 
 
+@timed("graph")
 def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ranking]:
     """Rank for each named evidence the chunks that mention it: by their own nearness to the query and by the evidence in them.
 
@@ -102,6 +103,7 @@ def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any
     return graph_of(query).mentions(entities, relationships, MAX_CHUNKS_EACH)
 
 
+@timed("graph")
 def nearness(query: Query, chunk_ids: Any) -> Any:
     """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
     if not len(chunk_ids):
@@ -114,8 +116,9 @@ def _text_scores(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
     if query.options.profile == "paper" and cosines is not None:
         return cosines, None
-    index = query.bm25_index("chunk")
-    return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
+    with query.step("bm25"):
+        index = query.bm25_index("chunk")
+        return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
 
 
 def _mixed(query: Query, cosines: Any, lexical: Any) -> Any:

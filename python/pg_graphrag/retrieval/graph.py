@@ -6,11 +6,12 @@ Source: LightRAG (arXiv 2410.05779), dual-level retrieval.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pg_graphrag.numeric import float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once
+from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -91,6 +92,7 @@ def _themed_relationships(query: Query, limit: int) -> tuple[str, list[Row]]:
     return ", ".join(query.high_level), relationships_near(query, query.high_level, limit)
 
 
+@timed("graph")
 def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by: str = "both") -> list[Row]:
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
@@ -106,21 +108,16 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works and scored_by != "bm25":
         source = dense.windows(themed, depth)
-        sql, places = _OF_WINDOWS, [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
+        stated, places = _stated_by_windows, [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
     else:
         source = bm25(themed, depth)
-        sql, places = _OF_CHUNKS, source.ids.tolist()
+        stated, places = _stated_by_chunks, source.ids.tolist()
     nearness = source.scores
     # Places are in order, and most state several relationships: the first few usually give the exact result.
     for cut in (limit // 2, depth):
         if 0 < cut < len(places):
             cut = int(np.searchsorted(-nearness, -nearness[cut - 1], side="right"))
-        row = query.db.query(sql, ["int8[]", "float8[]"], [places[:cut], nearness[:cut].tolist()])[0]
-        ids, scores, weights = int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
-        if query.visible is not None:
-            # The merged weights count the other documents too.
-            weight_of = {edge["id"]: edge["weight"] for edge in graph_of(query).ends(ids.tolist())}
-            weights = np.array([weight_of[item] for item in ids.tolist()])
+        ids, scores, weights = stated(query, places[:cut], nearness[:cut])
         if len(ids) >= limit:
             break
     order = np.lexsort((-weights, -scores))
@@ -149,24 +146,28 @@ def _pair(row: Row) -> list[bytes]:
     return sorted((row["source_key"].encode(), row["target_key"].encode()))
 
 
-_STATED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores,
-       pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights
-  FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
-          FROM {places}
-          JOIN graphrag.relationship_mentions m ON {stated}
-         GROUP BY m.relationship_id) s
-  JOIN graphrag.relationships r ON r.id = s.id
-"""
-_OF_WINDOWS = _STATED.format(
+def _stated_by_windows(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
+    row = query.db.query(_OF_WINDOWS, ["int8[]", "float8[]"], [places, nearness.tolist()])[0]
+    ids, scores, weights = int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
+    if query.visible is not None:
+        # The merged weights count the other documents too.
+        weight_of = {edge["id"]: edge["weight"] for edge in graph_of(query).ends(ids.tolist())}
+        weights = np.array([weight_of[item] for item in ids.tolist()])
+    return ids, scores, weights
+
+
+def _stated_by_chunks(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
+    return graph_of(query).stated_by(places, nearness)
+
+
+_OF_WINDOWS = STATED.format(
     places="unnest($1, $2) AS u (window_id, score) JOIN graphrag.chunk_windows w ON w.id = u.window_id",
     stated="m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)",
 )
-_OF_CHUNKS = _STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
 
 
 @once
+@timed("graph")
 def local_evidence(query: Query) -> Evidence:
     """LightRAG local: entities by the low-level keywords, and their relationships by (degree sum, weight)."""
     limit = query.options.graph_top_k
@@ -184,6 +185,7 @@ def local_evidence(query: Query) -> Evidence:
 
 
 @once
+@timed("graph")
 def global_evidence(query: Query) -> Evidence:
     """LightRAG global: relationships by the high-level keywords, and their endpoints."""
     evidence = Evidence()

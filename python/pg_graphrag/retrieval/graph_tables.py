@@ -83,13 +83,15 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(m.id), ''::bytea) AS ids,
   FROM graphrag.{kind}_mentions m
  WHERE m.id = ANY ($1) AND m.{kind}_id IS NOT NULL
 """
+# Of more occurrences in a chunk no more count in a walk.
+MAX_TF = 3
 # Packed, because thousands of rows take longer to become Python objects than to read. Entities are read by id: a join would
 # read all of a corpus of tens of thousands.
-_EDGES = """
+_EDGES = f"""
 WITH mentions AS MATERIALIZED (
-     SELECT m.entity_id, m.chunk_id, least(m.tf, 3) AS tf
+     SELECT m.entity_id, m.chunk_id, least(m.tf, {MAX_TF}) AS tf
        FROM graphrag.entity_mentions m
-      WHERE m.{column} = ANY ($1) AND m.entity_id IS NOT NULL)
+      WHERE m.{{column}} = ANY ($1) AND m.entity_id IS NOT NULL)
 SELECT *
   FROM (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
                pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
@@ -166,6 +168,33 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids,
  WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)
 """
 _COUNTS = "SELECT e.id, e.mention_count AS n FROM graphrag.entities e WHERE e.id = ANY ($1)"
+# {stated}: which mentions of relationships are of a place.
+STATED = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores,
+       pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights
+  FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
+          FROM {places}
+          JOIN graphrag.relationship_mentions m ON {stated}
+         GROUP BY m.relationship_id) s
+  JOIN graphrag.relationships r ON r.id = s.id
+"""
+_IN_ORDER = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS ids
+  FROM graphrag.entities e
+ WHERE e.id = ANY ($1)
+"""
+_STATED_BY = STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
+_COMMUNITY_MENTIONS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS chunks,
+       pg_catalog.string_agg(pg_catalog.int8send(f.community_id), ''::bytea) AS communities,
+       pg_catalog.string_agg(pg_catalog.int8send(f.tf), ''::bytea) AS tf
+  FROM (SELECT x.chunk_id, m.community_id, pg_catalog.sum(x.tf) AS tf
+          FROM graphrag.entity_mentions x
+          JOIN graphrag.community_members m ON m.entity_id = x.entity_id
+         WHERE x.chunk_id = ANY ($1)
+         GROUP BY x.chunk_id, m.community_id) f
+"""
 _NODES = """
 SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER BY e.key
 """
@@ -235,6 +264,24 @@ class TableGraph:
     def chunk_count(self) -> int:
         """Return how many chunks there are."""
         return self.query.bm25_index("chunk").statistics()[0]
+
+    def in_order(self, entities: Any) -> Any:
+        """Return the ids of entities, (n,) int64, in the order of their keys."""
+        return int64s(self.query.db.query(_IN_ORDER, ["int8[]"], [entities.tolist()])[0]["ids"])
+
+    def stated_by(self, chunks: list[int], scores: Any) -> tuple[Any, Any, Any]:
+        """Return (ids, scores, weights), (n,) each, of the relationships that chunks state; each scores as the best of these.
+
+        Chunks come best first.
+        """
+        row = self.query.db.query(_STATED_BY, ["int8[]", "float8[]"], [chunks, scores.tolist()])[0]
+        return int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
+
+    def community_mentions(self, chunks: list[int]) -> tuple[Any, Any, Any]:
+        """Return (chunks, communities, tf), (n,) int64 each: which communities' members chunks mention, in one row or several."""
+        row = self.query.db.query(_COMMUNITY_MENTIONS, ["int8[]"], [chunks])[0]
+        chunk_ids, communities, tf = (int64s(row[name]) for name in ("chunks", "communities", "tf"))
+        return chunk_ids, communities, tf
 
     def nodes(self, entities: Any) -> list[Row]:
         """Return entities (id, name, type) in the order of their keys."""

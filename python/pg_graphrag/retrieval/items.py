@@ -9,7 +9,7 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
-from pg_graphrag.retrieval.query import Query, query_of
+from pg_graphrag.retrieval.query import Query, query_of, timed
 from pg_graphrag.retrieval.reports import match_reports, report_rows
 from pg_graphrag.retrieval.rows import DIGITS, check_top_k
 from pg_graphrag.server import Database, Row
@@ -89,6 +89,7 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
         yield (rank, match.community_id, *fields, match.score, json.dumps(explain))
 
 
+@timed("texts")
 def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key."""
     rows = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).entities(list(scores))]
@@ -96,6 +97,7 @@ def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float
     return rows
 
 
+@timed("texts")
 def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
     rows = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).relationships(list(scores))]

@@ -1,12 +1,13 @@
 """BM25 over chunks as a retriever."""
 
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
 QUERY_WEIGHT = 5
 
 
+@timed("bm25")
 def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
     """Rank chunks by Okapi BM25 (k1 1.5, b 0.75) of the query's terms; exact at every moment.
 

@@ -11,7 +11,7 @@ from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense, vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
 
 # Where not all mentions of a corpus are scored: so many of the best by each, cosine and BM25.
@@ -80,6 +80,7 @@ def scored(query: Query, what: str, keywords: list[str], *, by: str = "both") ->
 
 
 @once
+@timed("mentions")
 def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     is_dense = query.dense_works and bool(text) and by != "bm25"
     is_lexical = not is_dense or (by == "both" and query.options.profile != "paper")

@@ -80,6 +80,7 @@ class SearchOptions:
     max_relation_tokens: int = 8000
     max_total_tokens: int = 30000
     include_chunks: bool = True
+    profile_time: bool = False
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -114,6 +115,7 @@ CHECKS: dict[str, Check] = {
     "max_relation_tokens": integer(0, 1_000_000),
     "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
+    "profile_time": FLAG,
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -124,4 +126,4 @@ CHECKS: dict[str, Check] = {
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank")
-OF_EVERY_MODE = (*TRANSFORMS, *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "profile_time", *CONTEXT_OPTIONS)

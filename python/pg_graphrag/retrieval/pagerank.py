@@ -13,7 +13,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 
 # An entity in more than this share of the chunks, and in MIN_HUB or more, is a hub, which does not tell where to look.
@@ -62,6 +62,7 @@ class Graph:
         return cls(entities, chunks, weights, (tails[is_kept], heads[is_kept], weight[is_kept]))
 
 
+@timed("pagerank")
 def pagerank(
     query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False
 ) -> tuple[Ranking, bool]:

@@ -16,7 +16,8 @@ from pg_graphrag.retrieval import dense, edges, mentions, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.ids import numbered
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.text.concepts import key
 
@@ -26,6 +27,8 @@ LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
 FIRST, DIRECT = 2.0, 10.0
+# Totals that differ by a smaller share could be equal.
+EQUAL = 1e-9
 # MiniRAG halves the chunks of an entity with more than this many.
 MANY_CHUNKS = 5
 
@@ -56,10 +59,12 @@ class PathGraph:
         self.query = query
         self.profile = query.options.profile
         self.edges = edges.edges_around(query, np.array(sorted(candidates), np.int64), HOPS)
-        entity_ids = np.unique(
+        entity_ids, _ = numbered(
             np.concatenate([self.edges.low, self.edges.high, np.array(sorted(candidates), np.int64)])
         )
-        self.nodes, self.names, answers = _in_order(query, entity_ids)
+        self.nodes = graph_of(query).in_order(entity_ids)
+        answers = _may_answer(query, self.nodes)
+        self._name_of: dict[int, str] = {}
         by_id = np.argsort(self.nodes)
         self._place = by_id
         self._ids = self.nodes[by_id]
@@ -88,7 +93,7 @@ class PathGraph:
         stating_chunks, relationships = read_mentions(
             self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
         )["relationship"]
-        self.chunks = np.unique(np.append(chunks, stating_chunks))
+        self.chunks, _ = numbered(np.append(chunks, stating_chunks))
         self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
         self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
         self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stating_chunks)
@@ -113,18 +118,16 @@ class PathGraph:
         """Return the paths from a node: over one relationship, and over two to a third node."""
         span = slice(self._starts[start], self._starts[start + 1])
         middle, first = self._head[span], self._edge[span]
-        counts = np.diff(self._starts)[middle]
-        source = np.repeat(np.arange(len(middle)), counts)
-        step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[middle][source]
-        further = self._head[step] != start
-        source, step = source[further], step[further]
-        none = np.full(len(middle), -1)
         # In the order of names; a path comes before its continuations.
-        middles, ends = np.append(middle, middle[source]), np.append(none, self._head[step])
-        order = np.lexsort((ends, middles))
-        firsts = np.append(first, first[source])[order]
-        seconds = np.append(none, self._edge[step])[order]
-        ends, middles = ends[order], middles[order]
+        counts = np.diff(self._starts)[middle] + 1
+        source = np.repeat(np.arange(len(middle)), counts)
+        offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        step = self._starts[middle][source] + offset - 1
+        ends = np.where(offset > 0, self._head[step], -1)
+        further = ends != start
+        source, step, ends = source[further], step[further], ends[further]
+        middles, firsts = middle[source], first[source]
+        seconds = np.where(ends >= 0, self._edge[step], -1)
         first_counts, second_counts = self.counts[firsts], (seconds >= 0) & self.counts[seconds]
         answers = self.is_answer[start] + self.is_answer[middles] + ((ends >= 0) & self.is_answer[ends])
         weights = answers.astype(float) + first_counts + second_counts + 1.0
@@ -145,7 +148,13 @@ class PathGraph:
             )
         if self.profile == "best":
             totals = totals * self._nearness
-        order = np.lexsort((self.order, -leveled_sums(totals)))[: CHUNKS_EACH[self.profile]]
+        limit = CHUNKS_EACH[self.profile]
+        if limit < len(totals):
+            # What cannot be among the first need not be put in order.
+            near = np.flatnonzero(totals >= np.partition(totals, -limit)[-limit] - EQUAL * totals.max())
+        else:
+            near = np.arange(len(totals))
+        order = near[np.lexsort((self.order[near], -leveled_sums(totals[near])))[:limit]]
         order = order[totals[order] > 0]
         shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
         return order, shares
@@ -178,9 +187,9 @@ class PathGraph:
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
         """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
         walks = self.walks(start)
-        explanation = {"candidate": self.names[start]}
         if not len(walks.weights):
-            return explanation | {"path": [self.names[start]], "weight": 1.0, "edges": []}
+            (name,) = self._names([start])
+            return {"candidate": name, "path": [name], "weight": 1.0, "edges": []}
         carries = np.zeros(len(self.nodes) + 1, np.bool_)
         carries[self.node_chunks[0][self.node_chunks[1] == chunk]] = True
         telling = np.full(len(self.edges.ids) + 1, len(self.important) + 1)
@@ -191,14 +200,20 @@ class PathGraph:
         best = int(np.lexsort((-walks.weights, ~carrying, ranks))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
         path_edges = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
-        path = {"path": [self.names[node] for node in nodes], "weight": float(walks.weights[best])}
-        return explanation | path | {"edges": [self._edge_said(edge) for edge in path_edges]}
+        names = self._names(nodes)
+        path = {"candidate": names[0], "path": names, "weight": float(walks.weights[best])}
+        return path | {"edges": [self._edge_said(edge) for edge in path_edges]}
+
+    def _names(self, places: list[int]) -> list[str]:
+        """Return the names of nodes, read once for the query."""
+        new = [place for place in places if int(self.nodes[place]) not in self._name_of]
+        if new:
+            self._name_of |= {row["id"]: row["name"] for row in graph_of(self.query).nodes(self.nodes[new])}
+        return [self._name_of[int(self.nodes[place])] for place in places]
 
     def _edge_said(self, edge: int) -> dict[str, Any]:
         relationship = int(self.edges.ids[edge])
-        low, high = (
-            self.names[int(self.places(np.array([end]))[0])] for end in (self.edges.low[edge], self.edges.high[edge])
-        )
+        low, high = (self._name_of[int(ends[edge])] for ends in (self.edges.low, self.edges.high))
         source, target = (low, high) if self.is_forward[edge] else (high, low)
         score = round(self.important[relationship], 6)
         rank = self._ranks[relationship]
@@ -210,6 +225,7 @@ class PathGraph:
         return {relationship: rank for rank, relationship in enumerate(self.important, 1)}
 
 
+@timed("paths")
 def rank(query: Query, limit: int) -> Ranking:
     """Rank chunks by the votes of the query's candidates."""
     by_entity = _candidates(query)
@@ -274,9 +290,9 @@ def _candidates(query: Query) -> list[dict[int, float]]:
     return candidates
 
 
-def _in_order(query: Query, entities: Any) -> tuple[Any, list[str], Any]:
-    """Return (ids, names, whether their type may be the answer's) of entities, in the order of their keys."""
+def _may_answer(query: Query, entities: Any) -> Any:
+    """Return which entities, in the order of their keys, have a type that may be the answer's, (n,) bool."""
     types = {kind.lower() for kind in query.answer_types}
-    rows = graph_of(query).nodes(entities)
-    ids = np.array([row["id"] for row in rows], np.int64)
-    return ids, [row["name"] for row in rows], np.array([row["type"].lower() in types for row in rows], np.bool_)
+    if not types:
+        return np.zeros(len(entities), np.bool_)
+    return np.array([row["type"].lower() in types for row in graph_of(query).nodes(entities)], np.bool_)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -18,6 +19,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
 from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.request import Documents, Request
 from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database
@@ -71,11 +73,28 @@ def once(compute: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate[
     return wrapper
 
 
+def timed(name: str) -> Callable[[Callable[Concatenate["Query", P], T]], Callable[Concatenate["Query", P], T]]:
+    """Count the time of a function of a query for a step."""
+
+    def decorate(function: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
+        @wraps(function)
+        def wrapper(query: "Query", /, *args: P.args, **kwargs: P.kwargs) -> T:
+            if query.profile is None:
+                return function(query, *args, **kwargs)
+            with query.profile.step(name):
+                return function(query, *args, **kwargs)
+
+        return wrapper
+
+    return decorate
+
+
 @dataclass(frozen=True, eq=False)
 class Query:
     """A request as retrievers read it; each value is read once.
 
-    `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task.
+    `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
+    `profile`: where the time goes, where asked for.
     """
 
     request: Request
@@ -84,6 +103,7 @@ class Query:
     notes: dict[str, Any] = field(default_factory=dict)
     usage: list[dict[str, Any]] = field(default_factory=list)
     model_replies: dict[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None
     memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -112,7 +132,13 @@ class Query:
         return self._derived(replace(self.request, text=text, low=low, high=high, extra_text=self.text), {})
 
     def _derived(self, request: Request, replies: dict[str, Any]) -> "Query":
-        return Query(request, self.models, self.documents, usage=self.usage, model_replies=replies)
+        return Query(
+            request, self.models, self.documents, usage=self.usage, model_replies=replies, profile=self.profile
+        )
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """Count the time inside for a step, where a profile was asked for."""
+        return nullcontext() if self.profile is None else self.profile.step(name)
 
     def existing(self) -> "Query":
         """Return the same search among the documents that exist: some may have been deleted just now."""
@@ -199,6 +225,7 @@ class Query:
     def _lexeme_cache(self) -> dict[str, dict[str, int]]:
         return {}
 
+    @timed("bm25")
     def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
         by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
         spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
@@ -227,6 +254,7 @@ class Query:
         """The query's vector as pgvector reads it."""
         return vector_text(self.vector)
 
+    @timed("embed")
     def embed(self, texts: list[str]) -> Any:
         """Return (texts, dimensions) float32; the session caches the last vectors.
 
@@ -314,7 +342,8 @@ class Query:
     def _read_understanding(self) -> Understanding:
         if self.understanding is None:
             has_keywords = self.request.low is not None or self.request.high is not None
-            self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
+            with self.step("keywords"):
+                self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
         understanding: Understanding = self.model_replies["keywords"]
         self.notes["understanding"] = understanding.note()
         return understanding

@@ -6,7 +6,7 @@ from typing import Any
 
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
@@ -25,6 +25,7 @@ class ReportMatch:
     lexical: float
 
 
+@timed("reports")
 def match_reports(
     query: Query, limit: int | None, level: int | None = None, communities: list[int] | None = None
 ) -> list[ReportMatch]:
@@ -34,11 +35,7 @@ def match_reports(
     """
     if query.is_closed:
         return []
-    ids, cosines, words = _scores(query, level)
-    if communities is not None:
-        is_kept = np.isin(ids, communities)
-        ids, words = ids[is_kept], words[is_kept]
-        cosines = None if cosines is None else cosines[is_kept]
+    ids, cosines, words = _scores(query, level, communities)
     if not len(ids):
         return []
     words = words / (words.max(initial=0.0) or 1.0)
@@ -57,8 +54,8 @@ def match_reports(
     return matches
 
 
-def _scores(query: Query, level: int | None) -> tuple[Any, Any, Any]:
-    """Return (community ids, ordered by title; cosines or None; ranks of their words) of all reports."""
+def _scores(query: Query, level: int | None, communities: list[int] | None) -> tuple[Any, Any, Any]:
+    """Return (community ids, ordered by title; cosines or None; ranks of their words) of reports: of a level, of communities."""
     db = query.db
     cosine, vectors = "0", ""
     if query.dense_works:
@@ -74,6 +71,9 @@ def _scores(query: Query, level: int | None) -> tuple[Any, Any, Any]:
         [list(query.terms)],
     )[0]["any"]
     literal = db.query("SELECT pg_catalog.quote_literal($1) AS text", ["text"], [terms])[0]["text"]
+    condition = "" if level is None else f" AND c.level = {int(level)}"
+    if communities is not None:
+        condition += f" AND r.community_id = ANY ({dense.ids_literal(np.array(communities, np.int64))})"
     row = db.literal_query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea ORDER BY s.title, s.id) AS ids,"
         "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea ORDER BY s.title, s.id) AS cosines,"
@@ -82,7 +82,7 @@ def _scores(query: Query, level: int | None) -> tuple[Any, Any, Any]:
         f"               pg_catalog.ts_rank_cd(r.tsv, {literal}::tsquery, 1)::float8 AS words"
         f"          FROM graphrag.community_reports r {vectors}"
         f"          JOIN graphrag.communities c ON c.id = r.community_id"
-        f"         WHERE r.corpus_id = {query.corpus.id}{'' if level is None else f' AND c.level = {int(level)}'}) s"
+        f"         WHERE r.corpus_id = {query.corpus.id}{condition}) s"
     )[0]
     cosines = np.maximum(float64s(row["cosines"]), 0.0) if query.dense_works else None
     return int64s(row["ids"]), cosines, float64s(row["words"])

@@ -2,7 +2,7 @@
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.limits import MAX_RERANKED
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
 
 # First rows that are re-scored, more for a larger top_k (Takami et al. re-score two lists of ten and more).
@@ -22,6 +22,7 @@ def depth(query: Query, top_k: int) -> int:
     return max(top_k, CANDIDATES)
 
 
+@timed("rerank")
 def rescored(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 

@@ -5,7 +5,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Fused
 from pg_graphrag.server import Row
 
@@ -32,15 +32,20 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     limit = rerank.depth(query, top_k)
     depth = max(DEPTH, 2 * limit)
     retrieve = transforms.transformed(mode.retrieve, query)
-    fusion = retrieve(query, depth)
+    # What a mode does besides its retrievers is to fuse them.
+    with query.step("fuse"):
+        fusion = retrieve(query, depth)
     rows = _rows(query, fusion, limit)
     if len(rows) < limit and len(rows) < len(fusion.ids) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query = query.existing()
-        rows = _rows(query, retrieve(query, depth), limit)
+        with query.step("fuse"):
+            fusion = retrieve(query, depth)
+        rows = _rows(query, fusion, limit)
     return query, rerank.rescored(query, rows)[:top_k]
 
 
+@timed("texts")
 def _rows(query: Query, fusion: Fused, top_k: int) -> list[Row]:
     value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")

@@ -17,6 +17,8 @@ from pg_graphrag.server import Database, Row
 
 # Corpora of which a session remembers the revision it saw last.
 _MAX_CORPORA = 256
+# With so many queries whatever may be cached pays.
+_MANY_QUERIES = 1_000_000
 
 
 class _Entry(NamedTuple):
@@ -94,10 +96,18 @@ class SessionCache:
                 self._visits.popitem(last=False)
         return visit.earlier
 
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes that are cached, by the first word of the keys."""
+    def expect_many(self, corpus: Corpus) -> None:
+        """Take it that the session will ask the corpus often: whatever may be cached pays."""
+        if corpus.revision is not None:
+            self.earlier_queries(corpus)
+            self._visits[corpus.id] = _Visit(corpus, _MANY_QUERIES)
+
+    def sizes(self, corpus: Corpus | None = None) -> dict[str, int]:
+        """Return the bytes that are cached, of a corpus or of all, by the first word of the keys."""
         sizes: dict[str, int] = {}
         for key, entry in self._entries.items():
+            if corpus is not None and entry.corpus_id != corpus.id:
+                continue
             kind = key[0] if isinstance(key, tuple) else str(key)
             sizes[kind] = sizes.get(kind, 0) + entry.size
         return sizes

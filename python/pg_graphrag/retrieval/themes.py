@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from pg_graphrag.numeric import int64s
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query, once
@@ -80,14 +81,16 @@ def level_cut(query: Query) -> list[int]:
     """Return the communities of the option's level, and coarser ones that are not divided that far."""
     if query.is_closed:
         return []
-    rows = query.db.query(
-        "SELECT c.id FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
+    row = query.db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY c.id) AS ids"
+        "  FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
         " WHERE c.corpus_id = $1 AND (c.level = $2 OR c.level < $2"
-        "   AND NOT EXISTS (SELECT FROM graphrag.communities x WHERE x.parent_id = c.id)) ORDER BY c.id",
+        "   AND NOT EXISTS (SELECT FROM graphrag.communities x WHERE x.parent_id = c.id))",
         ["int4", "int4"],
         [query.corpus.id, query.options.level],
-    )
-    return [row["id"] for row in rows]
+    )[0]
+    ids: list[int] = int64s(row["ids"]).tolist()
+    return ids
 
 
 def child_communities(query: Query, parents: list[int] | None) -> dict[int, int]:

@@ -7,7 +7,8 @@ from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import float64s, int64s, np
-from pg_graphrag.retrieval.graph_tables import TableGraph
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, TableGraph
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
@@ -15,6 +16,7 @@ from pg_graphrag.text.names import title_keys
 
 # What a dictionary takes for a key, about.
 _KEY_BYTES = 100
+_NO_IDS = np.empty(0, np.int64)
 
 
 class Lists:
@@ -50,21 +52,21 @@ class Ids:
 
     def __init__(self, ids: Any):
         self.ids = ids
-        self._order = np.argsort(ids)
+        self._order = np.argsort(ids).astype(np.int32)
         self._ascending = ids[self._order]
 
     def places(self, ids: Any) -> Any:
-        """Return the places, (n,) int64, of those of `ids` that are there: a volatile function may know of newer ones."""
+        """Return the places, (n,) int32, of those of `ids` that are there: a volatile function may know of newer ones."""
         ids = np.asarray(ids, np.int64)
         if not len(self.ids):
-            return np.empty(0, np.int64)
+            return np.empty(0, np.int32)
         positions = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
         return self._order[positions[self._ascending[positions] == ids]]
 
     @property
     def nbytes(self) -> int:
         """How much memory the arrays take."""
-        return 3 * int(self.ids.nbytes)
+        return 2 * int(self.ids.nbytes) + int(self._order.nbytes)
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ class Topology:
 
     `keys` (entities,), `place`: of each key. `low`, `high`, `sources` (relationships,): places of entities; `weights`.
     `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
-    ids, tf at most 3; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf at most 3. By
-    relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship. `owners` (chunks,): their
-    documents. `aliases`: entity keys by theirs.
+    ids, tf; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf; `states`: places of
+    relationships. By relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship, where a
+    model described them. `owners` (chunks,): their documents. `aliases`: entity keys by theirs.
 
     Of some documents besides, by kind: `evidence`: of each item the ids of its mentions, best sentence first. `as_merged`, bool:
     whether the item's merged texts are what these documents state; of a relationship also its weight, direction and count.
@@ -119,6 +121,7 @@ class Topology:
     chunks_of: Lists
     entities_of: Lists
     stated_in: Lists
+    states: Lists
     incident: Lists
     mentioned: dict[str, Mentioned]
     evidence: dict[str, Lists] = field(default_factory=dict)
@@ -128,7 +131,7 @@ class Topology:
     def nbytes(self) -> int:
         """About how much memory it takes."""
         arrays = self.low, self.high, self.sources, self.weights, self.owners, self.mention_counts, self.stating_counts
-        lists = self.chunks_of, self.entities_of, self.stated_in, self.incident, *self.evidence.values()
+        lists = self.chunks_of, self.entities_of, self.stated_in, self.states, self.incident, *self.evidence.values()
         ids = self.entities, self.relationships, self.chunks, *self.mentioned.values(), *self.as_merged.values()
         texts = sum(map(getsizeof, self.keys)) + _KEY_BYTES * (len(self.keys) + len(self.aliases))
         return texts + sum(int(part.nbytes) for part in (*arrays, *lists, *ids))
@@ -170,7 +173,7 @@ class TopologyGraph(TableGraph):
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         topology = self.topology
         _, places = topology.incident.at(topology.entities.places(entities))
-        places = np.unique(places)[:limit]
+        places = self._distinct(places)[:limit]
         columns = topology.relationships.ids, topology.entities.ids[topology.low], topology.entities.ids[topology.high]
         return _rows(("id", "low_id", "high_id"), (column[places] for column in columns))
 
@@ -195,24 +198,40 @@ class TopologyGraph(TableGraph):
         return rows
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
-        topology = self.topology
-        places = {
-            "entity": topology.entities.places(entities),
-            "relationship": topology.relationships.places(relationships),
-        }
-        if (topology.mention_counts[places["entity"]] > most).any() or (
-            topology.stating_counts[places["relationship"]] > most
-        ).any():
-            return super().mentions(entities, relationships, most)
-        owners, chunks, _ = topology.chunks_of.at(places["entity"])
-        stating, stated_in = topology.stated_in.at(places["relationship"])
-        return {
-            "entity": (chunks, topology.entities.ids[owners]),
-            "relationship": (stated_in, topology.relationships.ids[stating]),
-        }
+        graph, found, heavy = self.topology, {}, {}
+        for kind, ids, counts, lists in (
+            ("entity", graph.entities, graph.mention_counts, graph.chunks_of),
+            ("relationship", graph.relationships, graph.stating_counts, graph.stated_in),
+        ):
+            places = ids.places(entities if kind == "entity" else relationships)
+            is_heavy = counts[places] > most
+            owners, chunks, *_ = lists.at(places[~is_heavy])
+            found[kind] = chunks, ids.ids[owners]
+            heavy[kind] = ids.ids[places[is_heavy]].tolist()
+        if not any(heavy.values()):
+            return found
+        for kind, (chunks, items) in self._heaviest(heavy["entity"], heavy["relationship"], most).items():
+            found[kind] = np.append(found[kind][0], chunks), np.append(found[kind][1], items)
+        return found
+
+    def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+        """Return what `mentions` does of items that have more mentions than are followed."""
+        found = super().mentions([], relationships, most) if relationships else {"relationship": 2 * (_NO_IDS,)}
+        graph = self.topology
+        owners, chunks, tf = graph.chunks_of.at(graph.entities.places(entities))
+        # Chunks of documents that exist, in the order of ties.
+        ordered = int64s(self.query.db.query(_EXISTING, ["int8[]"], [numbered(chunks)[0].tolist()])[0]["ids"])
+        by_id = np.argsort(ordered)
+        exists = within(chunks, ordered[by_id])
+        owners, chunks, tf = owners[exists], chunks[exists], tf[exists]
+        order = np.lexsort((by_id[np.searchsorted(ordered, chunks, sorter=by_id)], -tf, owners))
+        owners, chunks = owners[order], chunks[order]
+        is_first = np.arange(len(owners)) - np.searchsorted(owners, owners) < most
+        return found | {"entity": (chunks[is_first], graph.entities.ids[owners[is_first]])}
 
     def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
-        return self.topology.mentioned[kind].of(ids)
+        mentioned = self.topology.mentioned
+        return mentioned[kind].of(ids) if kind in mentioned else super().mentioned(kind, ids)
 
     def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         chunks, entities, tf = self.topology.entities_of.at(self.topology.chunks.places(ids))
@@ -221,6 +240,62 @@ class TopologyGraph(TableGraph):
     def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         entities, chunks, tf = self.topology.chunks_of.at(self.topology.entities.places(ids))
         return self._without_hubs(entities, chunks, tf, hub)
+
+    def strongest(self, entities: Any, limit: int) -> list[Any]:
+        graph = self.topology
+        places = graph.entities.places(entities)
+        is_hub = graph.incident.counts(places) > limit
+        _, edges = graph.incident.at(places[~is_hub])
+        owners, of_hubs = graph.incident.at(places[is_hub])
+        # Places of entities are in the order of keys.
+        other = graph.low[of_hubs] + graph.high[of_hubs] - owners
+        order = np.lexsort((other, -graph.weights[of_hubs], owners))
+        owners, of_hubs = owners[order], of_hubs[order]
+        first = np.arange(len(owners)) - np.searchsorted(owners, owners) < limit
+        edges = self._distinct(np.append(edges, of_hubs[first]))
+        ends = graph.low[edges], graph.high[edges], graph.sources[edges]
+        return [graph.relationships.ids[edges], *(graph.entities.ids[places] for places in ends)]
+
+    def among(self, entities: Any) -> Among:
+        graph = self.topology
+        places = graph.entities.places(entities)
+        inside = np.zeros(len(graph.keys), np.bool_)
+        inside[places] = True
+        _, edges = graph.incident.at(places)
+        edges = self._distinct(edges[inside[graph.low[edges]] & inside[graph.high[edges]]])
+        ends = graph.entities.ids[graph.low[edges]], graph.entities.ids[graph.high[edges]]
+        counts = graph.stating_counts[edges].astype(np.float64)
+        # By id, as SQL has the lower one first.
+        return Among(graph.relationships.ids[edges], np.minimum(*ends), np.maximum(*ends), graph.weights[edges], counts)
+
+    def in_order(self, entities: Any) -> Any:
+        return self.topology.entities.ids[np.sort(self.topology.entities.places(entities))]
+
+    def stated_by(self, chunks: list[int], scores: Any) -> tuple[Any, Any, Any]:
+        graph = self.topology
+        is_here = within(np.asarray(chunks, np.int64), graph.chunks.ids)
+        places = graph.chunks.places(chunks)
+        _, edges = graph.states.at(places)
+        scores = np.repeat(np.asarray(scores)[is_here], graph.states.counts(places))
+        edges, first = np.unique(edges, return_index=True)
+        return graph.relationships.ids[edges], scores[first], graph.weights[edges]
+
+    def community_mentions(self, chunks: list[int]) -> tuple[Any, Any, Any]:
+        graph = self.topology
+        row = self.query.db.query(_MEMBERS, ["int4"], [self.query.corpus.id])[0]
+        members, communities = int64s(row["members"]), int64s(row["communities"])
+        is_here = within(members, np.sort(graph.entities.ids))
+        places = graph.entities.places(members)
+        communities_of = Lists(places, len(graph.keys), communities[is_here])
+        owners, entities, tf = graph.entities_of.at(graph.chunks.places(chunks))
+        counts = communities_of.counts(entities)
+        (_, communities) = communities_of.at(entities)
+        return np.repeat(graph.chunks.ids[owners], counts), communities, np.repeat(tf, counts)
+
+    def mention_counts(self, entities: list[int]) -> dict[int, int]:
+        places = self.topology.entities.places(entities)
+        ids, counts = self.topology.entities.ids[places], self.topology.mention_counts[places]
+        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
     def titles(self, chunks: Any) -> dict[str, list[int]]:
         places = self.topology.chunks.places(chunks)
@@ -245,10 +320,17 @@ class TopologyGraph(TableGraph):
             }
         return self._document_rows
 
+    def _distinct(self, places: Any) -> Any:
+        """Return distinct places of relationships, ascending."""
+        flags = np.zeros(len(self.topology.low), np.bool_)
+        flags[places] = True
+        return np.flatnonzero(flags)
+
     def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
         df = self.topology.mention_counts[entities]
         below_hub = df <= hub
-        return self.topology.entities.ids[entities[below_hub]], chunks[below_hub], tf[below_hub], df[below_hub]
+        tf = np.minimum(tf[below_hub], MAX_TF)
+        return self.topology.entities.ids[entities[below_hub]], chunks[below_hub], tf, df[below_hub]
 
 
 def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
@@ -295,7 +377,7 @@ SELECT {packed(ids="c.id", owners="c.document_id")}
  WHERE c.corpus_id = $1
 """
 _MENTIONED = f"""
-SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)")}
+SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="m.tf")}
   FROM graphrag.entities e
   JOIN graphrag.entity_mentions m ON m.entity_id = e.id
  WHERE e.corpus_id = $1
@@ -305,6 +387,17 @@ SELECT {packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id")}
   FROM graphrag.relationships r
   JOIN graphrag.relationship_mentions m ON m.relationship_id = r.id
  WHERE r.corpus_id = $1
+"""
+_EXISTING = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal) AS ids
+  FROM graphrag.chunks c
+  JOIN graphrag.documents d ON d.id = c.document_id
+ WHERE c.id = ANY ($1)
+"""
+_MEMBERS = f"""
+SELECT {packed(members="m.entity_id", communities="m.community_id")}
+  FROM graphrag.community_members m
+ WHERE m.corpus_id = $1
 """
 CURATED = """
 SELECT coalesce(pg_catalog.array_agg(a.key), '{}') AS keys, coalesce(pg_catalog.array_agg(a.entity_key), '{}') AS entity_keys,
@@ -320,11 +413,11 @@ def read(query: Query) -> Topology | None:
     parts = [read_at_revision(query.db, query.corpus, sql) for sql in statements]
     if any(part is None for part in parts):
         return None
-    return built(query.corpus.revision, *(part[0] for part in parts if part))
+    return built(query, *(part[0] for part in parts if part))
 
 
 def built(
-    revision: str | None, entity: Row, relationship: Row, chunk: Row, mentioned: Row, stated: Row, curated: Row
+    query: Query, entity: Row, relationship: Row, chunk: Row, mentioned: Row, stated: Row, curated: Row
 ) -> Topology:
     """Return the topology of packed rows."""
     keys: list[str] = entity["keys"] or []
@@ -342,11 +435,12 @@ def built(
     relationships = Ids(ids[order])
     owned = np.argsort(int64s(chunk["ids"]))
     chunks = Ids(int64s(chunk["ids"])[owned])
-    in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int8)
+    in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int32)
     owners = entities.places(int64s(mentioned["items"]))
+    stating, stated_in = relationships.places(int64s(stated["items"])), int64s(stated["chunks"])
     edge_places = np.arange(len(ids), dtype=np.int32)
     return Topology(
-        revision=revision,
+        revision=query.corpus.revision,
         entities=entities,
         keys=keys,
         place={key: place for place, key in enumerate(keys)},
@@ -362,10 +456,13 @@ def built(
         mention_counts=int64s(entity["counts"]),
         stating_counts=counts[order],
         chunks_of=Lists(owners, len(keys), in_chunks, frequencies),
-        entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners.astype(np.int32), frequencies),
-        stated_in=Lists(relationships.places(int64s(stated["items"])), len(ids), int64s(stated["chunks"])),
+        entities_of=Lists(chunks.places(in_chunks), len(chunks.ids), owners, frequencies),
+        stated_in=Lists(stating, len(ids), stated_in),
+        states=Lists(chunks.places(stated_in), len(chunks.ids), stating),
         incident=Lists(np.append(low, high), len(keys), np.append(edge_places, edge_places)),
-        mentioned={"entity": _mentioned_from(mentioned), "relationship": _mentioned_from(stated)},
+        mentioned={"entity": _mentioned_from(mentioned), "relationship": _mentioned_from(stated)}
+        if query.is_described
+        else {},
     )
 
 

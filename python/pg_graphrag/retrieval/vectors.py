@@ -6,6 +6,7 @@ when what is cached is right).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
@@ -58,6 +59,12 @@ class Vectors:
     items: Ids
     matrix: Any
     most: int
+
+    @cached_property
+    def by_chunk(self) -> tuple[Any, Any]:
+        """Return the places of the rows by chunk, in a chunk by id, (n,) int32, and where in it each chunk begins."""
+        order = np.argsort(self.chunks, kind="stable").astype(np.int32)
+        return order, np.flatnonzero(np.diff(self.chunks[order], prepend=-1))
 
     def cosines(self, vector: Any) -> Scores:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.

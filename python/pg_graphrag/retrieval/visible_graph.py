@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval.graph_tables import Among, in_one_line
+from pg_graphrag.retrieval.graph_tables import in_one_line
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.retrieval.topology import TopologyGraph
@@ -135,57 +135,19 @@ class VisibleGraph(TopologyGraph):
     def nodes(self, entities: Any) -> list[Row]:
         return sorted(self.entities(entities.tolist()), key=lambda row: row["key"].encode())
 
-    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
-        graph = self.topology
-        found = {}
-        for kind, ids, counts, lists in (
-            ("entity", graph.entities, graph.mention_counts, graph.chunks_of),
-            ("relationship", graph.relationships, graph.stating_counts, graph.stated_in),
-        ):
-            places = ids.places(entities if kind == "entity" else relationships)
-            many = counts[places] > most
-            owners, chunks, *_ = lists.at(places[~many])
-            heavy_chunks, heavy_items = self._heaviest(kind, ids.ids[places[many]].tolist(), most)
-            found[kind] = np.append(chunks, heavy_chunks), np.append(ids.ids[owners], heavy_items)
-        return found
-
-    def strongest(self, entities: Any, limit: int) -> list[Any]:
-        graph = self.topology
-        owners, edges = graph.incident.at(graph.entities.places(entities))
-        # Places of entities are in the order of keys.
-        other = graph.low[edges] + graph.high[edges] - owners
-        order = np.lexsort((other, -graph.weights[edges], owners))
-        owners, edges = owners[order], edges[order]
-        first = np.arange(len(owners)) - np.searchsorted(owners, owners) < limit
-        edges = np.unique(edges[first])
-        ends = graph.low[edges], graph.high[edges], graph.sources[edges]
-        return [graph.relationships.ids[edges], *(graph.entities.ids[places] for places in ends)]
-
-    def among(self, entities: Any) -> Among:
-        graph = self.topology
-        inside = np.zeros(len(graph.keys), np.bool_)
-        inside[graph.entities.places(entities)] = True
-        edges = np.flatnonzero(inside[graph.low] & inside[graph.high])
-        ends = graph.entities.ids[graph.low[edges]], graph.entities.ids[graph.high[edges]]
-        counts = graph.stating_counts[edges].astype(np.float64)
-        # By id, as SQL has the lower one first.
-        return Among(graph.relationships.ids[edges], np.minimum(*ends), np.maximum(*ends), graph.weights[edges], counts)
-
-    def mention_counts(self, entities: list[int]) -> dict[int, int]:
-        places = self.topology.entities.places(entities)
-        ids, counts = self.topology.entities.ids[places], self.topology.mention_counts[places]
-        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
-
     def chunk_count(self) -> int:
         return len(self.topology.chunks.ids)
 
     def chunks(self, ids: list[int]) -> list[Row]:
         return super().chunks(self.topology.chunks.ids[self.topology.chunks.places(ids)].tolist())
 
-    def _heaviest(self, kind: str, ids: list[int], most: int) -> tuple[Any, Any]:
-        """Return (chunk ids, item ids) of the `most` weightiest visible mentions of each item."""
-        if not ids:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        sql = _HEAVIEST.format(kind=kind, order="tf" if kind == "entity" else "weight")
-        row = self.query.db.query(sql, ["int8[]", "int8[]", "int4"], [ids, self.query.visible_ids, most])[0]
-        return int64s(row["chunks"]), int64s(row["items"])
+    def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+        found = {}
+        for kind, ids, order in (("entity", entities, "tf"), ("relationship", relationships, "weight")):
+            if not ids:
+                found[kind] = np.empty(0, np.int64), np.empty(0, np.int64)
+                continue
+            sql = _HEAVIEST.format(kind=kind, order=order)
+            row = self.query.db.query(sql, ["int8[]", "int8[]", "int4"], [ids, self.query.visible_ids, most])[0]
+            found[kind] = int64s(row["chunks"]), int64s(row["items"])
+        return found

@@ -60,7 +60,7 @@ SELECT {packed(ids="c.id", owners="c.document_id")}
 """
 _RANK = f"coalesce(m.evidence_rank, {_NO_EVIDENCE})"
 _VISIBLY_MENTIONED = f"""
-SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="least(m.tf, 3)", ranks=_RANK)}
+SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="m.tf", ranks=_RANK)}
   FROM graphrag.chunks c
   JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
  WHERE c.document_id = ANY ($1) AND m.entity_id IS NOT NULL
@@ -98,7 +98,7 @@ def read_visible(query: Query) -> Topology:
     pairs = np.unique(np.column_stack([items[0], int64s(mentioned["chunks"])]), axis=0)
     counts = np.bincount(by_id[np.searchsorted(here, pairs[:, 0], sorter=by_id)], minlength=len(here))
     entity |= {"degrees": degrees.astype(">i8").tobytes(), "counts": counts.astype(">i8").tobytes()}
-    graph = built(query.corpus.revision, entity, relationship, chunk, mentioned, stated, curated)
+    graph = built(query, entity, relationship, chunk, mentioned, stated, curated)
     evidence = {
         "entity": _evidence(graph.entities, mentioned),
         "relationship": _evidence(graph.relationships, stated),

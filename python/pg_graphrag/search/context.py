@@ -1,5 +1,7 @@
 """graphrag.context: what a language model is given."""
 
+from time import perf_counter
+
 from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
@@ -20,11 +22,12 @@ def context(
     options: str | None,
 ) -> str:
     """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
+    start = perf_counter()
     caller = caller_of(db, corpus, filter_)
 
     def run_context() -> str:
         mode = modes.find(mode_name)
-        search_query = prepare(db, caller, query, mode, filter_, low, high, options, function="context")
+        search_query = prepare(db, caller, query, mode, filter_, low, high, options, function="context", start=start)
         return to_json(assemble(search_query, mode, max_tokens))
 
     return as_owner(db, run_context)

@@ -35,6 +35,10 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
                 hint="Leave it out: that mode asks in its own way.",
             )
+        if name == "profile_time" and value is True and function == "ask":
+            raise GraphRAGError(
+                'graphrag.ask has no option "profile_time"', hint="Ask for the context: graphrag.context(…) has it."
+            )
         if not mode.has(name) and not (name == "rrf_k" and values.get("transform") in _FUSING):
             having = [other_mode.name for other_mode in modes.all_modes() if other_mode.has(name)]
             hint = f"Modes that do: {', '.join(having)}."

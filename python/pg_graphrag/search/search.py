@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
@@ -29,12 +32,14 @@ def search(
 
     Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows.
     """
+    start = perf_counter()
     limit = check_top_k(top_k)
     caller = caller_of(db, corpus, filter_)
 
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
-        return list(_result_rows(prepare(db, caller, query, mode, filter_, low, high, options), mode, limit))
+        search_query = prepare(db, caller, query, mode, filter_, low, high, options, start=start)
+        return list(_result_rows(search_query, mode, limit))
 
     return as_owner(db, run_search)
 
@@ -42,6 +47,8 @@ def search(
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
     search_query, rows = best_rows(search_query, mode, top_k)
     unfinished_ids = _unfinished(search_query.db, {row["document_id"] for row in rows})
+    if search_query.profile is not None:
+        search_query.notes["profile_time"] = search_query.profile.milliseconds()
     for rank, row in enumerate(rows, 1):
         notes = {"mode": mode.name, **search_query.notes}
         if row["document_id"] in unfinished_ids:
@@ -73,7 +80,14 @@ def prepare(
     high: list[str] | None,
     options: str | None,
     function: str = "search",
+    start: float | None = None,
 ) -> Query:
-    """Check the arguments of a search by `function` and return its query. Needs the owner's rights, as do its reads."""
+    """Check the arguments of a search by `function` and return its query. Needs the owner's rights, as do its reads.
+
+    `start`: when the call began, for the option `profile_time`.
+    """
     parsed = parse(options, mode, function)
-    return query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)
+    search_query = query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)
+    if not parsed.profile_time:
+        return search_query
+    return replace(search_query, profile=Profile(perf_counter() if start is None else start))

@@ -1,0 +1,83 @@
+"""graphrag.warm: a session holds what its first searches would load, and no result is another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.security.readers import acting_as, readers
+from tests.sql.embedded import embedded
+from tests.sql.ingest import STORIES, Connection, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.llm import provider
+
+REPLY = "{}"
+QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local")
+SEARCH = "SELECT source_key, score, explain FROM graphrag.search(%s, %s, %s)"
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> str:
+    name = new_corpus(module_db)
+    for key, content in STORIES.items():
+        put(module_db, name, key, content, metadata={"open": key != "turing"})
+    work(module_db)
+    return name
+
+
+@pytest.fixture
+def session(module_db: Database) -> Iterator[Connection]:
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        yield connection
+
+
+def test_a_warm_session_holds_what_it_may_keep_of_the_corpus(session: Connection, corpus: str) -> None:
+    cached = value(session, "SELECT graphrag.warm(%s)", corpus)["cached"]
+    assert {"graph", "vectors", "bm25"} <= set(cached)
+    assert all(size > 0 for size in cached.values())
+    for mode in MODES:
+        rows(session, SEARCH, QUESTION, corpus, mode)
+    later = value(session, "SELECT graphrag.warm(%s)", corpus)["cached"]
+    # Postings of the question's terms came; nothing was read anew.
+    assert (later["graph"], later["vectors"]) == (cached["graph"], cached["vectors"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_warm_session_finds_the_same(module_db: Database, session: Connection, corpus: str, mode: str) -> None:
+    session.execute("SELECT graphrag.warm(%s)", [corpus])
+    found = rows(session, SEARCH, QUESTION, corpus, mode)
+    with psycopg.connect(module_db.url, autocommit=True) as cold:
+        assert found == rows(cold, SEARCH, QUESTION, corpus, mode)
+
+
+def test_a_session_without_memory_keeps_nothing(session: Connection, corpus: str) -> None:
+    session.execute("SET graphrag.session_memory = '0'")
+    assert value(session, "SELECT graphrag.warm(%s)", corpus)["cached"] == {}
+
+
+def test_who_sees_a_part_is_not_told_how_large_the_whole_is(module_db: Database, corpus: str) -> None:
+    module_db.execute("SELECT graphrag.protect(%s, '(metadata ->> ''open'')::boolean')", [corpus])
+    try:
+        with readers(module_db, 1) as (reader,), acting_as(module_db, reader):
+            assert set(value(module_db, "SELECT graphrag.warm(%s)", corpus)) == {"ms"}
+    finally:
+        module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+
+
+def test_no_endpoint_is_asked(module_db: Database, endpoint: Endpoint) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name, llm={"provider": name, "model": "m"})
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    endpoint.forget()
+    with psycopg.connect(module_db.url, autocommit=True) as session:
+        assert value(session, "SELECT graphrag.warm(%s)", corpus)["cached"]["vectors"] > 0
+    assert endpoint.requests == []
+
+
+def test_an_unknown_corpus_is_refused(module_db: Database) -> None:
+    assert refused(module_db, "SELECT graphrag.warm('nowhere')").sqlstate == "42704"

@@ -75,6 +75,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.cypher(text, text, jsonb),
     graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb),
     graphrag.embed(text, text),
+    graphrag.embedding_engine(),
     graphrag.evaluate(text, jsonb, text[], int[], text, jsonb),
     graphrag.evaluate(text, regclass, text[], int[], text, jsonb),
     graphrag.evaluate(text, text, text[], int[], text, jsonb),

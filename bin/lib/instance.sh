@@ -119,6 +119,8 @@ prepare() { # $root with everything in it; holds the instance's lock (descriptor
     base=$(base_path)
     check_namespaces
     ensure_root
+    # A chroot has no /proc. What embeds documents looks there for the processors.
+    [ "$runtime" = bubblewrap ] || [ ! -r /proc/cpuinfo ] || cat /proc/cpuinfo > "$root/proc/cpuinfo"
     install_extension
 }
 

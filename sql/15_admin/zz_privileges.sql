@@ -76,6 +76,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb),
     graphrag.embed(text, text),
     graphrag.warm(text),
+    graphrag.embedding_engine(),
     graphrag.evaluate(text, jsonb, text[], int[], text, jsonb),
     graphrag.evaluate(text, regclass, text[], int[], text, jsonb),
     graphrag.evaluate(text, text, text[], int[], text, jsonb),

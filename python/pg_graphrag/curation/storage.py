@@ -6,7 +6,7 @@ from functools import cached_property
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
-from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.documents import document_embedder
 from pg_graphrag.indexing.write import ensure_storage
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import Vectors
@@ -48,7 +48,7 @@ class Storage:
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for part in slices(missing_texts, BATCH):
             if self.corpus.options.embedding.local:
-                vectors = local_embedder().embed(part)
+                vectors = document_embedder(self._db).embed(part)
                 self._db.literal_query("SELECT 1")
             else:
                 vectors, _ = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name)).embed(part)

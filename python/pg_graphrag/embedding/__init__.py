@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
 @cache
 def local_embedder() -> Embedder:
-    """Return the process's all-MiniLM-L6-v2, loaded on first use.
+    """Return the process's all-MiniLM-L6-v2 for questions, by numpy, loaded on first use.
 
     Raises
     ------

@@ -20,6 +20,10 @@ Floats = NDArray[np.float32]
 _GELU = tuple(np.float32(-c) for c in (1.59538221, 7.34584546e-02, -5.08998661e-04, -1.73326677e-05))
 _GELU_LIMIT = np.float32(5.5**2)
 _GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
+# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
+# takes as long as reading them. So they are multiplied in slices of so many rows.
+_FEW_TOKENS = 32
+_SLICE_ROWS = 48
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -29,10 +33,13 @@ def read_header(path: Path) -> tuple[bytes, int]:
         return file.read(size), 8 + size
 
 
-def map_tensors(path: Path) -> dict[str, Floats]:
-    """Memory-map the float32 tensors of a safetensors file, read-only: no private memory, pages read on first use."""
+def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Floats]:
+    """Memory-map the float32 tensors of a safetensors file: no private memory, pages read on first use.
+
+    `writable` is for a library that asks for it and does not write; the file never changes.
+    """
     header, start = read_header(path)
-    data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
+    data = np.memmap(path, dtype=np.uint8, mode="c" if writable else "r").view(np.ndarray)
     entries: dict[str, dict[str, Any]] = json.loads(header)
     tensors = {}
     for name, entry in entries.items():
@@ -107,7 +114,7 @@ class BertEncoder:
         rows = len(states)
         query, key, value, context = (b[:rows] for b in (self._query, self._key, self._value, self._context))
         for name, target in (("query", query), ("key", key), ("value", value)):
-            np.matmul(states, layer[f"attention.self.{name}.weight"].T, out=target)
+            _multiply(states, layer[f"attention.self.{name}.weight"], target)
             target += layer[f"attention.self.{name}.bias"]
         query *= np.float32(1 / math.sqrt(self._head_width))
         for start, count, length in groups:
@@ -126,7 +133,7 @@ class BertEncoder:
 
     def _feed_forward(self, states: Floats, layer: dict[str, Floats]) -> None:
         inner = self._inner[: len(states)]
-        np.matmul(states, layer["intermediate.dense.weight"].T, out=inner)
+        _multiply(states, layer["intermediate.dense.weight"], inner)
         bias = layer["intermediate.dense.bias"]
         for row in range(0, len(inner), _GELU_ROWS):
             self._gelu(inner[row : row + _GELU_ROWS], bias)
@@ -135,7 +142,7 @@ class BertEncoder:
     def _add_projection(self, states: Floats, inputs: Floats, layer: dict[str, Floats], name: str) -> None:
         """``states = LayerNorm(states + inputs @ weight.T + bias)``, in place."""
         projection = self._query[: len(states)]
-        np.matmul(inputs, layer[f"{name}.dense.weight"].T, out=projection)
+        _multiply(inputs, layer[f"{name}.dense.weight"], projection)
         states += projection
         states += layer[f"{name}.dense.bias"]
         self._normalize(states, layer[f"{name}.LayerNorm.weight"], layer[f"{name}.LayerNorm.bias"])
@@ -172,6 +179,18 @@ class BertEncoder:
         )
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
+
+
+def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
+    """``product = inputs @ weight.T``."""
+    if len(inputs) > _FEW_TOKENS:
+        np.matmul(inputs, weight.T, out=product)
+        return
+    columns = np.ascontiguousarray(inputs.T)
+    transposed = np.empty((len(weight), len(inputs)), np.float32)
+    for row in range(0, len(weight), _SLICE_ROWS):
+        np.matmul(weight[row : row + _SLICE_ROWS], columns, out=transposed[row : row + _SLICE_ROWS])
+    product[:] = transposed.T
 
 
 def _layer(tensors: dict[str, Floats], number: int) -> dict[str, Floats]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import Space
-from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.documents import document_embedder
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
@@ -70,7 +70,8 @@ def embed(
 
 def _embed_locally(db: Database, texts: list[str]) -> Vectors:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
-    embedder = local_embedder()
+    embedder = document_embedder(db)
+    poll(db)
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
     for places, batch_vectors in embedder.embed_batches(texts):
         vectors[places] = batch_vectors

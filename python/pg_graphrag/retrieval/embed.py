@@ -1,9 +1,10 @@
-"""graphrag.embed: the corpus' embedding model as a SQL function."""
+"""graphrag.embed and graphrag.embedding_engine: the corpus' embedding model as a SQL function, and what computes it."""
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding.documents import describe
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.models import Models
@@ -27,3 +28,8 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
         return vector_text(Models(db, target, caller).embed([text])[0][0])
 
     return as_owner(db, run)
+
+
+def embedding_engine(db: Database) -> tuple[str, str, str]:
+    """Serve graphrag.embedding_engine()."""
+    return describe(db)

@@ -1,0 +1,73 @@
+"""The engine that embeds documents, beside sentence-transformers' vectors and numpy's."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pg_graphrag.embedding import Embedder, documents, local_embedder
+from pg_graphrag.paths import MODELS
+
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
+WORDS = ["graph", "index", "vector", "server", "query", "the", "of", "chapel", "Florence", "1512", "über", "東京", "🎉"]
+
+
+@cache
+def texts() -> list[str]:
+    choose = random.Random(5)
+    return [" ".join(choose.choices(WORDS, k=choose.choice((1, 2, 3, 5, 40, 90, 300)))) for _ in range(60)]
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    if not (MODELS / "all-MiniLM-L6-v2").is_dir():
+        pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
+    if documents._lacking() not in ("", "bfloat16") or documents._lacking() == request.param:
+        pytest.skip(f"this machine lacks {documents._lacking()}")
+    return documents._embedder(request.param)
+
+
+def test_vectors_are_near_sentence_transformers(embedder: Embedder) -> None:
+    if not REFERENCE.exists():
+        pytest.skip(f"no reference vectors in {REFERENCE}")
+    rows = [json.loads(line) for line in REFERENCE.read_text(encoding="utf-8").splitlines()]
+    expected = np.array([row["embedding"] for row in rows])
+    vectors = embedder.embed([row["text"] for row in rows])
+    assert ((vectors * expected).sum(axis=1) / np.linalg.norm(expected, axis=1)).min() >= 0.9999
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_vectors_are_near_those_of_questions(embedder: Embedder) -> None:
+    assert (embedder.embed(texts()) * local_embedder().embed(texts())).sum(axis=1).min() >= 0.9999
+
+
+def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
+    vectors = embedder.embed(texts())
+    order = random.Random(1).sample(range(len(texts())), len(texts()))
+    assert (embedder.embed([texts()[place] for place in order]) == vectors[order]).all()
+    assert (np.concatenate([embedder.embed([text]) for text in texts()]) == vectors).all()
+    sevens = [embedder.embed(texts()[place : place + 7]) for place in range(0, len(texts()), 7)]
+    assert (np.concatenate(sevens) == vectors).all()
+
+
+_MASKS = """
+from pathlib import Path
+from pg_graphrag.embedding import documents
+documents._embedder("float32").embed(["one"])
+for thread in sorted(Path("/proc/self/task").iterdir(), key=lambda path: int(path.name))[1:]:
+    print(next(line.split()[1] for line in (thread / "status").read_text().splitlines() if line.startswith("SigBlk")))
+"""
+
+
+def test_threads_of_the_library_take_no_signal(embedder: Embedder) -> None:
+    # In a process of its own: pytest has threads too.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", _MASKS], env=environment, capture_output=True, text=True, check=True)
+    wanted = sum(1 << (number - 1) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM))
+    assert all(int(mask, 16) & wanted == wanted for mask in done.stdout.split())

@@ -25,12 +25,17 @@ def texts() -> list[str]:
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
-def embedder(request: pytest.FixtureRequest) -> Embedder:
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def embedder(engine: str) -> Embedder:
     if not (MODELS / "all-MiniLM-L6-v2").is_dir():
         pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
-    if documents._lacking() not in ("", "bfloat16") or documents._lacking() == request.param:
+    if documents._lacking() not in ("", "bfloat16") or documents._lacking() == engine:
         pytest.skip(f"this machine lacks {documents._lacking()}")
-    return documents._embedder(request.param)
+    return documents._embedder("all-MiniLM-L6-v2", engine)
 
 
 def test_vectors_are_near_sentence_transformers(embedder: Embedder) -> None:
@@ -44,7 +49,7 @@ def test_vectors_are_near_sentence_transformers(embedder: Embedder) -> None:
 
 
 def test_vectors_are_near_those_of_questions(embedder: Embedder) -> None:
-    assert (embedder.embed(texts()) * local_embedder().embed(texts())).sum(axis=1).min() >= 0.9999
+    assert (embedder.embed(texts()) * local_embedder(embedder.model).embed(texts())).sum(axis=1).min() >= 0.9999
 
 
 def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
@@ -59,7 +64,7 @@ def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
 _MASKS = """
 from pathlib import Path
 from pg_graphrag.embedding import documents
-documents._embedder("float32").embed(["one"])
+documents._embedder("all-MiniLM-L6-v2", "float32").embed(["one"])
 for thread in sorted(Path("/proc/self/task").iterdir(), key=lambda path: int(path.name))[1:]:
     print(next(line.split()[1] for line in (thread / "status").read_text().splitlines() if line.startswith("SigBlk")))
 """

@@ -29,7 +29,7 @@ needs_model = pytest.mark.skipif(not MODEL.is_dir(), reason=f"no model in {MODEL
 def embedder() -> Embedder:
     if not MODEL.is_dir():
         pytest.skip(f"no model in {MODEL}: set PG_GRAPHRAG_HOME")
-    return local_embedder()
+    return local_embedder(MiniLM.model)
 
 
 def some_texts(count: int) -> list[str]:
@@ -173,7 +173,7 @@ def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -
 def test_a_session_has_one_thread() -> None:
     code = (
         "from pg_graphrag.embedding import local_embedder; import os;"
-        "local_embedder().embed(['one', 'two words ' * 200] * 8); print(len(os.listdir('/proc/self/task')))"
+        "local_embedder('all-MiniLM-L6-v2').embed(['one', 'two words ' * 200] * 8); print(len(os.listdir('/proc/self/task')))"
     )
     path = os.pathsep.join(filter(None, sys.path))
     environment = os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "4", "TOKENIZERS_PARALLELISM": "true"}

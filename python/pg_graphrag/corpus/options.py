@@ -6,8 +6,9 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.text.languages import REGCONFIG
 
-LOCAL_MODEL = "all-MiniLM-L6-v2"
-LOCAL_DIMENSIONS = 384
+ENGLISH_MODEL, MULTILINGUAL_MODEL = "all-MiniLM-L6-v2", "multilingual-e5-small"
+# Models inside the server, with their dimensions.
+LOCAL_MODELS = {ENGLISH_MODEL: 384, MULTILINGUAL_MODEL: 384}
 # Limit of an HNSW index over pgvector's type. Models with more dimensions shorten their vectors on request.
 MAX_DIMENSIONS = 2000
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
@@ -26,15 +27,15 @@ DEFAULT_ENTITY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Where vectors come from: ``local`` is the model inside the server; others need model and dimensions."""
+    """Where vectors come from: ``local`` is a model inside the server; others need model and dimensions."""
 
     provider: str = "local"
-    model: str = LOCAL_MODEL
-    dimensions: int = LOCAL_DIMENSIONS
+    model: str = ENGLISH_MODEL
+    dimensions: int = LOCAL_MODELS[ENGLISH_MODEL]
 
     @property
     def local(self) -> bool:
-        """Whether the model is the one inside the server."""
+        """Whether the model is inside the server."""
         return self.provider == "local"
 
 
@@ -127,7 +128,7 @@ class Options:
     language: str = "auto"
     chunk_token_size: int = 1200
     chunk_overlap: int = 100
-    tokenizer: str = LOCAL_MODEL
+    tokenizer: str = ENGLISH_MODEL
     embedding: Embedding = field(default_factory=Embedding)
     entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
     max_gleaning: int = 1
@@ -268,9 +269,10 @@ def parse_embedding(value: Any) -> Embedding:
     embedding: Embedding = _part({"embedding": value}, "embedding", Embedding, example)
     _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})
     if embedding.local:
-        _choice("embedding.model", embedding.model, {LOCAL_MODEL})
-        if not isinstance(embedding.dimensions, int) or embedding.dimensions != LOCAL_DIMENSIONS:
-            raise _bad_option("embedding.dimensions", embedding.dimensions, f"{LOCAL_DIMENSIONS} for {LOCAL_MODEL}")
+        _choice("embedding.model", embedding.model, set(LOCAL_MODELS))
+        dimensions = LOCAL_MODELS[embedding.model]
+        if not isinstance(embedding.dimensions, int) or embedding.dimensions != dimensions:
+            raise _bad_option("embedding.dimensions", embedding.dimensions, f"{dimensions} for {embedding.model}")
         return embedding
     for name in ("model", "dimensions"):
         if value.get(name) is None:

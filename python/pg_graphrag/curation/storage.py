@@ -47,8 +47,9 @@ class Storage:
         """Return {text: vector} of at least these texts."""
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for part in slices(missing_texts, BATCH):
-            if self.corpus.options.embedding.local:
-                vectors = document_embedder(self._db).embed(part)
+            model = self.corpus.options.embedding
+            if model.local:
+                vectors = document_embedder(self._db, model.model).embed(part)
                 self._db.literal_query("SELECT 1")
             else:
                 vectors, _ = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name)).embed(part)

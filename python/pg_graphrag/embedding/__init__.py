@@ -1,12 +1,15 @@
-"""Text to vectors, without a network: the model that lies beside the package."""
+"""Text to vectors, without a network: the models that lie beside the package."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pg_graphrag.embedding.model import Encoder
     from pg_graphrag.numeric import NDArray, Vectors, np
 
 
@@ -28,15 +31,27 @@ class Embedder(Protocol):
 
 
 @cache
-def local_embedder() -> Embedder:
-    """Return the process's all-MiniLM-L6-v2 for questions, by numpy, loaded on first use.
+def local_embedder(model: str) -> Embedder:
+    """Return the process's all-MiniLM-L6-v2 or multilingual-e5-small for questions, by numpy, loaded on first use.
 
     Raises
     ------
     GraphRAGError
         58P01 when a model file is missing or unreadable, XX001 when it is not the one this package was made for.
     """
-    from pg_graphrag.embedding.minilm import MiniLM
+    from pg_graphrag.embedding.model import numpy_encoder
+
+    return load(model, numpy_encoder)
+
+
+def load(model: str, encoder: Callable[[Path, dict[str, Any]], Encoder]) -> Embedder:
+    """Return a local model with an encoder of its own; errors as `local_embedder`."""
     from pg_graphrag.paths import MODELS
 
-    return MiniLM(MODELS / MiniLM.model)
+    if model == "all-MiniLM-L6-v2":
+        from pg_graphrag.embedding.minilm import MiniLM
+
+        return MiniLM(MODELS / model, encoder)
+    from pg_graphrag.embedding.e5 import E5
+
+    return E5(MODELS / model, encoder)

@@ -14,11 +14,14 @@ from typing import Any
 from pg_graphrag.numeric import NDArray, np
 
 Floats = NDArray[np.float32]
+# Numbers of safetensors files that are read.
+_KINDS = {"F32": "<f4", "F16": "<f2", "I32": "<i4"}
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
 # the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).
 _GELU = tuple(np.float32(-c) for c in (1.59538221, 7.34584546e-02, -5.08998661e-04, -1.73326677e-05))
 _GELU_LIMIT = np.float32(5.5**2)
+_GELU_POWER = np.float32(80)
 _GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
 # A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
 # takes as long as reading them. So they are multiplied in slices of so many rows.
@@ -33,8 +36,8 @@ def read_header(path: Path) -> tuple[bytes, int]:
         return file.read(size), 8 + size
 
 
-def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Floats]:
-    """Memory-map the float32 tensors of a safetensors file: no private memory, pages read on first use.
+def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Any]:
+    """Memory-map the tensors of a safetensors file: no private memory, pages read on first use.
 
     `writable` is for a library that asks for it and does not write; the file never changes.
     """
@@ -43,9 +46,9 @@ def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Floats]:
     entries: dict[str, dict[str, Any]] = json.loads(header)
     tensors = {}
     for name, entry in entries.items():
-        if entry.get("dtype") == "F32":
+        if (kind := _KINDS.get(str(entry.get("dtype")))) is not None:
             first, end = entry["data_offsets"]
-            tensors[name] = data[start + first : start + end].view("<f4").reshape(entry["shape"])
+            tensors[name] = data[start + first : start + end].view(kind).reshape(entry["shape"])
     return tensors
 
 
@@ -100,7 +103,7 @@ class BertEncoder:
             groups.append((row, count, length))
             row += count * length
         states = self._states[:row]
-        np.take(self._words, np.concatenate([np.asarray(s, np.intp) for s in sequences]), axis=0, out=states)
+        states[:] = self._words[np.concatenate([np.asarray(s, np.intp) for s in sequences])]  # may be float16
         for start, count, length in groups:
             view = states[start : start + count * length].reshape(count, length, self._width)
             view += self._positions[:length]
@@ -166,6 +169,7 @@ class BertEncoder:
             power *= square
         power += _GELU[0]
         power *= x
+        np.minimum(power, _GELU_POWER, out=power)  # of larger ones GELU is 0 anyway
         np.exp(power, out=power)
         power += np.float32(1)
         x /= power

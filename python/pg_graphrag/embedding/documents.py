@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from pg_graphrag.embedding import Embedder, local_embedder
+from pg_graphrag.embedding import Embedder, load, local_embedder
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
@@ -18,15 +18,15 @@ _CPU = Path("/proc/cpuinfo")
 _BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 
 
-def document_embedder(db: Database) -> Embedder:
-    """Return the process's embedder of documents, loaded on first use (about 0.3 s).
+def document_embedder(db: Database, model: str) -> Embedder:
+    """Return the process's embedder of documents by a local model, loaded on first use (about 0.3 s).
 
     Raises
     ------
     GraphRAGError
         As `engine`; as `local_embedder`.
     """
-    return _embedder(engine(db)[0])
+    return _embedder(model, engine(db)[0])
 
 
 def describe(db: Database) -> tuple[str, str, str]:
@@ -81,11 +81,9 @@ def _lacking() -> str:
 
 
 @cache
-def _embedder(name: str) -> Embedder:
+def _embedder(model: str, name: str) -> Embedder:
     if name == "numpy":
-        return local_embedder()
+        return local_embedder(model)
     from pg_graphrag.embedding.engine import EngineEncoder
-    from pg_graphrag.embedding.minilm import MiniLM
-    from pg_graphrag.paths import MODELS
 
-    return MiniLM(MODELS / MiniLM.model, lambda weights, config: EngineEncoder(weights, config, name))
+    return load(model, lambda weights, config: EngineEncoder(weights, config, name))

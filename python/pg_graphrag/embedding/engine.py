@@ -84,7 +84,7 @@ class EngineEncoder:
         """Return the (n, width) vectors of `sequences` of token ids. Neighbours of equal length are computed together."""
         parts = []
         for length, members in groupby(sequences, key=len):
-            states = np.take(self._words, np.array(list(members), np.intp), axis=0)
+            states = self._words[np.array(list(members), np.intp)].astype(np.float32)  # may be float16
             states += self._positions[:length]
             # The threads of the library must not take the server's signals.
             with signals_blocked():

@@ -53,7 +53,7 @@ def embed(
     if not distinct_texts:
         return {}, {}
     if model.local:
-        return dict(zip(distinct_texts, _embed_locally(db, distinct_texts), strict=True)), {}
+        return dict(zip(distinct_texts, _embed_locally(db, model, distinct_texts), strict=True)), {}
     vectors: dict[str, Vectors] = {}
     faults: dict[str, GraphRAGError] = {}
     parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
@@ -68,9 +68,9 @@ def embed(
     return vectors, faults
 
 
-def _embed_locally(db: Database, texts: list[str]) -> Vectors:
+def _embed_locally(db: Database, model: Embedding, texts: list[str]) -> Vectors:
     """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
-    embedder = document_embedder(db)
+    embedder = document_embedder(db, model.model)
     poll(db)
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
     for places, batch_vectors in embedder.embed_batches(texts):

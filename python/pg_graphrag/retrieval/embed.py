@@ -3,6 +3,7 @@
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.documents import describe
 from pg_graphrag.embedding.text import vector_text
@@ -14,15 +15,16 @@ from pg_graphrag.server import Database
 def embed(db: Database, text: str | None, corpus: str) -> str | None:
     """Return the vector of `text` as pgvector reads it; None for None. "default" need not exist yet."""
     if corpus == "default" and not db.query("SELECT FROM graphrag.corpora c WHERE c.name = 'default'"):
-        return None if text is None else vector_text(local_embedder().embed([text])[0])
+        return None if text is None else vector_text(local_embedder(Embedding().model).embed([text])[0])
     caller = caller_of(db, corpus)
 
     def run() -> str | None:
         target = find(db, corpus)
         if text is None:
             return None
-        if target.options.embedding.local:
-            return vector_text(local_embedder().embed([text])[0])
+        model = target.options.embedding
+        if model.local:
+            return vector_text(local_embedder(model.model).embed([text])[0])
         if not text:
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
         return vector_text(Models(db, target, caller).embed([text])[0][0])

@@ -266,7 +266,7 @@ class Query:
         new_texts = [text for text in dict.fromkeys(texts) if (model, role, text) not in _embedded]
         if new_texts and model.local:
             for text in new_texts:
-                _embedded[model, role, text] = local_embedder().embed([text])[0]
+                _embedded[model, role, text] = local_embedder(model.model).embed([text])[0]
         elif new_texts:
             new_texts = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
@@ -295,9 +295,10 @@ class Query:
     @cached_property
     def foreign(self) -> str | None:
         """What the local embedder was not made for: the query's languages, or that of all documents (a query may be a code)."""
-        if not self.corpus.options.embedding.local:
+        model = self.corpus.options.embedding
+        if not model.local:
             return None
-        made_for = local_embedder().languages
+        made_for = local_embedder(model.model).languages
         if not made_for.intersection(self.languages):
             return ", ".join(self.languages)
         return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"

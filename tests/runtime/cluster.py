@@ -42,6 +42,8 @@ SETTINGS = {
     "timezone": "UTC",
     # On tables that were never analyzed, compiling a statement takes longer than running it: a view of the graph a second.
     "jit": "off",
+    # Most sessions of tests embed a few short texts: loading the engine takes longer. tests/sql/test_embedding_engine.py has it.
+    "graphrag.embedding_engine": "numpy",
     "log_line_prefix": "%m [%p] %d ",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import psycopg
+import psycopg.sql
 import pytest
 
 from tests.runtime.cluster import Database
@@ -9,6 +11,14 @@ from tests.sql.embedded import vectors
 from tests.sql.ingest import STORIES, long_text, new_corpus, put_all, refused, rows, value, wait_for, work, worker
 
 DOCUMENTS = {**STORIES, "long": long_text(20)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_shipped(module_db: Database) -> None:
+    """Sessions embed as they do by default; those of other tests do it by numpy."""
+    name = psycopg.sql.Identifier(module_db.info.dbname)
+    module_db.execute(psycopg.sql.SQL("ALTER DATABASE {} SET graphrag.embedding_engine = 'auto'").format(name))
+    module_db.execute("SET graphrag.embedding_engine = 'auto'")
 
 
 def test_a_session_says_what_embeds(module_db: Database) -> None:
@@ -41,7 +51,7 @@ def test_vectors_are_the_same_bits_in_any_order_of_ingestion(module_db: Database
     for key, content in reversed(DOCUMENTS.items()):
         put_all(module_db, one_by_one, {key: content})
         work(module_db)
-    module_db.execute("RESET graphrag.embedding_engine")
+    module_db.execute("SET graphrag.embedding_engine = 'auto'")
     first, second = vectors(module_db, together), vectors(module_db, one_by_one)
     assert first.keys() == second.keys()
     for text, vector in first.items():

@@ -28,9 +28,10 @@ def test_jobs_of_documents_are_those_that_name_one() -> None:
 
 
 def test_workers_ask_for_what_is_due_in_the_order_of_its_index() -> None:
-    (last,) = re.findall(r"jobs_due_idx ON graphrag.jobs \(\((kind IN \(.*?\))\),", JOBS.read_text())
+    (turn,) = re.findall(r"jobs_due_idx ON graphrag.jobs \(\((CASE kind .*? END)\),", JOBS.read_text())
     claim = JOBS.with_name("025_claim_jobs.sql").read_text()
-    assert re.findall(r"ORDER BY \(\w\.(kind IN \(.*?\))\)", claim) == [last, last]
+    assert turn.replace("CASE kind", "CASE j.kind") + " AS turn\n" in claim
+    assert re.findall(r"ORDER BY (.*?)(?:\)|\n)", claim)[:1] == ["turn, j.next_attempt_at, j.id"]
 
 
 def test_jobs_are_queued_in_one_file() -> None:

@@ -38,7 +38,6 @@ from tests.sql.llm import provider
 
 REPLY = json.dumps(SAID)
 LOCAL = {"provider": "local"}
-WINDOW_COUNT = "SELECT count(*) FROM graphrag.window_vectors WHERE space_id = %s"
 
 
 @pytest.fixture(autouse=True)

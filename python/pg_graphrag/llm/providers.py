@@ -91,7 +91,6 @@ def _read_text(path: Path) -> str:
 
 
 # option: (type, check, allowed values in words)
-_POSITIVE = "a number above 0"
 _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
     "concurrency": ((int,), lambda v: 1 <= v <= 256, "a whole number from 1 to 256"),
     "requests_per_minute": ((int,), lambda v: v >= 1, "a whole number above 0"),

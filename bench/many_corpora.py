@@ -23,6 +23,7 @@ from psycopg import conninfo, sql
 from psycopg.types.json import Jsonb
 
 ROOT = Path(__file__).resolve().parent.parent
+# Scripts run from bench/, where tests are not found.
 sys.path.insert(0, str(ROOT))
 
 from tests.endpoint import Endpoint  # noqa: E402
@@ -124,8 +125,8 @@ def measure(url: str, endpoint: Endpoint, count: int, options: dict[str, Any]) -
 
 def inside(url: str) -> str:
     """The URL for a program in the server's root: the socket is elsewhere there."""
-    given = conninfo.conninfo_to_dict(url)
-    return conninfo.make_conninfo("", dbname=given["dbname"], user=given["user"])
+    parts = conninfo.conninfo_to_dict(url)
+    return conninfo.make_conninfo("", dbname=parts["dbname"], user=parts["user"])
 
 
 def main() -> None:

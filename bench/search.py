@@ -11,21 +11,8 @@ import time
 from pathlib import Path
 
 import psycopg
+from pg_graphrag.mode_names import MODES
 
-MODES = (
-    "naive",
-    "bm25",
-    "local",
-    "global",
-    "hybrid",
-    "mix",
-    "path",
-    "ppr",
-    "graph_local",
-    "graph_global",
-    "drift",
-    "lazy",
-)
 QUESTIONS = (
     "Which kind of index helps to search for words in documents?",
     "How does VACUUM reclaim storage occupied by dead tuples?",

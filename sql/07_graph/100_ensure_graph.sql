@@ -267,18 +267,18 @@ DECLARE
     labels   CONSTANT name[] := '{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF,Community,IN_COMMUNITY,PARENT}';
     graph    name;
     corpus   text;
-    wanted   boolean;
+    has_cypher boolean;
     label    name;
     schema   oid;
     recorded oid;
     grantee  text;
     flaw     text;
 BEGIN
-    SELECT c.graph_name, c.name, graphrag._has_cypher(c.options) INTO graph, corpus, wanted FROM graphrag.corpora AS c WHERE c.id = corpus_id;
+    SELECT c.graph_name, c.name, graphrag._has_cypher(c.options) INTO graph, corpus, has_cypher FROM graphrag.corpora AS c WHERE c.id = corpus_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no corpus with id %', corpus_id
             USING ERRCODE = 'undefined_object', HINT = 'SELECT id, name FROM graphrag.corpora lists them.';
-    ELSIF NOT wanted THEN
+    ELSIF NOT has_cypher THEN
         RETURN false;
     END IF;
     PERFORM graphrag._check_age();

@@ -35,7 +35,7 @@ def _openvino() -> Any:
     """
     if "openvino" not in sys.modules:
         os.environ.setdefault("HWLOC_HIDE_ERRORS", "2")  # it would write to the log of the server
-        sys.modules[_CONVERTER] = None  # type: ignore[assignment]
+        sys.modules[_CONVERTER] = None  # type: ignore[assignment]  # None: the import fails, by the import system's rules
         try:
             with signals_blocked():
                 importlib.import_module("openvino")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -29,7 +30,7 @@ def numpy_encoder(weights: Path, config: dict[str, Any]) -> Encoder:
     return BertEncoder(weights, config, _STEP_TOKENS)
 
 
-class LocalModel:
+class LocalModel(ABC):
     """A `pg_graphrag.embedding.Embedder` whose files lie beside the package.
 
     Parameters
@@ -55,9 +56,9 @@ class LocalModel:
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_bytes())
         self._encoder = encoder(directory / WEIGHTS, self.config)
 
+    @abstractmethod
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text, special ones included, at most `max_tokens`."""
-        raise NotImplementedError
 
     def finish(self, vectors: Vectors) -> Vectors:
         """Return (n, dimensions) vectors of the encoder as they are compared."""

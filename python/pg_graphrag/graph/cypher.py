@@ -56,16 +56,16 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    found = corpora.find(db, corpus)
-    if not found.options.cypher:
-        name = found.name.replace("'", "''")
+    this_corpus = corpora.find(db, corpus)
+    if not this_corpus.options.cypher:
+        name = this_corpus.name.replace("'", "''")
         raise GraphRAGError(
-            f'corpus "{found.name}" has no graph for Cypher: its option cypher is false',
+            f'corpus "{this_corpus.name}" has no graph for Cypher: its option cypher is false',
             sqlstate="55000",
             hint=f"SELECT graphrag.alter_corpus('{name}', '{{\"cypher\": true}}') makes it from the tables; "
             "graphrag.neighbors() and the views need none.",
         )
-    if not has_graph(db, found):
+    if not has_graph(db, this_corpus):
         return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
     answers = _run(db, graph, read_query, values)

@@ -174,12 +174,12 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
     start: dict[str, Any] = {"chunk": 0, "key": ""}
     all_spaces = spaces(db, corpus.id)
     # Its tables may be others than before.
-    found = of_state(all_spaces, "building")
+    current = of_state(all_spaces, "building")
     if (
-        found is not None
-        and found.id == building.id
-        and not _of_chunks(db, corpus, found, start, 1)[0]
-        and not _names(db, corpus, found, start, 1)
+        current is not None
+        and current.id == building.id
+        and not _of_chunks(db, corpus, current, start, 1)[0]
+        and not _names(db, corpus, current, start, 1)
     ):
         active = of_state(all_spaces, "active")
         if active is not None:

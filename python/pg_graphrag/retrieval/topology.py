@@ -216,7 +216,7 @@ class TopologyGraph(TableGraph):
 
     def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
         """Return what `mentions` does of items that have more mentions than are followed."""
-        found = super().mentions([], relationships, most) if relationships else {"relationship": 2 * (_NO_IDS,)}
+        heaviest = super().mentions([], relationships, most) if relationships else {"relationship": 2 * (_NO_IDS,)}
         graph = self.topology
         owners, chunks, tf = graph.chunks_of.at(graph.entities.places(entities))
         # Chunks of documents that exist, in the order of ties.
@@ -227,7 +227,7 @@ class TopologyGraph(TableGraph):
         order = np.lexsort((by_id[np.searchsorted(ordered, chunks, sorter=by_id)], -tf, owners))
         owners, chunks = owners[order], chunks[order]
         is_first = np.arange(len(owners)) - np.searchsorted(owners, owners) < most
-        return found | {"entity": (chunks[is_first], graph.entities.ids[owners[is_first]])}
+        return heaviest | {"entity": (chunks[is_first], graph.entities.ids[owners[is_first]])}
 
     def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
         mentioned = self.topology.mentioned

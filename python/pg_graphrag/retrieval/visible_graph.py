@@ -142,12 +142,12 @@ class VisibleGraph(TopologyGraph):
         return super().chunks(self.topology.chunks.ids[self.topology.chunks.places(ids)].tolist())
 
     def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
-        found = {}
+        heaviest = {}
         for kind, ids, order in (("entity", entities, "tf"), ("relationship", relationships, "weight")):
             if not ids:
-                found[kind] = np.empty(0, np.int64), np.empty(0, np.int64)
+                heaviest[kind] = np.empty(0, np.int64), np.empty(0, np.int64)
                 continue
             sql = _HEAVIEST.format(kind=kind, order=order)
             row = self.query.db.query(sql, ["int8[]", "int8[]", "int4"], [ids, self.query.visible_ids, most])[0]
-            found[kind] = int64s(row["chunks"]), int64s(row["items"])
-        return found
+            heaviest[kind] = int64s(row["chunks"]), int64s(row["items"])
+        return heaviest

@@ -42,5 +42,5 @@ def warm(db: Database, corpus: str | None) -> str:
         return {kind: size for kind, size in cache.sizes(query.corpus).items() if size}
 
     sizes = as_owner(db, run)
-    told = {"cached": sizes} if caller.documents is None else {}
-    return json.dumps({"ms": round(1000 * (perf_counter() - start), 1)} | told)
+    visible_sizes = {"cached": sizes} if caller.documents is None else {}
+    return json.dumps({"ms": round(1000 * (perf_counter() - start), 1)} | visible_sizes)

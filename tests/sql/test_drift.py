@@ -97,7 +97,10 @@ def test_ask_primes_follows_up_and_reduces(module_db: Database, themed: str, mod
     assert usage["calls"] == len(module_endpoint.requests) and usage["tokens_in"] > 0 and usage["cost"] > 0
     drift = made["drift"]
     assert (drift["folds"], drift["failed"], drift["left"]) == (2, 0, 0)
-    assert drift["rounds"] == [{"asked": 2, "failed": 0}, {"asked": 1, "failed": 0}]
+    assert drift["rounds"] == [
+        {"asked": 2, "failed": 0, "empty": 0},
+        {"asked": 1, "failed": 0, "empty": 0},
+    ]
     # The better scored are followed first, each with a context of its own.
     order = [
         next(one for one in FOLLOW_UPS if f"Question: {one}" in request.text)
@@ -156,7 +159,7 @@ def test_what_fails_costs_itself_and_is_said(module_db: Database, themed: str, m
         answer, _, _, made = ask(module_db, "What of Enigma at all?", themed, mode="drift", options=options)
     assert (made["drift"]["failed"], made["drift"]["folds"]) == (1, 2)
     # Where a whole round fails, no further one is tried.
-    assert made["drift"]["rounds"] == [{"asked": 3, "failed": 3}]
+    assert made["drift"]["rounds"] == [{"asked": 3, "failed": 3, "empty": 0}]
     assert answer.startswith("Broken") and {step["round"] for step in made["points"]} == {0}
     whole = "\n".join(said_so)
     assert "the question was not expanded" in whole and "1 of 2 parts of the primer were not read" in whole
@@ -166,6 +169,25 @@ def test_what_fails_costs_itself_and_is_said(module_db: Database, themed: str, m
     with pytest.raises(psycopg.Error):
         ask(module_db, "What of Enigma after all?", themed, mode="drift", options=options)
     module_endpoint.behave()
+
+
+def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    # In languages of no document, which the local model was not made for.
+    raised = {"他昨天去了哪里呢？": 90, "我们什么时候回家吃饭？": 80, "Who hired Alan Turing?": 10}
+
+    def curious(messages: Messages) -> str:
+        return said("It was broken.", 40, raised) if task(messages) == "primer" else reply(messages)
+
+    module_endpoint.reply(curious)
+    options = {"primer_folds": 1, "drift_k_followups": 2, "n_depth": 2}
+    _, _, _, made = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
+    module_endpoint.reply(reply)
+    assert made["drift"]["rounds"] == [
+        {"asked": 0, "failed": 0, "empty": 2},
+        {"asked": 1, "failed": 0, "empty": 0},
+    ]
 
 
 def test_without_reports_the_question_itself_is_followed(

@@ -202,8 +202,9 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
         open_questions = _best(search)
         if not open_questions:
             break
-        rounds.append(_follow(search, open_questions, number))
-        if rounds[-1]["failed"] == rounds[-1]["asked"]:
+        outcome = _follow(search, open_questions, number)
+        rounds.append(outcome)
+        if outcome["asked"] and outcome["failed"] == outcome["asked"]:
             break
     return _context(search) | {
         "drift": {
@@ -267,7 +268,13 @@ def _best(search: _Search) -> list[_Open]:
 
 
 def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> dict[str, int]:
-    """Answer the questions of a round from local contexts, side by side."""
+    """Answer the questions of a round from local contexts, side by side.
+
+    Returns
+    -------
+    dict
+        How many were asked, how many of these failed, and how many were not asked since nothing is near them ("empty").
+    """
     query, contexts = search.query, []
     for item in open_questions:
         context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
@@ -292,7 +299,7 @@ def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> di
         if "value" in outcome:
             numbers = [reference["number"] for reference in context["references"]]
             search.take(question, outcome["value"], numbers, number)
-    return {"asked": len(contexts), "failed": failed}
+    return {"asked": len(contexts), "failed": failed, "empty": len(open_questions) - len(contexts)}
 
 
 def _context(search: _Search) -> dict[str, Any]:

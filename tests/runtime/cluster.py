@@ -47,6 +47,9 @@ SETTINGS = {
     "log_line_prefix": "%m [%p] %d ",
 }
 
+# What `./test --coverage` has servers import.
+SERVER_PYTHONPATH = os.environ.get("GRAPHRAG_SERVER_PYTHONPATH", "")
+
 # Bytes that must be free for clusters in memory: four workers' and their private ones.
 MEMORY = 4 << 30
 
@@ -183,7 +186,8 @@ class Cluster:
         self._inside = f"/srv/pg_graphrag/clusters/{name}"
         self.folder = runtime.clusters / name
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port)}
-        self._environment = environment or {}
+        self._environment = {"PYTHONPATH": SERVER_PYTHONPATH} if SERVER_PYTHONPATH else {}
+        self._environment |= environment or {}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
         runtime.run("mkdir", self._inside)
         data = f"{self._inside}/data"

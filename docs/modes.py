@@ -10,10 +10,11 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pg_graphrag import modes
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.options import CHECKS, OF_EVERY_MODE, PAPER, SearchOptions
+from pg_graphrag.retrieval.options import CHECKS, OF_EVERY_MODE, PAPER, Option, SearchOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = (
@@ -130,10 +131,14 @@ The argument `mode` of `search`, `context` and `ask`.
 {"".join(_options(every))}"""
 
 
+def _name(option: str | Option[Any]) -> str:
+    return option if isinstance(option, str) else option.name
+
+
 def _options(every: list[Mode]) -> Iterator[str]:
     own = {name: option for mode in every for name, option in mode.own_options.items()}
     shared = SearchOptions()
-    for name in dict.fromkeys([*OF_EVERY_MODE, *(name for mode in every for name in mode.option_names)]):
+    for name in dict.fromkeys([*OF_EVERY_MODE, *(_name(option) for mode in every for option in mode.options)]):
         default, check = (own[name].default, own[name].check) if name in own else (getattr(shared, name), CHECKS[name])
         having = "all" if name in OF_EVERY_MODE else ", ".join(f"`{mode.name}`" for mode in every if mode.has(name))
         if name in own and own[name].ask_only:

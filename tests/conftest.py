@@ -14,6 +14,26 @@ from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Datab
 
 _numbers = itertools.count(1)
 
+# They take longest, and come first: at the end one worker would have them and the others nothing.
+LONGEST = (
+    "sql/test_one_answer.py",
+    "security/test_what_readers_see.py",
+    "sql/test_quickstart.py",
+    "security/test_hostile_text.py",
+    "security/test_interrupts.py",
+    "security/test_graph_hijack.py",
+    "sql/test_server_cli.py",
+    "sql/test_process_jobs.py",
+    "sql/test_cli.py",
+    "upgrade/test_upgrade.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files of LONGEST; the rest stays as it is."""
+    ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def runtime() -> Runtime:

@@ -44,14 +44,19 @@ as_server() { # CMD...: inside $root, as the user postgres, who can write the cl
     for variable in $(compgen -e | grep -E '_API_KEY$|^(https?|no)_proxy$' || true); do
         environment+=("$variable=${!variable}")
     done
+    # For tests: a folder of the host, which may be in memory, for throwaway clusters.
+    local clusters=/srv/pg_graphrag/clusters bind=()
     if [ "$runtime" = bubblewrap ]; then
+        [ -z "${GRAPHRAG_CLUSTERS:-}" ] || bind=(--bind "$GRAPHRAG_CLUSTERS" "$clusters")
         bwrap --unshare-user --uid "$(postgres_id 3)" --gid "$(postgres_id 4)" \
             --ro-bind "$root" / --dev /dev --ro-bind /proc /proc --tmpfs /tmp \
-            --bind "$root/srv" /srv --bind "$root/run/postgresql" /run/postgresql \
+            --bind "$root/srv" /srv --bind "$root/run/postgresql" /run/postgresql ${bind[@]+"${bind[@]}"} \
             -- env -i "${environment[@]}" "$@"
     else
-        chroot "$root" setpriv --reuid="$(postgres_id 3)" --regid="$(postgres_id 4)" --clear-groups \
-            env -i "${environment[@]}" "$@"
+        [ -z "${GRAPHRAG_CLUSTERS:-}" ] ||
+            bind=(unshare --mount sh -ec 'mount --bind "$1" "$2"; shift 2; exec "$@"' sh "$GRAPHRAG_CLUSTERS" "$root$clusters")
+        ${bind[@]+"${bind[@]}"} chroot "$root" setpriv --reuid="$(postgres_id 3)" --regid="$(postgres_id 4)" \
+            --clear-groups env -i "${environment[@]}" "$@"
     fi
 }
 

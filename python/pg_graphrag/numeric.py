@@ -1,7 +1,7 @@
 """numpy with one BLAS thread. The number is read once, when it is loaded: the package imports numpy here and nowhere else."""
 
 import os
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pg_graphrag.signals import signals_blocked
 
@@ -12,10 +12,12 @@ with signals_blocked():
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Flags", "Ids", "NDArray", "Scores", "Vectors", "float64s", "int64s", "np"]
+__all__ = ["Flags", "Ids", "NDArray", "Places", "Scores", "Vectors", "float64s", "int64s", "np", "packed", "sums"]
 
-# (n,): numbers of entities, chunks, nodes or places.
+# (n,): numbers of entities, chunks or nodes, or places.
 Ids: TypeAlias = NDArray[np.int64]
+# (n,): places in another array, in fewer bytes where many are cached.
+Places: TypeAlias = NDArray[np.integer[Any]]
 # (n,): scores, weights and shares.
 Scores: TypeAlias = NDArray[np.float64]
 # (n,): which items of another array are meant.
@@ -24,11 +26,26 @@ Flags: TypeAlias = NDArray[np.bool_]
 Vectors: TypeAlias = NDArray[np.float32]
 
 
+def packed(**columns: str) -> str:
+    """Return SQL of columns of numbers, each packed into a bytea: integers, and what is cast to float8."""
+    senders = {"float8": "float8send"}
+    parts = []
+    for name, column in columns.items():
+        send = senders.get(column.rpartition("::")[2], "int8send")
+        parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea) AS {name}")
+    return ", ".join(parts)
+
+
+def sums(places: Places, weights: Scores, length: int = 0) -> Scores:
+    """Return the sum of the weights of each place, for at least `length` places."""
+    return cast(Scores, np.bincount(places, weights, length))  # numpy's stubs say integers
+
+
 def int64s(data: bytes | None) -> Ids:
-    """Return the int64 array that ``string_agg(int8send(…))`` packed."""
+    """Return the array of a column of integers that was `packed`."""
     return np.frombuffer(data or b"", ">i8").astype(np.int64)
 
 
 def float64s(data: bytes | None) -> Scores:
-    """Return the float64 array that ``string_agg(float8send(…))`` packed."""
+    """Return the array of a column of float8 that was `packed`."""
     return np.frombuffer(data or b"", ">f8").astype(np.float64)

@@ -47,6 +47,12 @@ SETTINGS = {
     "log_line_prefix": "%m [%p] %d ",
 }
 
+# What `./test --coverage` has servers import.
+SERVER_PYTHONPATH = os.environ.get("GRAPHRAG_SERVER_PYTHONPATH", "")
+
+# Bytes that must be free for clusters in memory: four workers' and their private ones.
+MEMORY = 4 << 30
+
 # Waits for the end of its standard input, which comes however the test process ends, and clears up.
 GUARD = """
 trap '' INT TERM HUP
@@ -88,6 +94,7 @@ class Runtime:
         self.root = Path(done.stdout.strip())
         self.folder = self.root / "srv/pg_graphrag"
         self._make_template()
+        self.clusters = self._memory(key) or self.folder / "clusters"
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs ``arguments`` inside the root, as the server's user."""
@@ -110,6 +117,26 @@ class Runtime:
     def popen(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start a command inside the root."""
         return subprocess.Popen(self.command(*arguments), env=self._environment, **options)
+
+    def _memory(self, key: str) -> Path | None:
+        """Return a folder in memory for clusters, or None where there is none or the root cannot have it.
+
+        To make the thousand files of a database takes a file system on disk ten times as long.
+        """
+        memory = Path("/dev/shm")
+        if not memory.is_dir() or shutil.disk_usage(memory).free < MEMORY:
+            return None
+        folder = memory / f"pg_graphrag-{key}-{os.geteuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        owner = self.folder.stat()
+        if folder.is_symlink() or folder.stat().st_uid not in (os.geteuid(), owner.st_uid):
+            return None  # somebody else's
+        os.chown(folder, owner.st_uid, owner.st_gid)
+        environment = self._environment | {"GRAPHRAG_CLUSTERS": str(folder)}
+        if subprocess.run(self.command("true"), env=environment, capture_output=True, check=False).returncode != 0:
+            return None
+        self._environment = environment
+        return folder
 
     def _make_template(self) -> None:
         """Run initdb once per root; a rename makes it safe against other workers and interruptions."""
@@ -157,9 +184,10 @@ class Cluster:
         self.port = _free_port()
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._inside = f"/srv/pg_graphrag/clusters/{name}"
-        self.folder = runtime.folder / "clusters" / name
+        self.folder = runtime.clusters / name
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port)}
-        self._environment = environment or {}
+        self._environment = {"PYTHONPATH": SERVER_PYTHONPATH} if SERVER_PYTHONPATH else {}
+        self._environment |= environment or {}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
         runtime.run("mkdir", self._inside)
         data = f"{self._inside}/data"
@@ -314,7 +342,7 @@ class Server:
 
 def remove_stale(runtime: Runtime) -> None:
     """Remove what clusters of dead processes left behind, should even their guard have been killed."""
-    for folder in (runtime.folder / "clusters").iterdir():
+    for folder in runtime.clusters.iterdir():
         if not _is_alive(int(folder.name.split("-")[0])):
             shutil.rmtree(folder, ignore_errors=True)
 

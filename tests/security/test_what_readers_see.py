@@ -127,13 +127,13 @@ def clustered(db: Any, corpus: str) -> None:
     work(db)
 
 
-# (what changes, whether statistics of BM25 stay as they were)
+# (what changes, whether statistics of BM25 stay as they were): those that stay first, so that few portraits are drawn.
 CHANGES: tuple[tuple[Callable[[Any, str], None], bool], ...] = (
-    (shuffled, True),  # of words alone: mentions that a model describes change with them
-    (more_hidden, False),
     (curated, True),
     (clustered, True),
+    (shuffled, True),
     (one_hidden, False),
+    (more_hidden, False),
 )
 
 
@@ -168,7 +168,7 @@ def how(request: pytest.FixtureRequest) -> str:
 def scene(db: Database, endpoint: Endpoint, how: str, request: pytest.FixtureRequest) -> Iterator[Scene]:
     corpus = request.param(db, endpoint)
     fill(db, corpus, VISIBLE, visible=True)
-    fill(db, corpus, HIDDEN, visible=False)
+    more_hidden(db, corpus)
     clustered(db, corpus)
     with restricted(db, corpus, how, "curious_reader"):
         warm = Reader(db.url, "NONE")
@@ -215,6 +215,7 @@ SECRETS = ("hid the", "slept", "a budget", "despised", "Station X", "lived", "AD
 def test_nothing_that_a_reader_gets_changes_with_hidden_documents(scene: Scene) -> None:
     after, was_exact = None, None
     for change, exact in CHANGES:
+        # Mentions that a model describes change with the order of words.
         exact = exact and not (change is shuffled and scene.is_described)
         # What was shown after the last change stands, where it was drawn in the same detail.
         before = after if after is not None and exact == was_exact else scene.portraits(exact=exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,10 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import psycopg
 import pytest
+from pg_graphrag.cli import main
 from pg_graphrag.cli import worker as worker_module
 
 from tests.runtime.cluster import Cluster, Database
@@ -27,14 +30,21 @@ def environment(url: str) -> dict[str, str]:
 
 
 def cli(url: str, *arguments: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command and check its exit status."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pg_graphrag.cli", *map(str, arguments)],
-        env=environment(url),
-        capture_output=True,
-        text=True,
-        timeout=5 * MINUTE,
-    )
+    """Run the command and check its exit status: a worker in a process of its own, for its signals and its log."""
+    command = [*map(str, arguments)]
+    if command[0] == "worker":
+        done = subprocess.run(
+            [sys.executable, "-m", "pg_graphrag.cli", *command],
+            env=environment(url),
+            capture_output=True,
+            text=True,
+            timeout=5 * MINUTE,
+        )
+    else:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            returned = main([command[0], "--url", url, *command[1:]])
+        done = subprocess.CompletedProcess(command, returned, out.getvalue(), err.getvalue())
     assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done

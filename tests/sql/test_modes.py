@@ -41,11 +41,11 @@ from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.points import Passage, Sources, points_of
 
 
-def answer(query, question, total):
+def answer(query, total):
     sources = Sources()
     sources.add(query, first.retrieve(query, 10).ids.tolist())
     passages = [Passage(row["content"], frozenset(sources.numbers_of([chunk]))) for chunk, row in sources.chunks.items()]
-    context, usage = points_of(query, question, passages, sources, total)
+    context, usage = points_of(query, query.text, passages, sources, total)
     return context, [usage]
 
 
@@ -64,9 +64,9 @@ def retrieve(query, depth):
     return single_ranking([dense.windows(query, depth)])
 
 
-def answer(query, question, total):
+def answer(query, total):
     retrieve(query, 10)
-    return read.answer(query, question, total)
+    return read.answer(query, total)
 
 
 MODE = Mode(name="near", does="A model reads them.", source="–", retrieve=retrieve, answer=answer)

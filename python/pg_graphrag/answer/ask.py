@@ -14,18 +14,16 @@ from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.model_access import tasks
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.model_access.models import save_accounts
+from pg_graphrag.model_access.models import error_from, save_accounts
 from pg_graphrag.retrieval.citations import Citations, cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
-from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.mode import MadeContext, Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.understanding import Understanding, understand
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200
-# (a query, its mode, tokens) to (the context of the answer, the usage of each step).
-ContextMaker = Callable[[Query, Mode, int], tuple[dict[str, Any], list[dict[str, Any]]]]
 _USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
 
 
@@ -88,8 +86,7 @@ def answer_request(request: AskRequest) -> tuple[AskRequest, str, Citations, dic
         return request, tasks.not_found(request.question), citations, request.usage
     outcome = request.query.models.ask(request.task, request.arguments)
     if "fault" in outcome:
-        fault = outcome["fault"]
-        raise GraphRAGError(fault["message"], sqlstate=fault["sqlstate"], detail=fault["detail"], hint=fault["hint"])
+        raise error_from(outcome["fault"])
     if outcome["value"]["cut_off"]:
         request.query.db.warning(CUT_OFF)
     answer = citations.feed(outcome["value"]["text"]) + citations.finish()
@@ -163,9 +160,9 @@ def build_request(
     max_tokens: int | None,
     history: str | None,
     response_type: str | None,
-    make_context: ContextMaker,
+    make_context: Callable[[Query, Mode, int], MadeContext],
 ) -> AskRequest:
-    """Return a question with the context that `make_context` makes for it."""
+    """Return a question with the context that `make_context` makes for it, of so many tokens."""
     started_at = time.monotonic()
     turns = list(tasks.history(read_json(history) if history is not None else None))
     form = _response_form(response_type)
@@ -193,9 +190,9 @@ def build_request(
     return AskRequest(query, question, mode, context, arguments, usage, started_at)
 
 
-def _context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _context(query: Query, mode: Mode, total: int) -> MadeContext:
     if mode.answer is not None:
-        return mode.answer(query, query.text, total)
+        return mode.answer(query, total)
     return assemble(query, mode, total), []
 
 

@@ -14,7 +14,7 @@ from pg_graphrag.model_access.replies import MAX_QUERIES
 from pg_graphrag.retrieval import rerank
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.dry_run import DryRun
-from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.mode import MadeContext, Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database
@@ -61,7 +61,7 @@ def estimate(
     return [(*totals, str(round(dry_run.price, 6)), json.dumps(basis))]
 
 
-def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _longest_context(query: Query, mode: Mode, total: int) -> MadeContext:
     """Return the context itself where no model takes part in it, else one of the greatest length."""
     dry_run = query.models
     assert isinstance(dry_run, DryRun)
@@ -69,7 +69,7 @@ def _longest_context(query: Query, mode: Mode, total: int) -> tuple[dict[str, An
     if mode.estimate is not None:
         mode.estimate(dry_run)
     elif mode.answer is not None:
-        mode.answer(query, query.text, total)
+        mode.answer(query, total)
     else:
         _transformed(dry_run)
         _reranked(dry_run)

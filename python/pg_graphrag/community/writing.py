@@ -15,6 +15,7 @@ from pg_graphrag.extraction.extract import TEMPERATURES
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import ChatRequest, Reply
+from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.model_access.replies import objects, without_reasoning
 from pg_graphrag.prompts import render
 from pg_graphrag.server import Row
@@ -31,8 +32,6 @@ MAX_CHARACTERS = 20_000
 
 Writing = Generator[ChatRequest, Reply, Report]
 Count = Callable[[str], int]
-_STRING = {"type": "string"}
-_STRINGS = {"type": "array", "items": _STRING}
 
 
 @dataclass(slots=True)
@@ -172,16 +171,15 @@ def _relationship(row: Row) -> str:
 
 
 def _schema() -> dict[str, Any]:
-    finding = _object(summary=_STRING, explanation=_STRING, entities=_STRINGS, relationships=_STRINGS)
-    findings = {"type": "array", "items": finding}
-    body = _object(
-        title=_STRING, summary=_STRING, rating={"type": "number"}, rating_explanation=_STRING, findings=findings
+    finding = object_of(summary=STRING, explanation=STRING, entities=STRINGS, relationships=STRINGS)
+    return reply_of(
+        "report",
+        title=STRING,
+        summary=STRING,
+        rating={"type": "number"},
+        rating_explanation=STRING,
+        findings=list_of(finding),
     )
-    return {"name": "report", "schema": body}
-
-
-def _object(**fields: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _parse(text: str, cut_off: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import parse, salvage
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
+from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.prompts import render
 from pg_graphrag.text.sentences import ends
 
@@ -121,38 +122,27 @@ def split_position(text: str, language: str) -> int:
     return space + 1 if space > 0 else half
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_TEXT = {"type": "string"}
-_ENTITY = _object(name=_TEXT, type=_TEXT, description=_TEXT)
-_RELATIONSHIP = _object(
-    source=_TEXT,
-    target=_TEXT,
-    keywords={"type": "array", "items": _TEXT},
-    description=_TEXT,
+_ENTITY = object_of(name=STRING, type=STRING, description=STRING)
+_RELATIONSHIP = object_of(
+    source=STRING,
+    target=STRING,
+    keywords=STRINGS,
+    description=STRING,
     strength={"type": "integer"},
 )
-_CLAIM = _object(
-    subject=_TEXT,
-    object=_TEXT,
-    type=_TEXT,
+_CLAIM = object_of(
+    subject=STRING,
+    object=STRING,
+    type=STRING,
     status={"type": "string", "enum": ["TRUE", "FALSE", "SUSPECTED"]},
-    start=_TEXT,
-    end=_TEXT,
-    description=_TEXT,
-    source_text=_TEXT,
+    start=STRING,
+    end=STRING,
+    description=STRING,
+    source_text=STRING,
 )
 
 
 def schema(claims: bool) -> dict[str, Any]:
     """Return the JSON schema of an extraction, for endpoints that enforce one."""
     lists = {"entities": _ENTITY, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if claims else {})
-    arrays = {name: {"type": "array", "items": item} for name, item in lists.items()}
-    return {"name": "extraction", "schema": _object(**arrays)}
+    return reply_of("extraction", **{name: list_of(item) for name, item in lists.items()})

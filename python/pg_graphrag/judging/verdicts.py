@@ -10,6 +10,7 @@ from pg_graphrag.judging.judge import CRITERIA, Verdict
 from pg_graphrag.numeric import np
 
 SIGNIFICANT = 0.05
+_SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,13 @@ def place_bias(verdicts: Sequence[Verdict]) -> list[PlaceBias]:
     return [PlaceBias(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 
 
-def comparisons(verdicts: Sequence[Verdict], baseline: str, seed: int = 0) -> list[Comparison]:
+def comparisons(verdicts: Sequence[Verdict], baseline: str) -> list[Comparison]:
     """Return every system that was compared to the baseline, by every criterion."""
     systems = dict.fromkeys(
         name for verdict in verdicts for name in (verdict.first, verdict.second) if name != baseline
     )
     results = [
-        _compare(
-            [verdict for verdict in verdicts if system in (verdict.first, verdict.second)], system, baseline, name, seed
-        )
+        _compare([verdict for verdict in verdicts if system in (verdict.first, verdict.second)], system, baseline, name)
         for system in systems
         for name in CRITERIA
     ]
@@ -79,7 +78,7 @@ def comparisons(verdicts: Sequence[Verdict], baseline: str, seed: int = 0) -> li
     return [replace(result, p_holm=p) for result, p in zip(results, corrected, strict=True)]
 
 
-def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion: str, seed: int) -> Comparison:
+def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion: str) -> Comparison:
     shares: dict[str, list[float]] = defaultdict(list)
     orders: dict[tuple[str, int], dict[bool, float]] = defaultdict(dict)
     for verdict in verdicts:
@@ -89,7 +88,7 @@ def _compare(verdicts: Sequence[Verdict], system: str, baseline: str, criterion:
         orders[verdict.question, verdict.trial][is_first] = share
     all_shares = [share for of_question in shares.values() for share in of_question]
     means = np.array([np.mean(shares[question]) for question in sorted(shares)])
-    ((low, high),) = bootstrap.intervals(bootstrap.means(means[:, None].tolist(), seed))
+    ((low, high),) = bootstrap.intervals(bootstrap.means(means[:, None].tolist(), _SEED))
     p = _signed_rank_p(tuple((means - 0.5).tolist()))
     agreements = [pair[True] == pair[False] for pair in orders.values() if len(pair) == 2]
     return Comparison(

@@ -82,7 +82,7 @@ class Models:
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise _error_from(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+            raise error_from(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
 
     def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
@@ -102,7 +102,7 @@ class Models:
                 if isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise _error_from(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+            raise error_from(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
         return np.stack(vectors), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -114,7 +114,7 @@ class Models:
                 _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
             )
         except GraphRAGError as fault:
-            raise _error_from(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+            raise error_from(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
         return scores, gateway.visible_usage
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
@@ -145,7 +145,8 @@ def _scores(request: RerankRequest) -> Task:
     return reply.value
 
 
-def _error_from(description: dict[str, str | None]) -> GraphRAGError:
+def error_from(description: dict[str, str | None]) -> GraphRAGError:
+    """Return the error of a fault that a request had."""
     message, sqlstate = str(description["message"]), str(description["sqlstate"])
     return GraphRAGError(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
 

@@ -12,6 +12,7 @@ from pg_graphrag import bounds, prompts
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import ChatRequest
+from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.model_access import replies
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
@@ -20,21 +21,12 @@ from pg_graphrag.text.languages import detect
 NOT_FOUND = "The documents do not answer this question."
 _NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
 
-_PHRASES = {"type": "array", "items": {"type": "string"}}
 _LISTS = ("low_level_keywords", "high_level_keywords", "entities", "answer_types")
 
 
 def not_found(question: str) -> str:
     """Return the sentence that says that the documents have no answer, in the question's language where we have it."""
     return _NOT_FOUND.get(detect(question), NOT_FOUND)
-
-
-def _schema(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "schema": _object(fields)}
-
-
-def _object(fields: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _fenced(tag: str, data: str) -> tuple[str, str]:
@@ -46,13 +38,13 @@ def _fenced(tag: str, data: str) -> tuple[str, str]:
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     turns = history(arguments.get("history"))
-    fields: dict[str, Any] = dict.fromkeys(_LISTS, _PHRASES)
+    fields: dict[str, Any] = dict.fromkeys(_LISTS, STRINGS)
     message = question
     if turns:
         # The end of the conversation: a question refers to the last turns.
         conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
         message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
-        fields["question"] = {"type": "string"}
+        fields["question"] = STRING
     return ChatRequest(
         "keywords",
         (
@@ -60,7 +52,7 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
             {"role": "user", "content": message},
         ),
         replies.keywords,
-        _schema("keywords", fields),
+        reply_of("keywords", **fields),
     )
 
 
@@ -83,13 +75,11 @@ def _hyde(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _decompose(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    return _about_question(options, arguments, "decompose", replies.queries, _schema("queries", {"queries": _PHRASES}))
+    return _about_question(options, arguments, "decompose", replies.queries, reply_of("queries", queries=STRINGS))
 
 
 def _rewrite(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    return _about_question(
-        options, arguments, "rewrite", replies.query, _schema("query", {"query": {"type": "string"}})
-    )
+    return _about_question(options, arguments, "rewrite", replies.query, reply_of("query", query=STRING))
 
 
 def _about_question(
@@ -103,32 +93,20 @@ def _about_question(
     return ChatRequest("keywords", messages, parse, schema)
 
 
-_GRADES = _schema(
+_GRADES = reply_of(
     "grades",
-    {
-        "grades": {
-            "type": "array",
-            "items": _object(
-                {"number": {"type": "integer"}, "grade": {"type": "string", "enum": list(replies.GRADES)}}
-            ),
-        }
-    },
+    grades=list_of(object_of(number={"type": "integer"}, grade={"type": "string", "enum": list(replies.GRADES)})),
 )
 
 
 # Characters of the report that shows what an expansion looks like.
 MAX_EXAMPLE = 8000
 
-_STEP = _schema(
+_STEP = reply_of(
     "step",
-    {
-        "answer": {"type": "string"},
-        "score": {"type": "number"},
-        "follow_ups": {
-            "type": "array",
-            "items": _object({"question": {"type": "string"}, "score": {"type": "number"}}),
-        },
-    },
+    answer=STRING,
+    score={"type": "number"},
+    follow_ups=list_of(object_of(question=STRING, score={"type": "number"})),
 )
 
 
@@ -155,14 +133,13 @@ def _messages_about(options: Options, prompt: str, tag: str, data: str, question
 
 def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     messages = _messages_about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
-    point = _object({"description": {"type": "string"}, "score": {"type": "number"}})
-    schema = _schema("points", {"points": {"type": "array", "items": point}})
+    schema = reply_of("points", points=list_of(object_of(description=STRING, score={"type": "number"})))
     return ChatRequest("answer", messages, replies.points, schema)
 
 
 def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     messages = _messages_about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
-    return ChatRequest("relevance", messages, replies.rating, _schema("rating", {"rating": {"type": "integer"}}))
+    return ChatRequest("relevance", messages, replies.rating, reply_of("rating", rating={"type": "integer"}))
 
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -171,14 +148,12 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         {"role": "system", "content": prompts.render(options.prompts, "refine")},
         {"role": "user", "content": question},
     )
-    return ChatRequest(
-        "answer", messages, replies.refined, _schema("refine", {"queries": _PHRASES, "expanded": {"type": "string"}})
-    )
+    return ChatRequest("answer", messages, replies.refined, reply_of("refine", queries=STRINGS, expanded=STRING))
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     messages = _messages_about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
-    return ChatRequest("relevance", messages, replies.relevant, _schema("relevant", {"relevant": {"type": "boolean"}}))
+    return ChatRequest("relevance", messages, replies.relevant, reply_of("relevant", relevant={"type": "boolean"}))
 
 
 def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:

@@ -17,7 +17,7 @@ from pg_graphrag.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.context import assemble
-from pg_graphrag.retrieval.mode import Context, Mode, shares
+from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
 from pg_graphrag.retrieval.options import Option, integer
 from pg_graphrag.retrieval.points import (
     Sources,
@@ -183,7 +183,7 @@ class _Search:
             self.open.append(_Open(question, score))
 
 
-def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(query: Query, total: int) -> MadeContext:
     """Return (the context made of the answers to primer and follow-ups, what each step cost).
 
     Raises
@@ -191,12 +191,12 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     GraphRAGError
         When no part of the primer was answered: the first one's fault.
     """
-    search = _Search(query, question, total)
+    search = _Search(query, query.text, total)
     rows = _reports(search)
     folds, failed = _prime(search, rows)
     if not rows:
         # Without reports the question itself is followed.
-        search.ask(question, 100)
+        search.ask(query.text, 100)
     rounds = []
     for number in range(1, query.options[N_DEPTH] + 1):
         open_questions = _best(search)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pg_graphrag.modes.lazy import NEAR_ENOUGH
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks
-from pg_graphrag.retrieval.mode import Context, Mode, shares
+from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
@@ -143,7 +143,7 @@ def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
     return by_community
 
 
-def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(query: Query, total: int) -> MadeContext:
     """Return (the context made of the best points, what it cost).
 
     Raises
@@ -154,13 +154,13 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     usage: list[dict[str, Any]] = []
     selection: dict[str, int] = {}
     if query.options[DYNAMIC]:
-        rows, selection = _rated_reports(query, question, usage)
+        rows, selection = _rated_reports(query, usage)
     else:
         rows = cut_reports(query)
     if not rows and not selection.get("rated"):
         without_reports(query)
     passages, sources = passages_of(query, rows)
-    context, step_usage = points_of(query, question, passages, sources, total)
+    context, step_usage = points_of(query, query.text, passages, sources, total)
     usage.append(step_usage)
     context["map"] |= {"level": query.options.level, "reports": len(rows)}
     if selection:
@@ -179,7 +179,7 @@ def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
     return [rows[number] for number in sorted(rows)]
 
 
-def _rated_reports(query: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
+def _rated_reports(query: Query, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
     From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
@@ -192,7 +192,7 @@ def _rated_reports(query: Query, question: str, usage: list[dict[str, Any]]) -> 
     for level in range(query.options.level + 1):
         if not frontier:
             break
-        arguments = [{"question": question, "report": row["content"]} for row in frontier]
+        arguments = [{"question": query.text, "report": row["content"]} for row in frontier]
         outcomes, step_usage = query.models.ask_all("rate", arguments)
         usage.append(step_usage)
         counts["rated"] += len(frontier)
@@ -228,7 +228,7 @@ def estimate(dry_run: "DryRun") -> None:
     """Count the batches, which are known; with `dynamic`, of as many reports as could be relevant."""
     query = dry_run.query
     if not query.options[DYNAMIC]:
-        answer(query, query.text, dry_run.total)
+        answer(query, dry_run.total)
         return
     query.corpus.options.llm.of("relevance")
     rows: list[Row] = []

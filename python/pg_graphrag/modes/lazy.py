@@ -15,9 +15,9 @@ from pg_graphrag.retrieval import claims, dense, evidence_chunks
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.mode import Budgets, Context, Mode
+from pg_graphrag.retrieval.mode import Budgets, Context, MadeContext, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
-from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.retrieval.points import Passage, Sources, cited, faults_of, points_of, tolerated
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.server import Row
@@ -200,7 +200,7 @@ def _untested(chunks: Sequence[int], tested: set[int], limit: int) -> list[int]:
     return list(islice((chunk for chunk in chunks if chunk not in tested), limit))
 
 
-def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(query: Query, total: int) -> MadeContext:
     """Return (the context made of claims, what each step cost).
 
     Without a model for relevance the tests are made by nearness, and cost nothing.
@@ -212,7 +212,7 @@ def answer(query: Query, question: str, total: int) -> tuple[dict[str, Any], lis
     """
     usage: list[dict[str, Any]] = []
     # Without chunks there is nothing to refine for.
-    queries, expanded = _refined(query, question, usage) if has_chunks(query) else ([question], question)
+    queries, expanded = _refined(query, usage) if has_chunks(query) else ([query.text], query.text)
     model = _ByModel(usage) if query.corpus.options.llm.has("relevance") else None
     tester: Tester = near_enough if model is None else model
     budget = query.options[RELEVANCE_TEST_BUDGET]
@@ -250,8 +250,9 @@ def has_chunks(query: Query) -> bool:
     )
 
 
-def _refined(query: Query, question: str, usage: list[dict[str, Any]]) -> tuple[list[str], str]:
+def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[str], str]:
     """Return (sub-queries, the question expanded); the question itself where the model fails, with a WARNING."""
+    question = query.text
     outcome = query.models.ask("refine", {"question": question})
     usage.append(outcome["usage"])
     if "fault" in outcome:
@@ -276,7 +277,7 @@ class _ByModel:
         outcomes, usage = query.models.ask_all("relevant", texts, retries=spare)
         self.usage.append(usage)
         self.tests += len(chunks)
-        self.faults += [outcome["fault"] for outcome in outcomes if "fault" in outcome]
+        self.faults += faults_of(outcomes)
         verdicts = [bool(outcome.get("value")) for outcome in outcomes]
         return verdicts, usage.get("sent_again", 0)
 

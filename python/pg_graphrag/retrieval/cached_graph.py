@@ -121,7 +121,7 @@ def _contents(query: Query) -> Contents | None:
         if most < MAX_LINKS and max(counts) == most:
             return None
         if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
-            size, mentions = _text_sizes(query, _TEXTS)
+            size, mentions = _text_sizes(query, _TEXT_SIZES)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
             if size <= room and mentions <= MAX_MENTIONS:
                 return _read_and_cache(query, size, with_texts=True)
@@ -130,7 +130,7 @@ def _contents(query: Query) -> Contents | None:
     # None is without a mention.
     if not items or query_count * LINKS_PER_QUERY < 2 * sum(items):
         return None
-    _, mentions = _text_sizes(query, _MENTIONS)
+    _, mentions = _text_sizes(query, _MENTION_COUNTS)
     size = (_MENTION_BYTES if query.is_described else _LINK_BYTES) * mentions
     size += sum(number * each for number, each in zip(items, _TOPOLOGY_BYTES, strict=True))
     if sum(items) + mentions > MAX_LINKS or size > room:
@@ -142,7 +142,7 @@ def _contents(query: Query) -> Contents | None:
 def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | None:
     """Read a graph and cache it; None where a statement saw another revision than the corpus has."""
     topology_read = topology.read(query)
-    texts = _texts(query, topology_read) if topology_read is not None and with_texts else None
+    texts = _read_texts(query, topology_read) if topology_read is not None and with_texts else None
     if topology_read is None or (with_texts and texts is None):
         return None
     contents = Contents(topology_read, texts)
@@ -157,7 +157,7 @@ SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.co
 UNION ALL
 SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT $2) x
 """
-_TEXTS = """
+_TEXT_SIZES = """
 SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions
   FROM graphrag.entities e
  WHERE e.corpus_id = $1
@@ -170,7 +170,7 @@ SELECT 2 * pg_catalog.pg_column_size(c.content), 0
   FROM graphrag.chunks c
  WHERE c.corpus_id = $1
 """
-_MENTIONS = """
+_MENTION_COUNTS = """
 SELECT 0 AS size, e.mention_count AS mentions FROM graphrag.entities e WHERE e.corpus_id = $1
 UNION ALL
 SELECT 0, r.mention_count FROM graphrag.relationships r WHERE r.corpus_id = $1
@@ -206,7 +206,7 @@ SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_coun
 """
 
 
-def _texts(query: Query, graph: Topology) -> Texts | None:
+def _read_texts(query: Query, graph: Topology) -> Texts | None:
     """Read what a graph says; None where a statement saw another revision than the corpus has."""
     parts = []
     for sql, ids in ((_ENTITIES, graph.entities), (_RELATIONSHIPS, graph.relationships), (_CHUNKS, graph.chunks)):

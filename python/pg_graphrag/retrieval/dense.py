@@ -176,7 +176,7 @@ def _view(query: Query, rows: int) -> None:
     query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
-def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | None) -> tuple[Ids, Scores, Ids]:
+def _best_windows_cached(query: Query, cached: vectors.VectorRows, limit: int | None) -> tuple[Ids, Scores, Ids]:
     """Return (chunks ascending, the cosines of their best windows, these windows): `limit` nearest and ties, None: all."""
     chunks, scores, windows = _every_best_window(query, cached)
     if limit is None:
@@ -186,7 +186,7 @@ def _best_windows_cached(query: Query, cached: vectors.Vectors, limit: int | Non
 
 
 @once
-def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Ids, Scores, Ids]:
+def _every_best_window(query: Query, cached: vectors.VectorRows) -> tuple[Ids, Scores, Ids]:
     order, starts = cached.by_chunk
     scores = cached.cosines(query.vector)[order]
     if not len(order):
@@ -194,8 +194,8 @@ def _every_best_window(query: Query, cached: vectors.Vectors) -> tuple[Ids, Scor
     # Of equal windows of a chunk the first.
     best = np.maximum.reduceat(scores, starts)
     counts = np.diff(starts, append=len(order))
-    places = np.flatnonzero(scores == np.repeat(best, counts))
-    places = order[places[np.searchsorted(places, starts)]]
+    best_places = np.flatnonzero(scores == np.repeat(best, counts))
+    places = order[best_places[np.searchsorted(best_places, starts)]]
     if query.visible is not None:
         # All windows of a chunk are of one document.
         is_visible = within(cached.documents[places], query.visible)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
@@ -38,7 +38,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     for name, part in parts.items():
         places = np.searchsorted(chunk_ids, part.chunks)
         scores_of_text = _mixed(
-            query, None if cosines is None else cosines[places], None if lexical is None else lexical[places]
+            None if cosines is None else cosines[places], None if lexical is None else lexical[places]
         )
         scores = leveled_sums(scores_of_text + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance())
         order = ties.best(query, part.chunks, scores, limit)
@@ -51,12 +51,12 @@ class _EvidenceChunks:
     """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind."""
 
     evidence: Evidence
-    chunks: Any
-    weights: Any
-    rows: dict[str, tuple[Any, Any, Any]]
+    chunks: Ids
+    weights: Scores
+    rows: dict[str, tuple[Ids, Ids, Scores]]
 
     @classmethod
-    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Any, Any]]) -> "_EvidenceChunks":
+    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Ids, Ids]]) -> "_EvidenceChunks":
         rows = {}
         for kind, items in (("entity", evidence.entities), ("relationship", evidence.relationships)):
             chunks, item_ids = mentions[kind]
@@ -68,15 +68,16 @@ class _EvidenceChunks:
             chunks, item_ids = chunks[is_evidence], item_ids[is_evidence]
             rows[kind] = chunks, item_ids, decays[np.searchsorted(ids, item_ids)]
         chunks, inverse = numbered(np.concatenate([row[0] for row in rows.values()]))
-        weights = np.bincount(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
+        weights = sums(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
         return cls(evidence, chunks, weights, rows)
 
-    def relevance(self) -> Any:
+    def relevance(self) -> Scores:
         """Return the nearness to the keywords of the best described mention in each chunk, (n,) float64; 0 without one."""
         scored = self.evidence.scored_mentions
         if scored is None:
-            return 0.0
-        return scored.relevance(numbered(self.rows[scored.what][1])[0], self.chunks)
+            return np.zeros(len(self.chunks))
+        relevance: Scores = scored.relevance(numbered(self.rows[scored.what][1])[0], self.chunks)
+        return relevance
 
     def reason(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""
@@ -96,7 +97,7 @@ class _EvidenceChunks:
         return strongest
 
 
-def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any, Any]]:
+def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Ids, Ids]]:
     """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
     entities = list({item: None for source in evidence for item in source.entities})
     relationships = list({item: None for source in evidence for item in source.relationships})
@@ -104,14 +105,14 @@ def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Any
 
 
 @timed("graph")
-def nearness(query: Query, chunk_ids: Any) -> Any:
+def nearness(query: Query, chunk_ids: Ids) -> Scores:
     """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
     if not len(chunk_ids):
         return np.empty(0)
-    return _mixed(query, *_text_scores(query, chunk_ids))
+    return _mixed(*_text_scores(query, chunk_ids))
 
 
-def _text_scores(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
+def _text_scores(query: Query, chunk_ids: Ids) -> tuple[Scores | None, Scores | None]:
     """Return (cosines, BM25 scores) of chunks to the query; None for the one that the profile or the language rules out."""
     cosines = dense.score_chunks(query, chunk_ids) if query.dense_works else None
     if query.options.profile == "paper" and cosines is not None:
@@ -121,9 +122,10 @@ def _text_scores(query: Query, chunk_ids: Any) -> tuple[Any, Any]:
         return cosines, np.nan_to_num(index.score_items(query.terms, chunk_ids, idf=query.options.bm25_idf))
 
 
-def _mixed(query: Query, cosines: Any, lexical: Any) -> Any:
+def _mixed(cosines: Scores | None, lexical: Scores | None) -> Scores:
     """Nearness in 0 … 1: cosine, and for the profile best its mean with BM25 (as a share of the best)."""
     if lexical is None:
+        assert cosines is not None
         return cosines
     lexical = lexical / (lexical.max(initial=0.0) or 1.0)
     return lexical if cosines is None else (cosines + lexical) / 2

@@ -6,9 +6,8 @@ from what some documents state.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from pg_graphrag.numeric import float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import LED, Query
 from pg_graphrag.server import Row
@@ -200,15 +199,19 @@ SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER
 """
 
 
+# Of mentions: (entities, chunks, how often the chunk mentions the entity, how many chunks do), (n,) each.
+Edges = tuple[Ids, Ids, Ids, Ids]
+
+
 @dataclass(frozen=True)
 class Among:
     """Relationships among some entities: `ids`, ends `low` and `high`: int64; `weights`, `counts` of chunks: float64; (n,)."""
 
-    ids: Any
-    low: Any
-    high: Any
-    weights: Any
-    counts: Any
+    ids: Ids
+    low: Ids
+    high: Ids
+    weights: Scores
+    counts: Scores
 
 
 class TableGraph:
@@ -246,12 +249,12 @@ class TableGraph:
         """Return relationships (id, low_id, high_id) of entities, at most `limit`, by degrees, weight and keys."""
         return self.query.db.query(_INCIDENT, ["int8[]", "int4"], [entities, limit])
 
-    def strongest(self, entities: Any, limit: int) -> list[Any]:
+    def strongest(self, entities: Ids, limit: int) -> list[Ids]:
         """Return [ids, low ids, high ids, source ids] of relationships of entities, of each the `limit` with most weight."""
         row = self.query.db.query(_STRONGEST, ["int8[]", "int4"], [entities.tolist(), limit])[0]
         return [int64s(row[name]) for name in ("ids", "low", "high", "source")]
 
-    def among(self, entities: Any) -> Among:
+    def among(self, entities: Ids | list[int]) -> Among:
         """Return the relationships with both ends among `entities`."""
         row = self.query.db.query(_AMONG, ["int8[]"], [np.asarray(entities, np.int64).tolist()])[0]
         ids, low, high = (int64s(row[name]) for name in ("ids", "low", "high"))
@@ -265,11 +268,11 @@ class TableGraph:
         """Return how many chunks there are."""
         return self.query.bm25_index("chunk").statistics()[0]
 
-    def in_order(self, entities: Any) -> Any:
+    def in_order(self, entities: Ids) -> Ids:
         """Return the ids of entities, (n,) int64, in the order of their keys."""
         return int64s(self.query.db.query(_IN_ORDER, ["int8[]"], [entities.tolist()])[0]["ids"])
 
-    def stated_by(self, chunks: list[int], scores: Any) -> tuple[Any, Any, Any]:
+    def stated_by(self, chunks: list[int], scores: Scores) -> tuple[Ids, Scores, Scores]:
         """Return (ids, scores, weights), (n,) each, of the relationships that chunks state; each scores as the best of these.
 
         Chunks come best first.
@@ -277,13 +280,13 @@ class TableGraph:
         row = self.query.db.query(_STATED_BY, ["int8[]", "float8[]"], [chunks, scores.tolist()])[0]
         return int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
 
-    def community_mentions(self, chunks: list[int]) -> tuple[Any, Any, Any]:
+    def community_mentions(self, chunks: list[int]) -> tuple[Ids, Ids, Ids]:
         """Return (chunks, communities, tf), (n,) int64 each: which communities' members chunks mention, in one row or several."""
         row = self.query.db.query(_COMMUNITY_MENTIONS, ["int8[]"], [chunks])[0]
         chunk_ids, communities, tf = (int64s(row[name]) for name in ("chunks", "communities", "tf"))
         return chunk_ids, communities, tf
 
-    def nodes(self, entities: Any) -> list[Row]:
+    def nodes(self, entities: Ids) -> list[Row]:
         """Return entities (id, name, type) in the order of their keys."""
         return self.query.db.query(_NODES, ["int8[]"], [entities.tolist()])
 
@@ -299,7 +302,7 @@ class TableGraph:
         """Return relationships (id, source, target, keywords, description, weight, source_key, target_key)."""
         return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
 
-    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         """Return per kind, entity and relationship, (chunk ids, item ids) of mentions, of an item the `most` weightiest."""
         of_entities = _MENTIONS.format(kind="entity", table="entities", items="$1", order="tf", most=most)
         of_relationships = _MENTIONS.format(
@@ -310,22 +313,22 @@ class TableGraph:
         item_kinds = ("entity", "relationship")
         return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in item_kinds}
 
-    def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
+    def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """Return (ids ascending, items, chunks) of mentions by id, int64, of those that are of an entity or relationship."""
         row = self.query.db.query(_MENTIONED.format(kind=kind), ["int8[]"], [ids.tolist()])[0]
         mention_ids = int64s(row["ids"])
         order = np.argsort(mention_ids)
         return mention_ids[order], int64s(row["items"])[order], int64s(row["chunks"])[order]
 
-    def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (entities, chunks, tf at most 3, chunks that mention the entity) of mentions in chunks, without hubs."""
         return self._edges("chunk_id", ids, hub)
 
-    def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of mentions of entities; `hub`: in more chunks than this an entity is left out."""
         return self._edges("entity_id", ids, hub)
 
-    def titles(self, chunks: Any) -> dict[str, list[int]]:
+    def titles(self, chunks: Ids) -> dict[str, list[int]]:
         """Return {title of a document: those of `chunks` that are its}; a title that says nothing is left out."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
         by_title: dict[str, list[int]] = {}
@@ -340,7 +343,7 @@ class TableGraph:
         """
         return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
 
-    def _edges(self, column: str, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def _edges(self, column: str, ids: Ids | list[int], hub: float) -> Edges:
         sql = _EDGES.format(column=column)
         row = self.query.db.query(sql, ["int8[]", "float8"], [np.asarray(ids).tolist(), hub])[0]
         entities, chunks, tf, kept_ids, counts = (

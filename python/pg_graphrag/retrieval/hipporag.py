@@ -41,8 +41,10 @@ def hipporag(query: Query, limit: int) -> Ranking:
     walk_graph, _ = neighbourhood(query, entity_seeds, chunk_seeds, np.inf, synonyms(query, entity_seeds))
     facts_among = graph_of(query).among(np.unique(walk_graph.entities))
     fact_links = facts_among.low, facts_among.high, facts_among.counts
-    links = tuple(
+    tails, heads, weights = (
         np.append(column, fact_column) for column, fact_column in zip(walk_graph.links, fact_links, strict=True)
     )
-    walk_graph = Graph.of(walk_graph.entities, walk_graph.chunks, np.ones(len(walk_graph.chunks)), links)
+    walk_graph = Graph.of(
+        walk_graph.entities, walk_graph.chunks, np.ones(len(walk_graph.chunks)), (tails, heads, weights)
+    )
     return spread(query, walk_graph, entity_seeds, chunk_seeds, limit)

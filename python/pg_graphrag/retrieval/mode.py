@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # (a query, how deep each retriever looks) to chunks with their scores.
 Retriever = Callable[[Query, int], Fused]
-# (a query, the question, tokens) to (the context that models make of what they read, what each step cost).
-ContextMaker = Callable[[Query, str, int], tuple[dict[str, Any], list[dict[str, Any]]]]
+# A context of an answer, and the usage of each step that made it.
+MadeContext = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +86,8 @@ class Mode:
     reads_keywords : bool
         Whether it uses keywords.
     answer : optional
-        Makes the context of an answer with models; None: the answer is made from the context that `context` describes.
+        Makes the context of an answer with models, of so many tokens; None: the answer is made from the context that `context`
+        describes.
     estimate : optional
         Counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
     """
@@ -103,7 +104,7 @@ class Mode:
     mistaken_for: Mapping[str, str] = field(default_factory=dict)
     reads_keywords: bool = True
     context: Context = Context()
-    answer: ContextMaker | None = None
+    answer: Callable[[Query, int], MadeContext] | None = None
     estimate: Callable[["DryRun"], None] | None = None
 
     @property
@@ -114,11 +115,6 @@ class Mode:
     def has(self, option: str) -> bool:
         """Whether it has an option."""
         return option in OF_EVERY_MODE or option in self.options or option in self.own_options
-
-    @property
-    def option_names(self) -> list[str]:
-        """The options that not every mode has."""
-        return [option if isinstance(option, str) else option.name for option in self.options]
 
     @property
     def own_options(self) -> dict[str, Option[Any]]:

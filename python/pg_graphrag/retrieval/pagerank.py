@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.graph_tables import Edges
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
@@ -40,6 +41,10 @@ ROUNDING = 1e-14
 EQUAL = 1e-9
 
 
+# Of entities: (tail, head, weight), (k,) each.
+Links = tuple[Ids, Ids, Scores]
+
+
 @dataclass(frozen=True)
 class Graph:
     """Undirected weighted edges.
@@ -47,13 +52,13 @@ class Graph:
     `entities`, `chunks`, `weights` (m,) each; `links` of entities: (tail, head, weight), (k,) each.
     """
 
-    entities: Any
-    chunks: Any
-    weights: Any
-    links: tuple[Any, Any, Any]
+    entities: Ids
+    chunks: Ids
+    weights: Scores
+    links: Links
 
     @classmethod
-    def of(cls, entities: Any, chunks: Any, weights: Any, links: Any = None) -> "Graph":
+    def of(cls, entities: Ids, chunks: Ids, weights: Scores, links: Links | None = None) -> "Graph":
         """Make a graph with those of `links` whose ends are in it."""
         if links is None or not len(links[0]):
             return cls(entities, chunks, weights, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
@@ -106,7 +111,7 @@ def spread(
 
 
 def _strongest_entities(
-    query: Query, entities: Any, chunks: Any, flow: Any, chunk_ids: Any
+    query: Query, entities: Ids, chunks: Ids, flow: Scores, chunk_ids: Ids
 ) -> dict[int, tuple[int, str]]:
     """Return for each of `chunk_ids` the entity (id, key) that brought most of its mass; ties: the smallest key.
 
@@ -130,7 +135,7 @@ def _chunk_count(query: Query) -> int:
     return graph_of(query).chunk_count()
 
 
-def _weighted(edges: tuple[Any, Any, Any, Any], count: int) -> tuple[Any, Any, Any]:
+def _weighted(edges: Edges, count: int) -> tuple[Ids, Ids, Scores]:
     """Return (entity ids, chunk ids, weights) of mentions; weight = log(1 + N / df) · min(tf, 3)."""
     entities, chunks, tf, df = edges
     return entities, chunks, np.log1p(count / np.maximum(df, 1)) * tf
@@ -141,7 +146,7 @@ def neighbourhood(
     entity_seeds: dict[int, float],
     chunk_seeds: dict[int, float],
     hub: float,
-    links: tuple[Any, Any, Any],
+    links: Links,
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 
@@ -166,7 +171,7 @@ def neighbourhood(
     return walk_graph, bool(np.isin(entities[titled], list(entity_seeds)).any())
 
 
-def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
+def synonyms(query: Query, entities: Iterable[int]) -> Links:
     """Return (entity, entity with a name like its own, cosine), (k,) each: the synonym edges of `entities` (HippoRAG 2)."""
     ids = sorted(entities)
     pairs: list[tuple[int, int, float]] = []
@@ -184,7 +189,7 @@ def synonyms(query: Query, entities: Iterable[int]) -> tuple[Any, Any, Any]:
 
 def walk(
     graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
-) -> tuple[Any, Any, Any]:
+) -> tuple[Ids, Scores, Scores]:
     """Personalised PageRank; return (chunk ids ascending, mass, what each entity–chunk edge brought of it).
 
     The mass is exact to RESIDUAL. A chunk outside the graph keeps its seed; entities outside it are left out.
@@ -199,10 +204,10 @@ def walk(
         np.append(high_places, low_places),
         np.append(graph.links[2], graph.links[2]),
     )
-    out_weights = np.bincount(left, graph.weights, sizes[0]) + np.bincount(tail, link_weights, sizes[0])
+    out_weights = sums(left, graph.weights, sizes[0]) + sums(tail, link_weights, sizes[0])
     share_left, share_right = (
         graph.weights / out_weights[left],
-        graph.weights / np.bincount(right, graph.weights, sizes[1])[right],
+        graph.weights / sums(right, graph.weights, sizes[1])[right],
     )
     share_link = damping * link_weights / out_weights[tail]
     reset_left = _seeded(entity_ids, entity_seeds)
@@ -218,25 +223,25 @@ def walk(
     lone = np.bincount(left, minlength=sizes[0]) == 1
     lone[tail] = False
     is_lone = lone[left]
-    retained = 1 / (1 - np.bincount(right[is_lone], (share_right * share_left)[is_lone], sizes[1]))
-    inflow = reset_right + np.bincount(right[is_lone], (reset_left[left] * share_left)[is_lone], sizes[1])
+    retained = 1 / (1 - sums(right[is_lone], (share_right * share_left)[is_lone], sizes[1]))
+    inflow = reset_right + sums(right[is_lone], (reset_left[left] * share_left)[is_lone], sizes[1])
     edges = np.flatnonzero(~is_lone)
     one_end, other_end, to_other = left[edges], right[edges], share_left[edges]
     to_one = (share_right * retained[right])[edges]
 
-    def step(mass: Any) -> Any:
-        chunk_mass = np.bincount(other_end, mass[one_end] * to_other, sizes[1])
-        entity_mass = np.bincount(one_end, chunk_mass[other_end] * to_one, sizes[0])
-        return entity_mass + np.bincount(head, mass[tail] * share_link, sizes[0]) if len(tail) else entity_mass
+    def step(mass: Scores) -> Scores:
+        chunk_mass = sums(other_end, mass[one_end] * to_other, sizes[1])
+        entity_mass = sums(one_end, chunk_mass[other_end] * to_one, sizes[0])
+        return entity_mass + sums(head, mass[tail] * share_link, sizes[0]) if len(tail) else entity_mass
 
-    start = np.where(lone, 0.0, reset_left) + np.bincount(one_end, inflow[other_end] * to_one, sizes[0])
+    start = np.where(lone, 0.0, reset_left) + sums(one_end, inflow[other_end] * to_one, sizes[0])
     mass_left = _solve(step, start, damping, has_links=len(tail) > 0)
-    mass_right = retained * (inflow + np.bincount(other_end, mass_left[one_end] * to_other, sizes[1]))
+    mass_right = retained * (inflow + sums(other_end, mass_left[one_end] * to_other, sizes[1]))
     mass_left[left[is_lone]] = (reset_left[left] + mass_right[right] * share_right)[is_lone]
     return chunk_ids, mass_right, mass_left[left] * share_left
 
 
-def _solve(step: Callable[[Any], Any], start: Any, damping: float, *, has_links: bool) -> Any:
+def _solve(step: Callable[[Scores], Scores], start: Scores, damping: float, *, has_links: bool) -> Scores:
     """Return x = start + step(x), (n,), exact to RESIDUAL: the Chebyshev iteration (Saad, Iterative methods, algorithm 12.1).
 
     `step` is two steps of a walk, there and back, or with `has_links` one step too: on undirected edges its eigenvalues are real,
@@ -257,7 +262,7 @@ def _solve(step: Callable[[Any], Any], start: Any, damping: float, *, has_links:
     return solved
 
 
-def _seeded(ids: Any, seeds: dict[int, float]) -> Any:
+def _seeded(ids: Ids, seeds: dict[int, float]) -> Scores:
     weights = np.zeros(len(ids))
     for item, weight in seeds.items():
         place = int(np.searchsorted(ids, item))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, edges, mentions, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
@@ -37,11 +37,11 @@ MANY_CHUNKS = 5
 class _Walks:
     """The paths of one candidate, (n,) each: middle and end node (-1: none), first and second edge (-1: none), and weight."""
 
-    middle: Any
-    end: Any
-    first: Any
-    second: Any
-    weights: Any
+    middle: Ids
+    end: Ids
+    first: Ids
+    second: Ids
+    weights: Scores
 
 
 @dataclass
@@ -84,11 +84,11 @@ class PathGraph:
         self.counts = np.isin(self.edges.ids, np.array(list(self.important), np.int64))
         self._hold(chunks, holders)
 
-    def places(self, entities: Any) -> Any:
+    def places(self, entities: Ids) -> Ids:
         """Return the places of entities, (n,) int64."""
         return self._place[np.searchsorted(self._ids, entities)]
 
-    def _hold(self, chunks: Any, holders: Any) -> None:
+    def _hold(self, chunks: Ids, holders: Ids) -> None:
         """Number the chunks, and note their nodes and important edges."""
         stating_chunks, relationships = read_mentions(
             self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
@@ -100,7 +100,7 @@ class PathGraph:
         if self.profile == "paper":
             self.node_chunks = self._nearer_half()
 
-    def _nearer_half(self) -> tuple[Any, Any]:
+    def _nearer_half(self) -> tuple[Ids, Ids]:
         """Return (nodes, chunks); of a node with more than MANY_CHUNKS only the half nearer to the query."""
         nodes, chunks = self.node_chunks
         order = np.lexsort((self.order[chunks], -self._nearness[chunks], nodes))
@@ -133,7 +133,7 @@ class PathGraph:
         weights = answers.astype(float) + first_counts + second_counts + 1.0
         return _Walks(middles, ends, np.where(first_counts, firsts, -1), np.where(second_counts, seconds, -1), weights)
 
-    def best_chunks(self, start: int) -> tuple[Any, Any]:
+    def best_chunks(self, start: int) -> tuple[Ids, Scores]:
         """Return the places of the chunks that a candidate votes for, best first, and the share of its vote that each gets."""
         walks = self.walks(start)
         if not len(walks.weights):
@@ -159,30 +159,32 @@ class PathGraph:
         shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
         return order, shares
 
-    def _totals(self, nodes: Any, node_weights: Any, edge_places: Any, edge_weights: Any) -> Any:
+    def _totals(self, nodes: Ids, node_weights: Scores, edge_places: Ids, edge_weights: Scores) -> Scores:
         """Return the sum of the weights of each chunk's nodes and edges, (chunks,) float64."""
-        by_node = np.bincount(nodes, node_weights, len(self.nodes))
-        by_edge = np.bincount(edge_places, edge_weights, max(len(self.edges.ids), 1))
+        by_node = sums(nodes, node_weights, len(self.nodes))
+        by_edge = sums(edge_places, edge_weights, max(len(self.edges.ids), 1))
         holders, held_chunks = self.node_chunks
         stating_edges, stating_chunks = self.edge_chunks
         size = len(self.chunks)
-        return np.bincount(held_chunks, by_node[holders], size) + np.bincount(
-            stating_chunks, by_edge[stating_edges], size
-        )
+        return sums(held_chunks, by_node[holders], size) + sums(stating_chunks, by_edge[stating_edges], size)
 
     @cached_property
-    def _nearness(self) -> Any:
+    def _nearness(self) -> Scores:
         """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25, and how near the best relationship that is
         described in each is; with MiniRAG, which compares words, BM25."""
         if self.profile == "best":
-            scores = np.maximum(nearness(self.query, self.chunks), 0.0)
+            scores: Scores = np.maximum(nearness(self.query, self.chunks), 0.0)
             if not self.query.is_described:
                 return scores
             scored_by = edges.SCORED_BY[self.query.options.path_weighting]
             scored = mentions.scored(self.query, "relationship", [self.query.text], by=scored_by)
-            return scores + MENTION_WEIGHT * scored.relevance(scored.items, self.chunks)
+            scores += MENTION_WEIGHT * scored.relevance(scored.items, self.chunks)
+            return scores
         index = self.query.bm25_index("chunk")
-        return np.nan_to_num(index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf))
+        lexical: Scores = np.nan_to_num(
+            index.score_items(self.query.terms, self.chunks, idf=self.query.options.bm25_idf)
+        )
+        return lexical
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
         """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
@@ -290,7 +292,7 @@ def _candidates(query: Query) -> list[dict[int, float]]:
     return candidates
 
 
-def _may_answer(query: Query, entities: Any) -> Any:
+def _may_answer(query: Query, entities: Ids) -> Flags:
     """Return which entities, in the order of their keys, have a type that may be the answer's, (n,) bool."""
     types = {kind.lower() for kind in query.answer_types}
     if not types:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.model_access.models import error_from
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import tokenizer
@@ -138,9 +138,7 @@ def tolerated(query: Query, faults: Sequence[dict[str, Any]], number: int, conse
         When all did: the first one's fault.
     """
     if faults and len(faults) == number:
-        raise GraphRAGError(
-            faults[0]["message"], sqlstate=faults[0]["sqlstate"], detail=faults[0]["detail"], hint=faults[0]["hint"]
-        )
+        raise error_from(faults[0])
     if faults:
         query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0]['message']}")
     return len(faults)

@@ -15,7 +15,7 @@ from pg_graphrag.embedding import local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import Models
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, Vectors, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
 from pg_graphrag.retrieval.options import SearchOptions
@@ -49,7 +49,7 @@ LED = (
 MAX_EMBEDDED = 256
 # By model, role and text: embeddings at an endpoint show in the usage of the caller. For the local model, which is free, the
 # role is "".
-_embedded: dict[tuple[Embedding, str, str], Any] = {}
+_embedded: dict[tuple[Embedding, str, str], Vectors] = {}
 
 # Compiled on first use: that takes 2 ms.
 _HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
@@ -171,9 +171,10 @@ class Query:
         return self.request.options
 
     @property
-    def visible(self) -> Any:
+    def visible(self) -> Ids | None:
         """Sorted int64 ids of the documents that may be searched, or None when that is the whole corpus."""
-        return self.documents.ids
+        ids: Ids | None = self.documents.ids
+        return ids
 
     @property
     def visible_ids(self) -> list[int] | None:
@@ -242,12 +243,14 @@ class Query:
         return by_text
 
     @cached_property
-    def vector(self) -> Any:
+    def vector(self) -> Vectors:
         """The query's vector, (dimensions,) float32; with a passage the mean of both (HyDE, arXiv 2212.10496, eq. 8)."""
         if self.passage is None:
-            return self.embed([self.text])[0]
-        mean = self.embed([self.text, self.passage]).mean(axis=0)
-        return mean / (np.linalg.norm(mean) or 1.0)
+            vector: Vectors = self.embed([self.text])[0]
+            return vector
+        mean: Vectors = self.embed([self.text, self.passage]).mean(axis=0)
+        mean /= np.linalg.norm(mean) or 1.0
+        return mean
 
     @cached_property
     def vector_text(self) -> str:
@@ -255,7 +258,7 @@ class Query:
         return vector_text(self.vector)
 
     @timed("embed")
-    def embed(self, texts: list[str]) -> Any:
+    def embed(self, texts: list[str]) -> Vectors:
         """Return (texts, dimensions) float32; the session caches the last vectors.
 
         The local model embeds one by one: in a batch the last bits depend on the other texts, and results would depend on

@@ -2,9 +2,8 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
-from pg_graphrag.numeric import float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
@@ -54,7 +53,7 @@ def match_reports(
     return matches
 
 
-def _scores(query: Query, level: int | None, communities: list[int] | None) -> tuple[Any, Any, Any]:
+def _scores(query: Query, level: int | None, communities: list[int] | None) -> tuple[Ids, Scores | None, Scores]:
     """Return (community ids, ordered by title; cosines or None; ranks of their words) of reports: of a level, of communities."""
     db = query.db
     cosine, vectors = "0", ""

@@ -5,9 +5,8 @@ Such a key is in few chunks: it counts 3 / log(1 + the number of chunks that hav
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval import titles
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query
@@ -71,7 +70,7 @@ def chunks(query: Query) -> dict[int, float]:
     return weights
 
 
-def _exact(query: Query) -> Iterator[Any]:
+def _exact(query: Query) -> Iterator[Ids]:
     """Yield for each key of the query the chunks that have it, ascending; of those that many have, some more than count."""
     if not any(character.isdigit() for character in query.text):
         return
@@ -83,7 +82,7 @@ def _exact(query: Query) -> Iterator[Any]:
             yield _having(query, [term])
 
 
-def _of_day(query: Query, day: Date) -> Any:
+def _of_day(query: Query, day: Date) -> Ids:
     """Return the chunks with a day in any spelling; spellings in too many chunks are left out."""
     ways = [_having(query, day.in_one_word())]
     for spelling in day.in_words():
@@ -95,7 +94,7 @@ def _of_day(query: Query, day: Date) -> Any:
     return np.unique(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
 
 
-def _having(query: Query, terms: list[str]) -> Any:
+def _having(query: Query, terms: list[str]) -> Ids:
     """Return chunks with one of `terms`, ascending: all, or if more than MAX_CHUNKS have one, some more than these."""
     index = query.bm25_index("chunk")
     return np.sort(index.search(terms, MAX_CHUNKS + 1, documents=query.visible)[0])

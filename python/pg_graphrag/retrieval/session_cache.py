@@ -49,11 +49,11 @@ class SessionCache:
         self._entries.move_to_end(key)
         return entry.value
 
-    def latest(self, corpus: Corpus, key: Hashable, default: Any = None) -> Any:
-        """Return the value under `key` of whatever revision. The extension may have been made anew: then it is none of ours."""
+    def latest(self, corpus: Corpus, key: Hashable) -> Any:
+        """Return the value under `key` of whatever revision, or None: of an extension that was made anew it is none of ours."""
         entry = self._entries.get(key)
         if entry is None or _table(entry.revision) != _table(corpus.revision):
-            return default
+            return None
         self._entries.move_to_end(key)
         return entry.value
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Any
 
-from pg_graphrag.numeric import float64s, int64s, np
-from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, TableGraph
+from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
@@ -22,14 +22,14 @@ _NO_IDS = np.empty(0, np.int64)
 class Lists:
     """Lists of numbers by place: list p is ``values[starts[p]:starts[p + 1]]`` (and the same of every other column)."""
 
-    def __init__(self, owners: Any, count: int, *columns: Any):
+    def __init__(self, owners: Places, count: int, *columns: NDArray[Any]):
         """Group rows by their owner's place, (n,), keeping their order."""
         order = np.argsort(owners, kind="stable")
         self.starts = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=count), out=self.starts[1:])
         self.columns = tuple(column[order] for column in columns)
 
-    def at(self, places: Any) -> tuple[Any, ...]:
+    def at(self, places: Places) -> tuple[Any, ...]:
         """Return the lists at `places`, one after the other: the place of each row's owner, and its columns."""
         starts = self.starts[places]
         counts = self.starts[places + 1] - starts
@@ -37,7 +37,7 @@ class Lists:
         rows = np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
         return np.repeat(places, counts), *(column[rows] for column in self.columns)
 
-    def counts(self, places: Any) -> Any:
+    def counts(self, places: Places) -> Ids:
         """Return how long the lists at `places` are, (n,)."""
         return self.starts[places + 1] - self.starts[places]
 
@@ -47,21 +47,22 @@ class Lists:
         return int(self.starts.nbytes) + sum(int(column.nbytes) for column in self.columns)
 
 
-class Ids:
+class IdIndex:
     """Where ids stand: `ids` (n,) int64 by place."""
 
-    def __init__(self, ids: Any):
+    def __init__(self, ids: Ids):
         self.ids = ids
         self._order = np.argsort(ids).astype(np.int32)
         self._ascending = ids[self._order]
 
-    def places(self, ids: Any) -> Any:
+    def places(self, ids: Ids | list[int]) -> Places:
         """Return the places, (n,) int32, of those of `ids` that are there: a volatile function may know of newer ones."""
         ids = np.asarray(ids, np.int64)
         if not len(self.ids):
             return np.empty(0, np.int32)
         positions = np.minimum(np.searchsorted(self._ascending, ids), len(self.ids) - 1)
-        return self._order[positions[self._ascending[positions] == ids]]
+        places: Places = self._order[positions[self._ascending[positions] == ids]]
+        return places
 
     @property
     def nbytes(self) -> int:
@@ -73,11 +74,11 @@ class Ids:
 class Mentioned:
     """Mentions of one kind: `ids` ascending, the `items` they are of and the `chunks` they are in, all (n,) int64."""
 
-    ids: Any
-    items: Any
-    chunks: Any
+    ids: Ids
+    items: Ids
+    chunks: Ids
 
-    def of(self, ids: Any) -> tuple[Any, Any, Any]:
+    def within(self, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """Return (ids, items, chunks) of those of `ids`, ascending, that are there."""
         positions = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         positions = positions[self.ids[positions] == ids] if len(self.ids) else np.empty(0, np.int64)
@@ -104,20 +105,20 @@ class Topology:
     """
 
     revision: str | None
-    entities: Ids
+    entities: IdIndex
     keys: list[str]
     place: dict[str, int]
     aliases: dict[str, str]
     is_curated: bool
-    relationships: Ids
-    low: Any
-    high: Any
-    sources: Any
-    weights: Any
-    chunks: Ids
-    owners: Any
-    mention_counts: Any
-    stating_counts: Any
+    relationships: IdIndex
+    low: Places
+    high: Places
+    sources: Places
+    weights: Scores
+    chunks: IdIndex
+    owners: Ids
+    mention_counts: Ids
+    stating_counts: Ids
     chunks_of: Lists
     entities_of: Lists
     stated_in: Lists
@@ -125,16 +126,23 @@ class Topology:
     incident: Lists
     mentioned: dict[str, Mentioned]
     evidence: dict[str, Lists] = field(default_factory=dict)
-    as_merged: dict[str, Any] = field(default_factory=dict)
+    as_merged: dict[str, Flags] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
         arrays = self.low, self.high, self.sources, self.weights, self.owners, self.mention_counts, self.stating_counts
-        lists = self.chunks_of, self.entities_of, self.stated_in, self.states, self.incident, *self.evidence.values()
-        ids = self.entities, self.relationships, self.chunks, *self.mentioned.values(), *self.as_merged.values()
+        lists: tuple[Lists, ...] = (self.chunks_of, self.entities_of, self.stated_in, self.states, self.incident)
+        lists += tuple(self.evidence.values())
+        indexes = self.entities, self.relationships, self.chunks
         texts = sum(map(getsizeof, self.keys)) + _KEY_BYTES * (len(self.keys) + len(self.aliases))
-        return texts + sum(int(part.nbytes) for part in (*arrays, *lists, *ids))
+        return (
+            texts
+            + sum(part.nbytes for part in (*arrays, *self.as_merged.values()))
+            + sum(part.nbytes for part in lists)
+            + sum(part.nbytes for part in indexes)
+            + sum(part.nbytes for part in self.mentioned.values())
+        )
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""
@@ -197,7 +205,7 @@ class TopologyGraph(TableGraph):
             row["source_key"], row["target_key"] = topology.keys[row["source_key"]], topology.keys[row["target_key"]]
         return rows
 
-    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+    def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         graph, found, heavy = self.topology, {}, {}
         for kind, ids, counts, lists in (
             ("entity", graph.entities, graph.mention_counts, graph.chunks_of),
@@ -214,7 +222,7 @@ class TopologyGraph(TableGraph):
             found[kind] = np.append(found[kind][0], chunks), np.append(found[kind][1], items)
         return found
 
-    def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
+    def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         """Return what `mentions` does of items that have more mentions than are followed."""
         heaviest = super().mentions([], relationships, most) if relationships else {"relationship": 2 * (_NO_IDS,)}
         graph = self.topology
@@ -229,19 +237,19 @@ class TopologyGraph(TableGraph):
         is_first = np.arange(len(owners)) - np.searchsorted(owners, owners) < most
         return heaviest | {"entity": (chunks[is_first], graph.entities.ids[owners[is_first]])}
 
-    def mentioned(self, kind: str, ids: Any) -> tuple[Any, Any, Any]:
+    def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
         mentioned = self.topology.mentioned
-        return mentioned[kind].of(ids) if kind in mentioned else super().mentioned(kind, ids)
+        return mentioned[kind].within(ids) if kind in mentioned else super().mentioned(kind, ids)
 
-    def edges_of_chunks(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         chunks, entities, tf = self.topology.entities_of.at(self.topology.chunks.places(ids))
         return self._without_hubs(entities, self.topology.chunks.ids[chunks], tf, hub)
 
-    def edges_of_entities(self, ids: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         entities, chunks, tf = self.topology.chunks_of.at(self.topology.entities.places(ids))
         return self._without_hubs(entities, chunks, tf, hub)
 
-    def strongest(self, entities: Any, limit: int) -> list[Any]:
+    def strongest(self, entities: Ids, limit: int) -> list[Ids]:
         graph = self.topology
         places = graph.entities.places(entities)
         is_hub = graph.incident.counts(places) > limit
@@ -256,7 +264,7 @@ class TopologyGraph(TableGraph):
         ends = graph.low[edges], graph.high[edges], graph.sources[edges]
         return [graph.relationships.ids[edges], *(graph.entities.ids[places] for places in ends)]
 
-    def among(self, entities: Any) -> Among:
+    def among(self, entities: Ids | list[int]) -> Among:
         graph = self.topology
         places = graph.entities.places(entities)
         inside = np.zeros(len(graph.keys), np.bool_)
@@ -268,10 +276,10 @@ class TopologyGraph(TableGraph):
         # By id, as SQL has the lower one first.
         return Among(graph.relationships.ids[edges], np.minimum(*ends), np.maximum(*ends), graph.weights[edges], counts)
 
-    def in_order(self, entities: Any) -> Any:
+    def in_order(self, entities: Ids) -> Ids:
         return self.topology.entities.ids[np.sort(self.topology.entities.places(entities))]
 
-    def stated_by(self, chunks: list[int], scores: Any) -> tuple[Any, Any, Any]:
+    def stated_by(self, chunks: list[int], scores: Scores) -> tuple[Ids, Scores, Scores]:
         graph = self.topology
         is_here = within(np.asarray(chunks, np.int64), graph.chunks.ids)
         places = graph.chunks.places(chunks)
@@ -280,7 +288,7 @@ class TopologyGraph(TableGraph):
         edges, first = np.unique(edges, return_index=True)
         return graph.relationships.ids[edges], scores[first], graph.weights[edges]
 
-    def community_mentions(self, chunks: list[int]) -> tuple[Any, Any, Any]:
+    def community_mentions(self, chunks: list[int]) -> tuple[Ids, Ids, Ids]:
         graph = self.topology
         row = self.query.db.query(_MEMBERS, ["int4"], [self.query.corpus.id])[0]
         members, communities = int64s(row["members"]), int64s(row["communities"])
@@ -297,7 +305,7 @@ class TopologyGraph(TableGraph):
         ids, counts = self.topology.entities.ids[places], self.topology.mention_counts[places]
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
-    def titles(self, chunks: Any) -> dict[str, list[int]]:
+    def titles(self, chunks: Ids) -> dict[str, list[int]]:
         places = self.topology.chunks.places(chunks)
         owners = self.topology.owners[places].tolist()
         documents = self.documents(owners)
@@ -320,13 +328,13 @@ class TopologyGraph(TableGraph):
             }
         return self._document_rows
 
-    def _distinct(self, places: Any) -> Any:
+    def _distinct(self, places: Places) -> Places:
         """Return distinct places of relationships, ascending."""
         flags = np.zeros(len(self.topology.low), np.bool_)
         flags[places] = True
         return np.flatnonzero(flags)
 
-    def _without_hubs(self, entities: Any, chunks: Any, tf: Any, hub: float) -> tuple[Any, Any, Any, Any]:
+    def _without_hubs(self, entities: Places, chunks: Ids, tf: Ids, hub: float) -> Edges:
         df = self.topology.mention_counts[entities]
         below_hub = df <= hub
         tf = np.minimum(tf[below_hub], MAX_TF)
@@ -335,16 +343,6 @@ class TopologyGraph(TableGraph):
 
 def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def packed(**columns: str) -> str:
-    """SQL of columns of numbers, each packed into a bytea."""
-    senders = {"float8": "float8send"}
-    parts = []
-    for name, column in columns.items():
-        send = senders.get(column.rpartition("::")[2], "int8send")
-        parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea) AS {name}")
-    return ", ".join(parts)
 
 
 _DOCUMENTS = f"""
@@ -421,7 +419,7 @@ def built(
 ) -> Topology:
     """Return the topology of packed rows."""
     keys: list[str] = entity["keys"] or []
-    entities, degrees = Ids(int64s(entity["ids"])), int64s(entity["degrees"])
+    entities, degrees = IdIndex(int64s(entity["ids"])), int64s(entity["degrees"])
     ids, counts, weights = (
         int64s(relationship["ids"]),
         int64s(relationship["counts"]),
@@ -432,9 +430,9 @@ def built(
     )
     order = np.lexsort((np.maximum(low, high), np.minimum(low, high), -weights, -(degrees[low] + degrees[high])))
     low, high, sources = low[order], high[order], sources[order]
-    relationships = Ids(ids[order])
+    relationships = IdIndex(ids[order])
     owned = np.argsort(int64s(chunk["ids"]))
-    chunks = Ids(int64s(chunk["ids"])[owned])
+    chunks = IdIndex(int64s(chunk["ids"])[owned])
     in_chunks, frequencies = int64s(mentioned["chunks"]), int64s(mentioned["frequencies"]).astype(np.int32)
     owners = entities.places(int64s(mentioned["items"]))
     stating, stated_in = relationships.places(int64s(stated["items"])), int64s(stated["chunks"])

@@ -7,11 +7,10 @@ when what is cached is right).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
-from pg_graphrag.numeric import Ids, Scores, int64s, np
+from pg_graphrag.numeric import Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import NOISE
@@ -45,7 +44,7 @@ for _item in ("entity", "relationship"):
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class VectorRows:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
     float32, of which the first n are the rows'.
 
@@ -57,24 +56,25 @@ class Vectors:
     chunks: Ids
     documents: Ids
     items: Ids
-    matrix: Any
+    matrix: Vectors | None
     most: int
 
     @cached_property
-    def by_chunk(self) -> tuple[Any, Any]:
+    def by_chunk(self) -> tuple[Places, Ids]:
         """Return the places of the rows by chunk, in a chunk by id, (n,) int32, and where in it each chunk begins."""
         order = np.argsort(self.chunks, kind="stable").astype(np.int32)
         return order, np.flatnonzero(np.diff(self.chunks[order], prepend=-1))
 
-    def cosines(self, vector: Any) -> Scores:
+    def cosines(self, vector: Vectors) -> Scores:
         """Return the cosines of (dimensions,) to every row, (n,) float64, at most 1.
 
         One vector at a time: the last bits of a product of matrices depend on how many there are. This way around, because
         it reads memory in order, twice as fast as rows' dot products.
         """
+        assert self.matrix is not None
         return _cosines(vector, self.matrix)[: len(self.ids)]
 
-    def nearest(self, vector: Any, limit: int, allowed_ids: Ids | None = None) -> tuple[Ids, Scores]:
+    def nearest(self, vector: Vectors, limit: int, allowed_ids: Ids | None = None) -> tuple[Ids, Scores]:
         """Return (ids, cosines > 0), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last.
 
         `allowed_ids`: of the rows with these ids, (m,) int64 ascending; None: of all.
@@ -86,13 +86,14 @@ class Vectors:
         best = places[nearest(cosines[places], limit)]
         return self.ids[best], cosines[best]
 
-    def vector(self, item: int) -> Any:
+    def vector(self, item: int) -> Vectors | None:
         """Return the vector of the row that has the id, (dimensions,), or None."""
+        assert self.matrix is not None
         row = int(np.searchsorted(self.ids, item))
         return self.matrix[:, row].copy() if row < len(self.ids) and self.ids[row] == item else None
 
 
-def _cosines(vector: Any, matrix: Any) -> Scores:
+def _cosines(vector: Vectors, matrix: Vectors) -> Scores:
     cosines: Scores = (vector @ matrix).astype(np.float64)
     return np.minimum(cosines, 1.0, out=cosines)
 
@@ -164,7 +165,7 @@ def _is_small(query: Query, kind: str) -> bool:
 
 
 @once
-def all_rows(query: Query, kind: str) -> Vectors | None:
+def all_rows(query: Query, kind: str) -> VectorRows | None:
     """Return all rows of a small vector table, cached or read for this query; None of a larger one."""
     if query.corpus.space is None or not _is_small(query, kind):
         return None
@@ -174,7 +175,7 @@ def all_rows(query: Query, kind: str) -> Vectors | None:
     return rows if rows is not None and rows.matrix is not None else None
 
 
-def cached(query: Query, kind: str) -> Vectors | None:
+def cached(query: Query, kind: str) -> VectorRows | None:
     """Return all rows of a vector table as this snapshot sees them, from the session's memory.
 
     None where they are not all compared, do not fit, or reading them would not pay yet.
@@ -183,7 +184,7 @@ def cached(query: Query, kind: str) -> Vectors | None:
     if corpus.space is None or corpus.revision is None:
         return None
     key = "vectors", corpus.space, kind
-    rows: Vectors | None = cache.latest(corpus, key)
+    rows: VectorRows | None = cache.latest(corpus, key)
     if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
         # All mentions are read for every query; and what is cached already is only added to.
@@ -200,7 +201,7 @@ def cached(query: Query, kind: str) -> Vectors | None:
     return rows if rows.matrix is not None else None
 
 
-def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Any]) -> list[Scores]:
+def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> list[Scores]:
     """Return for each of some vectors its cosines to rows, (n,) float64 in the order of `ids`, bit for bit as if cached.
 
     What pgvector computes differs in the last bits.
@@ -225,12 +226,12 @@ def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = 
     return bool(rows[0]["more"])
 
 
-def _none(revision: str | None, most: int) -> Vectors:
+def _none(revision: str | None, most: int) -> VectorRows:
     none = np.empty(0, np.int64)
-    return Vectors(revision, none, none, none, none, None, most)
+    return VectorRows(revision, none, none, none, none, None, most)
 
 
-def _read(query: Query, kind: str, cached_rows: Vectors | None, most: int) -> Vectors:
+def _read(query: Query, kind: str, cached_rows: VectorRows | None, most: int) -> VectorRows:
     """Read which rows there are, at most so many, and the vectors of those not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
@@ -249,11 +250,12 @@ def _read(query: Query, kind: str, cached_rows: Vectors | None, most: int) -> Ve
         return _none(row["revision"], most)
     order = np.argsort(ids)
     ids = ids[order]
-    cached_ids = np.empty(0, np.int64) if cached_rows is None or cached_rows.matrix is None else cached_rows.ids
+    cached_matrix = None if cached_rows is None else cached_rows.matrix
+    cached_ids = np.empty(0, np.int64) if cached_rows is None or cached_matrix is None else cached_rows.ids
     rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
     is_cached = np.isin(ids, cached_ids)
-    if is_cached.any() and cached_rows is not None:
-        rows[np.flatnonzero(is_cached)] = cached_rows.matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
+    if is_cached.any() and cached_matrix is not None:
+        rows[np.flatnonzero(is_cached)] = cached_matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
     is_filled = is_cached.copy()
     missing_ids = ids[~is_cached].tolist() if is_cached.any() else None
     for new, vectors in () if is_cached.all() else _read_vectors(query, kind, missing_ids):
@@ -263,10 +265,10 @@ def _read(query: Query, kind: str, cached_rows: Vectors | None, most: int) -> Ve
         is_filled[places] = True
     if not is_filled.all():  # removed between two statements: the next query reads anew
         return _none(None, most)
-    return Vectors(row["revision"], ids, chunks[order], documents[order], items[order], _transposed(rows), most)
+    return VectorRows(row["revision"], ids, chunks[order], documents[order], items[order], _transposed(rows), most)
 
 
-def _transposed(rows: Any) -> Any:
+def _transposed(rows: Vectors) -> Vectors:
     """Return (n, dimensions) as (dimensions, n), in parts that the processor's caches hold."""
     matrix = np.empty(rows.shape[::-1], np.float32)
     for start in range(0, len(rows), _PART):
@@ -274,7 +276,7 @@ def _transposed(rows: Any) -> Any:
     return matrix
 
 
-def _read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tuple[Any, Any]]:
+def _read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tuple[Ids, Vectors]]:
     """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
 
     In one piece the server would copy it four times, each time into memory that the session has not touched yet.

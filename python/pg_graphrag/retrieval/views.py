@@ -10,7 +10,7 @@ from typing import Any
 
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Flags, Ids, NDArray, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.neighbors import graph_query
 from pg_graphrag.retrieval.query import Query
@@ -98,13 +98,13 @@ def _all_items(query: Query, kind: str, table: str) -> Row:
     return {f"{kind}_ids": query.db.query(_ALL.format(table=table), ["int4"], [query.corpus.id])[0]["ids"]}
 
 
-def _texts(graph: VisibleGraph, kind: str, ids: Any, own_flags: Any) -> list[Text | None]:
+def _texts(graph: VisibleGraph, kind: str, ids: Ids, own_flags: Flags) -> list[Text | None]:
     """Return the texts of each item; None where `own_flags`, (n,) bool, is false: the merged row has them there."""
     texts = graph.texts_of(kind, ids[own_flags])
     return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own_flags.tolist(), strict=True)]
 
 
-def _literal(values: Any) -> str:
+def _literal(values: NDArray[Any]) -> str:
     """Return numbers, (n,), as an array literal."""
     return "{" + ",".join(map(str, values.tolist())) + "}"
 

@@ -34,6 +34,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chun
 def visible_graph(query: Query) -> "VisibleGraph":
     """Return the graph of the query's visible documents; kept in the session for equal ones."""
     corpus = query.corpus
+    assert query.visible is not None
     key = "visible graph", corpus.id, hashlib.sha256(query.visible.tobytes()).hexdigest()
     texts: VisibleTexts | None = cache.get(corpus, key)
     graph = VisibleGraph(query, texts or VisibleTexts(read_visible(query)), key)

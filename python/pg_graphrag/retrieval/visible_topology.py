@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.numeric import int64s, np, packed
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.topology import CURATED, Ids, Lists, Topology, built, packed
+from pg_graphrag.retrieval.topology import CURATED, IdIndex, Lists, Topology, built
 from pg_graphrag.server import Row
 
 # After every rank of a sentence.
@@ -106,7 +106,7 @@ def read_visible(query: Query) -> Topology:
     return replace(graph, evidence=evidence, as_merged=_as_merged(graph, entity, mentioned, relationship))
 
 
-def _evidence(items: Ids, row: Row) -> Lists:
+def _evidence(items: IdIndex, row: Row) -> Lists:
     ids = int64s(row["ids"])
     best_first = np.lexsort((ids, int64s(row["ranks"])))
     return Lists(items.places(int64s(row["items"])[best_first]), len(items.ids), ids[best_first])

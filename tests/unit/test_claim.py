@@ -1,0 +1,68 @@
+"""A worker leases what is due, and looks past documents that open transactions hold before it says that nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pg_graphrag.jobs.claim import BATCH_DOCUMENTS, LOOK_JOBS, claim
+
+LOCKED = [{"id": None, "corpus_id": None, "kind": None}]
+
+
+class Queue:
+    """Stands for the database: what each look at the queue gives; `limits` and `looks` hold what was asked for."""
+
+    def __init__(self, *looks: list[dict[str, Any]]) -> None:
+        self._results = [*looks]
+        self.limits: list[int] = []
+        self.looks: list[int] = []
+        self.commits = 0
+
+    def query(self, _: str, __: list[str], values: list[Any]) -> list[dict[str, Any]]:
+        _, _, limit, _, _, look, _ = values
+        self.limits.append(limit)
+        self.looks.append(look)
+        return self._results.pop(0)
+
+    def commit(self) -> None:
+        self.commits += 1
+
+
+def job(number: int) -> dict[str, Any]:
+    return {"id": number, "corpus_id": 7, "kind": "index"}
+
+
+def test_an_empty_queue_gives_no_batch() -> None:
+    queue = Queue([])
+    assert claim(queue, 1, None) is None
+    assert queue.commits == 1
+
+
+def test_a_batch_has_its_jobs_in_their_order_and_is_committed_before_the_work() -> None:
+    queue = Queue([job(3), job(1), job(2)])
+    batch = claim(queue, 1, None)
+    assert batch is not None
+    assert (batch.corpus_id, batch.kind, [row["id"] for row in batch.jobs]) == (7, "index", [1, 2, 3])
+    assert queue.commits == 1
+
+
+def test_locked_documents_are_looked_past_until_one_is_free() -> None:
+    queue = Queue(LOCKED, LOCKED, [job(1)])
+    batch = claim(queue, 1, None)
+    assert batch is not None and [row["id"] for row in batch.jobs] == [1]
+    assert queue.looks == [BATCH_DOCUMENTS, LOOK_JOBS, LOOK_JOBS]
+    # What was put off for later stays so, whatever comes next.
+    assert queue.commits == 3
+
+
+def test_the_free_jobs_of_a_look_are_taken_beside_locked_ones() -> None:
+    batch = claim(Queue([*LOCKED, job(5)]), 1, None)
+    assert batch is not None and [row["id"] for row in batch.jobs] == [5]
+
+
+@pytest.mark.parametrize(("most", "limit"), [(None, BATCH_DOCUMENTS), (1, 1), (BATCH_DOCUMENTS + 1, BATCH_DOCUMENTS)])
+def test_a_batch_is_no_larger_than_asked_for_and_than_a_batch_may_be(most: int | None, limit: int) -> None:
+    queue = Queue(LOCKED, [])
+    assert claim(queue, 1, most) is None
+    assert queue.limits == [limit, limit]

@@ -206,9 +206,10 @@ def _paragraphs(
             text = _flowed(lines, words)
             level = _level(text, lines, body, sizes, left)
             # A line of a column's width, without a mark at its end: the sentence is not over.
-            is_open = not text.endswith(_TERMINAL) or lines[-1].hyphenated
+            hyphenated = lines[-1].hyphenated or (text[-1:] == "-" and text[-2:-1].isalpha())
+            is_open = not text.endswith(_TERMINAL) or hyphenated
             if text:
-                paragraphs.append(_Paragraph(text, level, is_open and not level, lines[-1].hyphenated))
+                paragraphs.append(_Paragraph(text, level, is_open and not level, hyphenated))
     return paragraphs
 
 

@@ -157,7 +157,11 @@ def _cut(text: str, own_start: int, limit: int, outline: Outline, fits: Callable
             if strength >= weakest and position - own_start >= share * length:
                 return position
     code = code_around(limit)
-    return code[0] if code is not None and code[0] > own_start else _word_end(text, own_start, limit)
+    if code is not None and code[0] > own_start:
+        return code[0]
+    # Lines of code are never wrapped prose.
+    line_end = text.rfind("\n", own_start + int(length * _SENTENCE_FROM), limit) if outline.is_code(limit) else -1
+    return line_end + 1 if line_end >= 0 else _word_end(text, own_start, limit)
 
 
 def _structured(

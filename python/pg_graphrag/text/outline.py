@@ -100,6 +100,14 @@ class Outline:
         start, end = self._code[index]
         return (start, end) if start < position < end and end - start <= reach else None
 
+    def is_code(self, position: int) -> bool:
+        """Whether a position is within a block of code, however long."""
+        self._read(position)
+        if self._open is not None and self._open[0] < position:
+            return True
+        index = bisect_left(self._code_starts, position) - 1
+        return index >= 0 and position < self._code[index][1]
+
     def headings(self, start: int, end: int) -> list[Heading]:
         """Return the headings whose lines begin within ``[start, end)``."""
         self._read(end)
@@ -108,20 +116,31 @@ class Outline:
     def section(self, start: int, end: int) -> str | None:
         """Return the path of headings under which all of ``[start, end)`` stands; None where there is none.
 
-        The heading that the stretch begins with is the last one of its path.
+        The headings that the stretch begins with are the last ones of its path.
         """
         self._read(end)
         stretch = self._text[start:end]
         first = start + len(stretch) - len(stretch.lstrip())
         if self._passed and self._headings[self._passed - 1].start > first:
             self._passed, self._path = 0, []
-        while self._passed < len(self._headings) and self._headings[self._passed].start <= first:
-            self._path = [*_below(self._path, self._headings[self._passed].level), self._headings[self._passed]]
+        while self._passed < len(self._headings):
+            heading = self._headings[self._passed]
+            is_first = heading.start <= first
+            if not is_first and not (
+                heading.start < end and self._passed and self._follows(self._headings[self._passed - 1], heading, first)
+            ):
+                break
+            self._path = [*_below(self._path, heading.level), heading]
             self._passed += 1
         path = self._path
         for heading in self._headings[self._passed : bisect_left(self._heading_starts, end)]:
             path = _below(path, heading.level)
         return joined([heading.title for heading in path if heading.title.casefold() != self._title]) or None
+
+    def _follows(self, above: Heading, heading: Heading, first: int) -> bool:
+        """Whether a heading stands right below one that a stretch begins with, and deeper."""
+        is_deeper = above.start >= first and heading.level > above.level
+        return is_deeper and not self._text[above.end : heading.start].strip()
 
     def page(self, start: int) -> int | None:
         """Return the page, from 1, on which a character is; None for a text without pages. `start` must not fall."""

@@ -86,6 +86,9 @@ DROP FUNCTION graphrag._refuse_source_key(text, text);
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
+-- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
+ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int;
+
 -- Communities are imported in parts.
 DROP FUNCTION graphrag.import_communities(text, jsonb, jsonb);
 ALTER TABLE graphrag.imported_communities ADD COLUMN part int NOT NULL DEFAULT 1;

@@ -13,6 +13,8 @@ CREATE TABLE graphrag.chunks (
     tsv          tsvector NOT NULL,
     tf_overflow  jsonb,
     extraction   text,
+    section      text,
+    page         int,
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
@@ -34,9 +36,11 @@ COMMENT ON COLUMN graphrag.chunks.end_offset IS 'Character after the last';
 COMMENT ON COLUMN graphrag.chunks.language IS 'ISO 639 code the text was tokenised as';
 COMMENT ON COLUMN graphrag.chunks.content IS 'Text of the chunk';
 COMMENT ON COLUMN graphrag.chunks.token_count IS 'Tokens of the text, by the corpus'' tokenizer';
-COMMENT ON COLUMN graphrag.chunks.tsv IS 'Lexemes of title and text: what BM25 scores';
+COMMENT ON COLUMN graphrag.chunks.tsv IS 'Lexemes of title, section and text: what BM25 scores';
 COMMENT ON COLUMN graphrag.chunks.tf_overflow IS 'Exact counts {lexeme: tf} of lexemes that occur more often than a tsvector can hold';
 COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, or repaired (a part of its answer was unreadable in every attempt); null: no model was asked';
+COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the chunk''s own text stands, the outermost first, joined by › ; null: none';
+COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

@@ -111,8 +111,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_ingest_reads_a_folder_and_a_second_run_costs_nothing(db: Database, folder: Path) -> None:
-    assert cli(db.url, "ingest", folder).stdout == "4 files: 5 new, 0 changed, 0 unchanged, 0 errors\n"
-    rows = db.execute("SELECT source_key, title, metadata FROM graphrag.documents ORDER BY source_key").fetchall()
+    assert cli(db.url, "ingest", folder).stdout == "4 files: 5 new, 0 changed, 0 unchanged, 0 errors, 2 skipped\n"
+    rows = db.execute(
+        "SELECT source_key, title, metadata - 'modified' FROM graphrag.documents ORDER BY source_key"
+    ).fetchall()
     assert rows == [
         ("1", "Ada", {"mime": "application/jsonl", "path": "people.jsonl", "year": 1815}),
         ("2", None, {"mime": "application/jsonl", "path": "people.jsonl"}),
@@ -127,12 +129,14 @@ def test_ingest_reads_a_folder_and_a_second_run_costs_nothing(db: Database, fold
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_in(db: Database, folder: Path) -> None:
-    (folder / "latin.txt").write_bytes(b"caf\xe9")
+    (folder / "latin.txt").write_bytes(b"caf\xe9\x01")
     (folder / "nul.txt").write_bytes(b"a\x00b")
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 not really")
     (folder / "people.jsonl").write_bytes(b'{"id": 1, "text": "one"}\n{"id": 2\n{"id": 3, "text": "three"}\n')
     done = cli(db.url, "ingest", folder, folder / "none.txt", status=1)
-    assert done.stdout == "7 files: 5 new, 0 changed, 0 unchanged, 5 errors\n"
+    assert done.stdout == "7 files: 5 new, 0 changed, 0 unchanged, 5 errors, 2 skipped\n"
+    assert "pg-graphrag: skipped 1 .png: image.png\n" in done.stderr
+    assert "pg-graphrag: skipped 1 hidden: .hidden.txt\n" in done.stderr
     assert f"{folder}/latin.txt: invalid UTF-8 at byte 3 (0xe9)" in done.stderr
     assert f"{folder}/nul.txt: NUL character at byte 1" in done.stderr
     assert f"{folder}/broken.pdf: cannot be read as PDF" in done.stderr
@@ -166,7 +170,7 @@ def test_prune_deletes_what_has_gone_from_the_folder_and_nothing_else(db: Databa
     cli(db.url, "ingest", "--prefix", "other/", folder)
     cli(db.url, "ingest", "--prefix", "m/", folder)
     (folder / "notes.txt").unlink()
-    (folder / "bad.txt").write_bytes(b"\xff")
+    (folder / "bad.txt").write_bytes(b"\xff\x01")
     done = cli(db.url, "ingest", "--prefix", "m/", "--prune", folder, status=1)
     assert "nothing is pruned after errors" in done.stderr
     assert count(db, "graphrag.documents") == 11

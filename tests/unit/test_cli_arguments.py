@@ -48,16 +48,6 @@ def test_prune_needs_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "--prune deletes what is no longer in a folder" in capsys.readouterr().err
 
 
-def test_without_the_extras_ingest_says_what_to_install(tmp_path: Path) -> None:
-    blocked = (
-        "import sys; sys.modules['lxml'] = None; from pg_graphrag.cli import main; sys.exit(main(['ingest', '.']))"
-    )
-    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert 'pip install "pg-graphrag[cli]"' in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_the_server_side_package_does_not_import_the_client() -> None:
     """A backend must not load libpq and psycopg: only importing the client does."""
     check = "import sys, pg_graphrag, pg_graphrag.server; sys.exit('psycopg' in sys.modules)"

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("lxml")
-pytest.importorskip("pypdf")
 
 from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, read, walk
+from pg_graphrag.readers import ReadError, ReadOptions, read, walk
 from pg_graphrag.readers.html import extract
-from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from tests.unit.files import write
 
 
-def write(path: Path, content: bytes | str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def the_document(path: Path) -> Document:
-    (document,) = read(path, path.name)
+def the_document(path: Path, options: ReadOptions | None = None) -> Document:
+    (document,) = read(path, path.name, options)
     assert isinstance(document, Document), document
     return document
 
@@ -41,12 +38,13 @@ def the_error(path: Path) -> str:
 
 
 def test_text_is_read_whole_and_titled_with_its_name(tmp_path: Path) -> None:
-    document = the_document(write(tmp_path / "notes.txt", "  Zeile 1\r\nline 2\rline 3\n"))
-    assert document == Document(
+    path = write(tmp_path / "notes.txt", "  Zeile 1\r\nline 2\rline 3\n")
+    os.utime(path, (0, 86400))
+    assert the_document(path) == Document(
         content="  Zeile 1\nline 2\nline 3\n",
         source_key="notes.txt",
         title="notes",
-        metadata={"path": "notes.txt", "mime": "text/plain"},
+        metadata={"path": "notes.txt", "mime": "text/plain", "modified": "1970-01-02T00:00:00+00:00"},
     )
 
 
@@ -56,9 +54,35 @@ def test_byte_order_marks_decide_the_encoding(tmp_path: Path, encoding: str) -> 
     assert the_document(write(tmp_path / "a.txt", f"{mark}héllo 知識 😀".encode(encoding))).content == "héllo 知識 😀"
 
 
-def test_invalid_utf8_is_an_error_with_its_byte(tmp_path: Path) -> None:
-    reason = the_error(write(tmp_path / "a.txt", b"good \xe4\xb8\xad then \xff bad"))
-    assert "invalid UTF-8 at byte 14 (0xff)" in reason
+def test_bytes_that_are_no_text_are_an_error_with_their_place(tmp_path: Path) -> None:
+    reason = the_error(write(tmp_path / "a.txt", b"good \xe4\xb8\xad then \xff\x01\x02\x03\x04\x05 bad"))
+    assert "invalid UTF-8 at byte 14 (0xff); name its encoding by --encoding" in reason
+
+
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
+CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？人不知而不愠，不亦君子乎？"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("shift_jis", JAPANESE * 5),
+        ("euc_jp", JAPANESE * 5),
+        ("gb18030", CHINESE * 5),
+        ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
+        ("cp1252", "“Smart” quotes – and a café for 5 €."),
+        ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
+    ],
+)
+def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:
+    assert the_document(write(tmp_path / "a.txt", text.encode(encoding))).content == text
+
+
+def test_a_named_encoding_is_taken(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "ÿþ".encode("cp850"))
+    assert the_document(path, ReadOptions(encoding="cp850")).content == "ÿþ"
+    (error,) = read(path, "a.txt", ReadOptions(encoding="ascii"))
+    assert "invalid ASCII at byte 0" in str(error)
 
 
 def test_truncated_utf16_is_an_error_with_its_byte(tmp_path: Path) -> None:
@@ -78,20 +102,39 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "title"),
+    ("text", "title", "content"),
     [
-        ("intro\n\n# The *Title* #\n## sub\n", "The *Title*"),
-        ("The Title\n=====\ntext", "The Title"),
-        ("---\nauthor: x\ntitle: 'The Title'\n---\n# Other\n", "The Title"),
-        ("---\nauthor: x\n---\n# The Title\n", "The Title"),
-        ("```sh\n# a comment\n```\n# The Title\n", "The Title"),
-        ("#hashtag and text", "page"),
-        ("", "page"),
+        ("intro\n\n# The *Title* #\n## sub\n", "The *Title*", None),
+        ("The Title\n=====\ntext\n\nPart\n---\n\n---\n", "The Title", "# The Title\ntext\n\n## Part\n\n---\n"),
+        ("---\nauthor: x\ntitle: 'The Title'\n---\n# Other\n", "The Title", "# Other\n"),
+        ("---\nauthor: x\n---\n# The Title\n", "The Title", "# The Title\n"),
+        ("+++\ntitle = 'The Title'\n+++\ntext", "The Title", "text"),
+        ("---\ntitle: {{ broken\n---\n\ntext", "{{ broken", "text"),
+        ("```sh\n# a comment\n<!-- kept -->\n```\n# The Title\n", "The Title", None),
+        ("<!-- note\nSPDX-License-Identifier: MIT -->\ntext <!-- kept -->\n", "page", "text <!-- kept -->\n"),
+        ("[![build](https://x/y.svg)](https://x/y) [![b](c)](d)\n# T\n", "T", "# T\n"),
+        ("#hashtag and text", "page", None),
+        ("---\njust a rule\n\ntext", "page", None),
+        ("", "page", None),
     ],
 )
-def test_markdown_title(tmp_path: Path, text: str, title: str) -> None:
+def test_markdown_title_and_text(tmp_path: Path, text: str, title: str, content: str | None) -> None:
     document = the_document(write(tmp_path / "page.md", text))
-    assert (document.title, document.content) == (title, text)
+    assert (document.title, document.content) == (title, text if content is None else content)
+
+
+def test_front_matter_goes_to_the_metadata(tmp_path: Path) -> None:
+    text = "---\ntitle: T\ndate: 2024-05-06\nauthor: [Ada, Eve]\ntags: [a, b]\n---\n<!-- SPDX-License-Identifier: MIT -->\nx"
+    document = the_document(write(tmp_path / "a.md", text))
+    assert document.valid_from == datetime(2024, 5, 6, tzinfo=UTC)
+    names = ("author", "tags", "license", "published")
+    assert [document.metadata[name] for name in names] == ["Ada, Eve", ["a", "b"], "MIT", "2024-05-06T00:00:00+00:00"]
+
+
+def test_front_matter_that_multiplies_stays_text(tmp_path: Path) -> None:
+    bomb = "\n".join(f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in pairwise("abcdefghij"))
+    document = the_document(write(tmp_path / "a.md", f"---\na: &a [x]\n{bomb}\n---\ntext"))
+    assert len(json.dumps(document.metadata)) < 1000
 
 
 # HTML
@@ -115,8 +158,8 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
     )
     assert title == "A page of text"
     assert text == (
-        "Head\n\nOne bold,\ntwo lines.\n\nloose text\n- first\n- second item\n\n3. third\n4. fourth\n\n"
-        "  SELECT *\n    FROM t;\n\nk | v\na | 1\nand\nmore"
+        "# Head\n\nOne bold,\ntwo lines.\n\nloose text\n- first\n- second item\n\n3. third\n4. fourth\n\n"
+        "```\n  SELECT *\n    FROM t;\n```\n\n| k | v |\n| --- | --- |\n| a | 1 and more |"
     )
 
 
@@ -124,7 +167,7 @@ def test_html_of_a_page_with_an_article_is_the_article() -> None:
     _, text = extract(
         "<body><div>menu</div><main><header><h1>T</h1></header><p>x</p><aside>note</aside></main><div>ads</div></body>"
     )
-    assert text == "T\n\nx\n\nnote"
+    assert text == "# T\n\nx\n\nnote"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +206,21 @@ def test_html_is_decoded_as_it_declares(tmp_path: Path) -> None:
     document = the_document(write(tmp_path / "b.xhtml", page.encode("latin-1")))
     assert (document.title, document.content) == ("é", "ü")
     assert "unknown encoding" in the_error(write(tmp_path / "c.html", '<meta charset="klingon"><p>x'))
-    assert "invalid UTF-8 at byte 3" in the_error(write(tmp_path / "d.html", b"<p>\xff"))
+
+
+def test_html_states_its_author_and_dates(tmp_path: Path) -> None:
+    page = """<html lang="de"><meta name="author" content="Ada"><meta property="article:published_time"
+        content="2024-05-06T07:00:00+02:00"><p>x"""
+    document = the_document(write(tmp_path / "a.html", page))
+    assert (document.metadata["author"], document.metadata["language"]) == ("Ada", "de")
+    assert document.valid_from == datetime(2024, 5, 6, 5, tzinfo=UTC)
+
+
+def test_html_cells_that_span_rows_are_repeated_and_layout_tables_are_text() -> None:
+    _, text = extract("<table><tr><th>a<th colspan=2>b<tr><td rowspan=2>1<td>2<td>3<tr><td>4<td>5</table>")
+    assert text == "| a | b |  |\n| --- | --- | --- |\n| 1 | 2 | 3 |\n| 1 | 4 | 5 |"
+    _, text = extract("<table><tr><td><h2>Head</h2><p>one</p><p>two</p></td></tr></table>")
+    assert text.split() == ["Head", "one", "two"]
 
 
 def test_html_without_a_title_takes_its_first_heading_then_its_name(tmp_path: Path) -> None:
@@ -181,7 +238,7 @@ def test_docbook_pages_of_the_postgresql_manual_lose_header_footer_and_anchors(t
   ON t;</pre></div><div class="navfooter">Next</div></body></html>"""
     document = the_document(write(tmp_path / "indexes-types.html", page))
     assert document.title == "11.2. Index Types"
-    assert document.content == "11.2. Index Types\n\nPostgreSQL has B-tree.\n\nCREATE INDEX name\n  ON t;"
+    assert document.content == "## 11.2. Index Types\n\nPostgreSQL has B-tree.\n\n```\nCREATE INDEX name\n  ON t;\n```"
 
 
 # JSON Lines
@@ -206,7 +263,7 @@ def test_jsonl_is_one_document_a_line(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         (b"{not json}", "line 2 is not JSON"),
-        (b'{"text": "\xff"}', "invalid UTF-8 at byte 31"),
+        (b'{"text": "\xff\x01\x02"}', "invalid UTF-8 at byte 31"),
         (b"[1]", "line 2 is not a JSON object"),
         (b'{"title": "no text"}', 'line 2 has no text: it needs a string "content" or "text"'),
         (b'{"text": 5}', "line 2 has no text"),
@@ -229,53 +286,24 @@ def test_a_bad_line_is_an_error_and_the_others_are_read(tmp_path: Path, line: by
     assert (first.content, last.content) == ("one", "three")
 
 
-# PDF
-
-
-def make_pdf(path: Path, *pages: str, title: str | None = None, password: str | None = None) -> Path:
-    writer = PdfWriter()
-    font = DictionaryObject(
-        {NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1")}
-        | {NameObject("/BaseFont"): NameObject("/Helvetica")}
-    )
-    for text in pages:
-        page = writer.add_blank_page(200, 200)
-        stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode("latin-1") if text else b"")
-        page[NameObject("/Contents")] = writer._add_object(stream)
-        resources = DictionaryObject({NameObject("/F1"): font})
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): resources})
-    if title:
-        writer.add_metadata({"/Title": title})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    with path.open("wb") as file:
-        writer.write(file)
-    return path
-
-
-def test_pdf_is_one_document_of_all_pages(tmp_path: Path) -> None:
-    document = the_document(make_pdf(tmp_path / "a.pdf", "Ada Lovelace", "Charles Babbage", title="Letters"))
-    assert document.title == "Letters"
-    assert document.content == "Ada Lovelace\n\nCharles Babbage"
-    assert document.metadata == {"path": "a.pdf", "mime": "application/pdf", "pages": 2}
-    assert the_document(make_pdf(tmp_path / "b.pdf", "x")).title == "b"
-
-
-def test_pdf_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    assert "cannot be read as PDF" in the_error(write(tmp_path / "a.pdf", b"no pdf at all"))
-    assert "cannot be read as PDF" in the_error(write(tmp_path / "empty.pdf", b""))
-    whole = make_pdf(tmp_path / "b.pdf", "x" * 50).read_bytes()
-    assert "cannot be read as PDF" in the_error(write(tmp_path / "cut.pdf", whole[:40]))
-    assert "no text in its 1 pages" in the_error(make_pdf(tmp_path / "scan.pdf", ""))
-    assert "is encrypted" in the_error(make_pdf(tmp_path / "secret.pdf", "x", password="secret"))
-
-
 # Folders
 
 
 def found(root: Path, *exclude: str) -> list[str]:
-    return [item[1] if isinstance(item, tuple) else f"error: {item}" for item in walk.files(root, exclude)]
+    items = [item for item in walk.files(root, exclude) if not isinstance(item, walk.Skipped)]
+    return [item[1] if isinstance(item, tuple) else f"error: {item}" for item in items]
+
+
+def test_what_is_skipped_is_named(tmp_path: Path) -> None:
+    for name in ("b.md", "a/x.BIN", ".hidden.md", ".git/e.md", "README", "skip.bin"):
+        write(tmp_path / name, "x")
+    skipped = [item for item in walk.files(tmp_path, ["skip.*"]) if isinstance(item, walk.Skipped)]
+    assert {(item.key, item.kind) for item in skipped} == {
+        (".git/", "hidden"),
+        (".hidden.md", "hidden"),
+        ("README", "without an ending"),
+        ("a/x.BIN", ".bin"),
+    }
 
 
 def test_a_folder_is_searched_for_known_suffixes_in_order(tmp_path: Path) -> None:
@@ -312,3 +340,13 @@ def test_what_is_not_there_or_not_named_in_utf8_is_an_error(tmp_path: Path) -> N
     (error,) = walk.files(tmp_path)
     assert isinstance(error, ReadError)
     assert "caf\\xe9.md: its name is not UTF-8" in str(error)
+
+
+def test_a_kind_whose_library_is_not_there_says_what_to_install(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pdf", "x")
+    blocked = (
+        "import sys, pathlib; sys.modules['pypdfium2'] = None; from pg_graphrag.readers import read;"
+        f"print(*read(pathlib.Path({str(path)!r}), 'a.pdf'))"
+    )
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)
+    assert 'needs the Python package pypdfium2; install it with pip install "pg-graphrag[files]"' in done.stdout

@@ -18,6 +18,7 @@ from pg_graphrag.model_access.models import error_from, save_accounts
 from pg_graphrag.retrieval.citations import Citations, cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.mode import MadeContext, Mode
+from pg_graphrag.retrieval.places import with_places
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.understanding import Understanding, understand
 from pg_graphrag.search.search import prepare
@@ -61,18 +62,24 @@ def ask(
     """Return one row: answer, citations, usage, context."""
     arguments = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
 
-    def run() -> tuple[AskRequest, str, Citations, dict[str, Any]]:
+    def run() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
         caller = caller_of(db, corpus, filter_)
-        return as_owner(db, lambda: answer_request(_prepare(db, caller, *arguments)))
+
+        def answered() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
+            request, answer, citations, usage = answer_request(_prepare(db, caller, *arguments))
+            usage["invalid_citations"] = citations.invalid
+            cited = cited_documents(citations.cited_sentences, request.context)
+            return request, answer, with_places(db, cited, citations.cited_sentences), usage
+
+        return as_owner(db, answered)
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
-    request, answer, citations, usage = at_one_snapshot(db, run)
-    usage["invalid_citations"] = citations.invalid
+    request, answer, cited, usage = at_one_snapshot(db, run)
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
     return [
         (
             answer,
-            to_json(cited_documents(citations.cited_sentences, request.context)),
+            to_json(cited),
             to_json(usage),
             to_json(request.context),
         )

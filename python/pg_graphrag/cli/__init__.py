@@ -55,15 +55,23 @@ def _parser() -> argparse.ArgumentParser:
         "ingest",
         parents=[corpus],
         help="insert files as documents",
-        description="""Insert files: text, Markdown, HTML, PDF, and JSON Lines (one document a line: content or text,
-        and optionally source_key or id, title, metadata). The key of a document is its path below PATH; a file whose
-        key is there already replaces it, at no cost when nothing changed. Folders are searched for files with known
-        endings, hidden ones left out.""",
+        description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx), CSV, EPUB,
+        e-mail (eml), Jupyter notebooks, and JSON Lines (one document a line: content or text, and optionally source_key
+        or id, title, metadata). The key of a document is its path below PATH; a file whose key is there already
+        replaces it, at no cost when nothing changed. Folders are searched for files with known endings; what is skipped
+        is named.""",
     )
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="file or folder")
     ingest.add_argument("--prefix", default="", help="put before every key, to keep folders with equal names apart")
     ingest.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="leave out files like PATTERN (repeatable)"
+    )
+    ingest.add_argument(
+        "--encoding", metavar="NAME", help="encoding of texts without a byte order mark (default: found by their bytes)"
+    )
+    ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
+    ingest.add_argument(
+        "--show-skipped", action="store_true", help="name all files that are skipped, not ten of a kind"
     )
     ingest.add_argument(
         "--prune",
@@ -201,11 +209,23 @@ def _parser() -> argparse.ArgumentParser:
 def _ingest(args: argparse.Namespace) -> int:
     try:
         from pg_graphrag.cli.ingest import ingest
+        from pg_graphrag.readers import ReadOptions
     except ModuleNotFoundError as error:
         raise GraphRAGError(
-            f"ingest needs the Python package {error.name}", hint='Install it with pip install "pg-graphrag[cli]".'
+            f"ingest needs the Python package {error.name}", hint='Install it with pip install "pg-graphrag[files]".'
         ) from error
-    return ingest(args.url, args.corpus, args.paths, args.prefix, args.exclude, args.prune, args.wait)
+    options = ReadOptions(args.encoding, args.by_row)
+    return ingest(
+        args.url,
+        args.corpus,
+        args.paths,
+        args.prefix,
+        args.exclude,
+        args.prune,
+        args.wait,
+        options,
+        args.show_skipped,
+    )
 
 
 def _worker(args: argparse.Namespace) -> int:

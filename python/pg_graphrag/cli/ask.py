@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.cli.database import connect
+from pg_graphrag.cli.search import place_text
 from pg_graphrag.client import GraphRAG
 from pg_graphrag.mode_names import REDUCED
 
@@ -51,8 +52,9 @@ def ask(
                 connection.execute("SET LOCAL client_min_messages = 'error'")
                 answer = rag.ask(question, **arguments)
     for citation in answer.citations:
-        title = f"{citation.title}  " if citation.title and citation.title != citation.source_key else ""
-        print(f"\n[{citation.number}] {title}[{citation.source_key}]", end="")
+        title = citation.title if citation.title != citation.source_key else None
+        name = place_text(title, citation.section, citation.pages)
+        print(f"\n[{citation.number}] {name}{'  ' if name else ''}[{citation.source_key}]", end="")
     if answer.citations:
         print()
     return 0

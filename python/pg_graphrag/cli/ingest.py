@@ -1,5 +1,6 @@
 """``pg-graphrag ingest``: files into ``graphrag.documents``."""
 
+import codecs
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,26 +16,39 @@ from pg_graphrag.cli.status import follow
 from pg_graphrag.client import Document, GraphRAG, InsertSummary
 from pg_graphrag.client.documents import batches
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.readers import ReadError, read, walk
+from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, walk
+from pg_graphrag.readers.isolated import IsolatedReader
 
 # Errors of a document, not of the server or the connection: the others go on.
 _DOCUMENT_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_MAX_NAMES = 10
 _PATIENCE = 30.0  # seconds without a job at work after which --wait says that a worker is needed
 
 
 def ingest(
-    url: str, corpus: str, paths: Sequence[str], prefix: str, exclude: Sequence[str], prune: bool, wait: bool
+    url: str,
+    corpus: str,
+    paths: Sequence[str],
+    prefix: str,
+    exclude: Sequence[str],
+    prune: bool,
+    wait: bool,
+    options: ReadOptions,
+    show_skipped: bool,
 ) -> int:
     """Insert the files below `paths`; returns the exit status: 1 when any could not be read or stored."""
+    if options.encoding is not None:
+        _check_encoding(options.encoding)
     if prune and not all(Path(path).is_dir() for path in paths):
         raise GraphRAGError(
             "--prune deletes what is no longer in a folder, but not every PATH is one",
             hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
         )
-    with connect(url) as connection:
-        run = _Ingestion(GraphRAG(connection, corpus), prefix)
+    with connect(url) as connection, IsolatedReader(options) as reader:
+        run = _Ingestion(GraphRAG(connection, corpus), prefix, reader)
         for path in paths:
             run.add(Path(path), exclude)
+        run.report_skipped(show_skipped)
         print(run.report(), flush=True)
         if prune:
             _prune(connection, corpus, run)
@@ -43,11 +57,24 @@ def ingest(
     return 1 if run.errors else 0
 
 
+def _check_encoding(name: str) -> None:
+    try:
+        codecs.lookup(name)
+        b"".decode(name)
+    except LookupError:
+        raise GraphRAGError(
+            f"there is no encoding {name!r}",
+            hint="For example utf-8, shift_jis, euc_jp, gb18030, big5, latin-1, cp1252.",
+        ) from None
+
+
 class _Ingestion:
     """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
 
-    def __init__(self, client: GraphRAG, prefix: str):
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader):
         self.prefix = prefix
+        self._reader = reader
+        self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
         self.errors = 0
         self._client = client
@@ -67,21 +94,39 @@ class _Ingestion:
         """Say what was done."""
         summary = self._summary
         counts = f"{summary.inserted:,} new, {summary.updated:,} changed, {summary.unchanged:,} unchanged"
-        return f"{len(self._files):,} files: {counts}, {self.errors:,} {'error' if self.errors == 1 else 'errors'}"
+        skipped = sum(map(len, self._skipped.values()))
+        ends = (
+            f"{self.errors:,} {'error' if self.errors == 1 else 'errors'}{f', {skipped:,} skipped' if skipped else ''}"
+        )
+        return f"{len(self._files):,} files: {counts}, {ends}"
+
+    def report_skipped(self, all_names: bool) -> None:
+        """Name on standard error what was skipped, by kind; of many files of a kind the first."""
+        for kind, names in sorted(self._skipped.items()):
+            shown = names if all_names else names[:_MAX_NAMES]
+            more = (
+                f" and {len(names) - len(shown):,} more (--show-skipped names them)" if len(names) > len(shown) else ""
+            )
+            self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
 
     def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
         for entry in walk.files(root, exclude):
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
+            if isinstance(entry, walk.Skipped):
+                self._skipped.setdefault(entry.kind, []).append(entry.key)
+                continue
             path, key = entry
             file = (path.resolve(), key)
             if file in self._files:
                 continue
             self._files.add(file)
-            for document in read(path, key):
+            for document in self._reader.read(path, key):
                 if isinstance(document, ReadError):
                     self._fail(str(document))
+                elif isinstance(document, ReadWarning):
+                    self._say(str(document))
                 elif self._is_new(document, path):
                     yield replace(document, source_key=f"{self.prefix}{document.source_key}")
 
@@ -103,6 +148,9 @@ class _Ingestion:
 
     def _fail(self, message: str) -> None:
         self.errors += 1
+        self._say(message)
+
+    def _say(self, message: str) -> None:
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{clear}pg-graphrag: {message}", file=sys.stderr)
 

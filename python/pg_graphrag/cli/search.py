@@ -46,13 +46,21 @@ def search(
 
 def _print(result: SearchResult, query: str, explain: bool) -> None:
     width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
-    title = result.title if result.title and result.title != result.source_key else ""
+    title = result.title if result.title != result.source_key else None
+    title = place_text(title, result.explain.get("section"), result.explain.get("pages"))
     heading = f"{result.rank}. {title}  [{result.source_key}]" if title else f"{result.rank}. {result.source_key}"
     print(f"{heading}  {result.score:.4f}")
     print(textwrap.indent(textwrap.fill(snippet(result.content, query), width - 3), "   "))
     if explain:
         print(textwrap.indent(json.dumps(result.explain, ensure_ascii=False, indent=2), "   "))
     print()
+
+
+def place_text(title: str | None, section: str | None, pages: str | None) -> str:
+    """Return where something stands, in words: "Guide › Install › Linux, p. 12"."""
+    path = " › ".join(dict.fromkeys(part for part in (title, section) if part))
+    place = f"{'pp.' if '–' in pages else 'p.'} {pages}" if pages else ""
+    return ", ".join(part for part in (path, place) if part)
 
 
 def snippet(content: str, query: str) -> str:

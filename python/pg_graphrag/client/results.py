@@ -65,13 +65,18 @@ class RelationshipResult:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there."""
+    """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there.
+
+    `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
+    """
 
     number: int
     document_id: int
     source_key: str
     title: str | None
     chunk_id: int
+    section: str | None = None
+    pages: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,10 @@ class RelationshipDraft:
 
 @dataclass(slots=True)
 class ChunkDraft:
-    """One chunk; offsets are characters of the document's content. Keys of `relationships` are sorted pairs."""
+    """One chunk; offsets are characters of the document's content. Keys of `relationships` are sorted pairs.
+
+    `section`: path of the headings above it; `page`: that of its first character, from 1.
+    """
 
     ordinal: int
     start: int
@@ -97,6 +100,8 @@ class ChunkDraft:
     relationships: dict[tuple[str, str], RelationshipDraft] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
     extraction: str | None = None
+    section: str | None = None
+    page: int | None = None
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
+from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.windows import windows
@@ -46,9 +47,12 @@ def draft(
     chunks = []
     if content.strip() and not content.isspace():
         cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
+        outline = Outline(content, title)
         for piece in cut:
             text = content[piece.start : piece.end]
             language = detect(text) if options.language == "auto" else options.language
+            section = outline.section(piece.own_start, piece.end)
+            head = PATH_JOINT.join(part for part in (title, section) if part)
             chunk_draft = ChunkDraft(
                 ordinal=piece.ordinal,
                 start=piece.start,
@@ -56,9 +60,11 @@ def draft(
                 end=piece.end,
                 language=language,
                 content=text,
-                lexical=lexical(f"{title}\n{text}" if title else text, language),
+                lexical=lexical(f"{head}\n{text}" if head else text, language),
                 token_count=piece.token_count,
                 windows=windows(content, piece.own_start, piece.end, language),
+                section=section,
+                page=outline.page(piece.start),
             )
             if options.extractor == "nlp" and spans is None:
                 _add_concepts(chunk_draft, title, content)
@@ -68,9 +74,12 @@ def draft(
 
 
 def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) -> list[str]:
-    """Return what is embedded for each window: the title, a line end, and the window's text."""
-    head = f"{title}\n" if title else ""
-    return [head + content[start:end] for chunk_draft in chunks for start, end in chunk_draft.windows]
+    """Return what is embedded for each window: title and section, a line end, and the window's text."""
+    texts = []
+    for chunk_draft in chunks:
+        head = PATH_JOINT.join(part for part in (title, chunk_draft.section) if part)
+        texts += [f"{head}\n{content[start:end]}" if head else content[start:end] for start, end in chunk_draft.windows]
+    return texts
 
 
 def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> None:

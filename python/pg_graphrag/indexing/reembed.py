@@ -12,6 +12,7 @@ from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import Waiting
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
+from pg_graphrag.text.outline import PATH_JOINT
 
 # Chunks (with their items) and names of one step: some seconds of the local model.
 BATCH_CHUNKS = 32
@@ -101,7 +102,7 @@ _ITEMS = {
     "window": (
         "chunk_windows",
         "true",
-        "CASE WHEN c.title <> '' THEN c.title || E'\\n' ELSE '' END"
+        f"coalesce(nullif(pg_catalog.concat_ws('{PATH_JOINT}', nullif(c.title, ''), c.section), '') || E'\\n', '')"
         " || pg_catalog.substr(c.content, x.start_offset - c.start_offset + 1, x.end_offset - x.start_offset)",
     ),
     "entity_mention": ("entity_mentions", "x.description IS NOT NULL", "x.name || E'\\n' || x.description"),
@@ -142,7 +143,7 @@ def _of_chunks(
     for kind, (table, _, text) in _ITEMS.items():
         rows = db.query(
             f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text"
-            "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content,"
+            "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content, k.section,"
             f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
             "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
             f"  JOIN graphrag.{table} x ON {_without_vector(space, kind)} ORDER BY c.id, x.id",

@@ -167,12 +167,12 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
 
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction)
+                             content, token_count, tsv, extraction, section, page)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
-       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction)
+             lexical, extraction, section, page)
 """
 _CHUNK_TYPES = [
     "int4",
@@ -188,6 +188,8 @@ _CHUNK_TYPES = [
     "text[]",
     "text[]",
     "text[]",
+    "text[]",
+    "int4[]",
 ]
 
 
@@ -198,7 +200,8 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         rows = []
         for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
-            rows.append((*place, p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction))
+            text = (p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction)
+            rows.append((*place, *text, p.section, p.page))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

@@ -1,41 +1,65 @@
-"""Files to documents: text, Markdown, HTML, PDF and JSON Lines.
+"""Files to documents, each kind by its reader.
 
 `read` turns one file into documents, `walk.files` finds the files below what a user names. A file or line that cannot
 be read is a `ReadError` that says where; what can be read goes on.
 """
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.errors import ReadError
-from pg_graphrag.readers.html import read_html
-from pg_graphrag.readers.jsonl import read_jsonl
-from pg_graphrag.readers.markdown import read_markdown
-from pg_graphrag.readers.pdf import read_pdf
-from pg_graphrag.readers.text import read_text
+from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.source import ReadOptions, Source
 
-__all__ = ["SUFFIXES", "ReadError", "read"]
+__all__ = ["SUFFIXES", "ReadError", "ReadOptions", "ReadWarning", "kind_of", "read"]
 
-Reader = Callable[[Path, str], Iterator[Document | ReadError]]
+Reader = Callable[[Source], Iterator[Document | ReadError | ReadWarning]]
 
-# A folder is searched for these. A file that the user names is read whatever its suffix: as text when it has another one.
-SUFFIXES: dict[str, Reader] = {
-    ".txt": read_text,
-    ".text": read_text,
-    ".rst": read_text,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
-    ".pdf": read_pdf,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
+# Module and function of the reader of each suffix. A folder is searched for these; a file that the user names is read
+# whatever its suffix: as text when it has another one.
+SUFFIXES = {
+    suffix: reader
+    for reader, suffixes in {
+        "text:read_text": ".txt .text .rst",
+        "markdown:read_markdown": ".md .markdown",
+        "html:read_html": ".html .htm .xhtml",
+        "pdf:read_pdf": ".pdf",
+        "office:read_docx": ".docx .docm",
+        "office:read_pptx": ".pptx .pptm",
+        "office:read_xlsx": ".xlsx .xlsm",
+        "rows:read_csv": ".csv .tsv",
+        "epub:read_epub": ".epub",
+        "mail:read_eml": ".eml",
+        "notebook:read_notebook": ".ipynb",
+        "jsonl:read_jsonl": ".jsonl .ndjson",
+    }.items()
+    for suffix in suffixes.split()
 }
 
 
-def read(path: Path, key: str) -> Iterator[Document | ReadError]:
+def kind_of(name: str) -> str | None:
+    """Return which reader a file of this name has, as in `SUFFIXES`; None for a suffix that is not known."""
+    return SUFFIXES.get(Path(name).suffix.lower())
+
+
+def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | ReadWarning]:
+    """Yield what a reader makes of a source; an error where it cannot be read, or the reader's library is not there."""
+    module, _, name = kind.partition(":")
+    try:
+        # A kind's library is loaded with the first file of it.
+        reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
+        yield from reader(source)
+    except ReadError as error:
+        yield error
+    except ModuleNotFoundError as error:
+        yield source.error(f'needs the Python package {error.name}; install it with pip install "pg-graphrag[files]"')
+    except OSError as error:
+        yield source.error(error.strerror or str(error))
+
+
+def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Document | ReadError | ReadWarning]:
     """Read the documents of one file.
 
     Parameters
@@ -45,15 +69,15 @@ def read(path: Path, key: str) -> Iterator[Document | ReadError]:
     key : str
         Its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
         depend on the machine.
+    options : ReadOptions, optional
+        Encoding, and whether rows are documents.
 
     Yields
     ------
-    Document or ReadError
-        One document, or for JSON Lines one per line; an error for the file or line that cannot be read.
+    Document, ReadError or ReadWarning
+        One document, or one per line (JSON Lines), attachment or row; an error for the file or line that cannot be
+        read; a warning for what a document lacks.
     """
-    try:
-        yield from SUFFIXES.get(path.suffix.lower(), read_text)(path, key)
-    except ReadError as error:
-        yield error
-    except OSError as error:
-        yield ReadError(path, error.strerror or str(error))
+    yield from read_source(
+        Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "text:read_text"
+    )

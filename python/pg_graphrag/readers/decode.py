@@ -1,9 +1,10 @@
 """Bytes to text that PostgreSQL can hold, or an error that says at which byte they are not."""
 
 import codecs
-from pathlib import Path
 
-from pg_graphrag.readers.errors import ReadError
+from charset_normalizer import from_bytes
+
+from pg_graphrag.readers.source import Source
 
 # The marks of UTF-32 begin with those of UTF-16: longest first.
 _BYTE_ORDER_MARKS = (
@@ -13,10 +14,16 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
+_LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
+# Bytes that are looked at to find an encoding; of all of them it must be right.
+_SAMPLE = 1 << 16
 
 
-def decode(data: bytes, path: Path, declared: str | None = None, offset: int = 0) -> str:
-    """Decode by byte order mark, else by the encoding the file declares, else as UTF-8; line ends become ``\\n``.
+def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0) -> str:
+    """Decode by byte order mark, else as told, else as the file declares, else as UTF-8 or what the bytes look like.
+
+    Line ends become ``\\n``.
 
     Parameters
     ----------
@@ -31,21 +38,49 @@ def decode(data: bytes, path: Path, declared: str | None = None, offset: int = 0
         For invalid bytes, an unknown encoding or a NUL, with its place as a byte offset from the start of the file.
     """
     mark, encoding = next(
-        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), (b"", declared or "utf-8")
+        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)),
+        (b"", source.options.encoding or declared or "utf-8"),
     )
+    body = data[len(mark) :]
+    is_known = bool(mark or source.options.encoding or declared)
     try:
-        text = data[len(mark) :].decode(encoding)
+        text = body.decode(encoding)
     except UnicodeDecodeError as error:
-        place = offset + len(mark) + error.start
-        raise ReadError(
-            path,
-            f"invalid {encoding.upper()} at byte {place} (0x{data[len(mark) + error.start]:02x}); "
-            "convert the file to UTF-8",
-        ) from None
+        likely = None if is_known else likely_encoding(body)
+        if likely is None:
+            place = offset + len(mark) + error.start
+            raise source.error(
+                f"invalid {encoding.upper()} at byte {place} (0x{body[error.start]:02x}); "
+                "name its encoding by --encoding, or convert the file to UTF-8"
+            ) from None
+        encoding, text = likely, body.decode(likely)
     except LookupError:
-        raise ReadError(path, f"declares an unknown encoding, {encoding!r}; convert the file to UTF-8") from None
+        raise source.error(f"declares an unknown encoding, {encoding!r}; convert the file to UTF-8") from None
     nul = text.find("\0")
     if nul >= 0:
         place = offset + len(mark) + len(text[:nul].encode(encoding))
-        raise ReadError(path, f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file?")
+        raise source.error(f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file?")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def likely_encoding(data: bytes) -> str | None:
+    """Return the encoding of text that is not UTF-8; None where there is no likely one, as for what is no text."""
+    if b"\0" in data:
+        return None
+    # Control characters: a binary file.
+    controls = sum(data.count(byte) for byte in range(1, 32) if byte not in b"\t\n\f\r\x1b")
+    if controls > len(data) // 100:
+        return None
+    # Where the bytes begin that tell encodings apart.
+    first = next((place for place, byte in enumerate(data) if byte > 127), 0)
+    sample = data[max(0, first - _SAMPLE // 8) :][:_SAMPLE]
+    matches = from_bytes(sample, cp_isolation=_LIKELY, enable_fallback=False)
+    # Those of Western, Central European and Turkish letters often look equally well: the most used comes first.
+    ranked = sorted(matches, key=lambda match: (match.chaos, -match.coherence, _LIKELY.index(match.encoding)))
+    for match in ranked:
+        try:
+            data.decode(match.encoding)
+        except UnicodeDecodeError:
+            continue
+        return str(match.encoding)
+    return None

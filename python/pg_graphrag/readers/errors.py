@@ -1,5 +1,6 @@
-"""The error of a file or line that cannot be read."""
+"""What is reported of files: errors of what cannot be read, warnings of what a document lacks."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -10,3 +11,17 @@ class ReadError(Exception):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type["ReadError"], tuple[Path, str]]:
+        return ReadError, (self.path, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWarning:
+    """What was left out of a file that was read."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"

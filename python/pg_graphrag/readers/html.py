@@ -1,18 +1,22 @@
-"""HTML: title and main text, with its paragraphs, lists, table rows and code lines; navigation and scripts left out."""
+"""HTML: title and main text as Markdown: headings, paragraphs, lists, tables and code; navigation and scripts left out."""
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import islice
 
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
-from pg_graphrag.readers.errors import ReadError
+from pg_graphrag.readers.furniture import without_gutenberg
+from pg_graphrag.readers.markdown import fenced
+from pg_graphrag.readers.source import Facts, Source, as_time
+from pg_graphrag.readers.tables import table_text
 
 _DECLARED = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+_HEADING_MARK = re.compile(r"\A#{1,6} ")
 
 # Never text of the page.
 _DROPPED = (
@@ -35,9 +39,13 @@ _TABLE_PARTS = frozenset(("tbody", "tfoot", "thead"))
 _LISTS = frozenset(("dir", "dl", "menu", "ol", "table", "ul")) | _TABLE_PARTS
 _VERBATIM = frozenset(("listing", "plaintext", "pre", "xmp"))
 _BLOCKS = _PARAGRAPHS | _VERBATIM
+_MAX_SPAN = 100
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+# A table with one of these in it lays out the page.
+_LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", ".//td/*[4][self::p]")
 
 
-def read_html(path: Path, key: str) -> Iterator[Document]:
+def read_html(source: Source) -> Iterator[Document]:
     """Read an HTML page, well-formed or not, as one document.
 
     Raises
@@ -45,22 +53,22 @@ def read_html(path: Path, key: str) -> Iterator[Document]:
     ReadError
         When it cannot be decoded, or is nested deeper than the parser goes.
     """
-    data = path.read_bytes()
+    data = source.read()
     declared = _DECLARED.search(data, 0, 2048)
     try:
-        title, content = extract(decode(data, path, declared[1].decode() if declared else None))
+        page = parse(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
-        raise ReadError(path, str(error)) from None
-    yield Document(
-        content=content,
-        source_key=key,
-        title=title or path.stem,
-        metadata={"path": key, "mime": "text/html"},
-    )
+        raise source.error(str(error)) from None
+    content, facts = without_gutenberg(main_text(page))
+    stated = _facts(page)
+    stated.author = stated.author or facts.author
+    stated.others |= facts.others
+    title = stated.others.pop("title", None)
+    yield source.document(content, "text/html", title_of(page) or title, stated)
 
 
-def extract(html: str) -> tuple[str | None, str]:
-    """Return title (``<title>``, else the first ``<h1>``; None when there is neither) and main text of a page.
+def parse(html: str) -> HtmlElement | None:
+    """Return a page as a tree; None when it is empty.
 
     Raises
     ------
@@ -71,15 +79,63 @@ def extract(html: str) -> tuple[str | None, str]:
     try:
         page = document_fromstring(html.encode(), parser=parser)
     except etree.ParserError:  # nothing but white space and comments
-        return None, ""
+        return None
     if any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log):
         raise ValueError("is nested more than 2048 elements deep; unwrap them")
-    title = next((text for element in page.iter("title", "h1") if (text := _line(element))), None)
-    return title, _Text(_main(page)).content
+    return page
+
+
+def title_of(page: HtmlElement | None) -> str | None:
+    """Return ``<title>``, else the first ``<h1>``; None when there is neither."""
+    if page is None:
+        return None
+    return next((text for element in page.iter("title", "h1") if (text := _line(element))), None)
+
+
+def main_text(page: HtmlElement | None) -> str:
+    """Return the main text of a page as Markdown."""
+    return "" if page is None else _Text(_main(page)).content
+
+
+def extract(html: str) -> tuple[str | None, str]:
+    """Return title and main text of a page; ValueError as of `parse`."""
+    page = parse(html)
+    return title_of(page), main_text(page)
+
+
+_AUTHORS = ("author", "dc.creator", "dcterms.creator", "article:author")
+_DATES = (
+    "article:published_time",
+    "datepublished",
+    "dcterms.issued",
+    "dc.date.issued",
+    "dcterms.date",
+    "dc.date",
+    "date",
+)
+_MODIFIED = ("article:modified_time", "datemodified", "dcterms.modified", "last-modified")
+
+
+def _facts(page: HtmlElement | None) -> Facts:
+    if page is None:
+        return Facts()
+    values: dict[str, str] = {}
+    for element in page.iter("meta"):
+        name = element.get("name") or element.get("property") or element.get("itemprop") or ""
+        if content := element.get("content", "").strip():
+            values.setdefault(name.lower(), content)
+    description = values.get("description")
+    return Facts(
+        author=next((values[name] for name in _AUTHORS if name in values), None),
+        published=next((date for name in _DATES if (date := as_time(values.get(name)))), None),
+        modified=next((date for name in _MODIFIED if (date := as_time(values.get(name)))), None),
+        language=page.get("lang"),
+        others={"description": description} if description else {},
+    )
 
 
 def _line(element: HtmlElement) -> str:
-    return _SPACE.sub(" ", _Text(element).content).strip()
+    return _HEADING_MARK.sub("", _SPACE.sub(" ", _Text(element).content).strip())
 
 
 def _main(page: HtmlElement) -> HtmlElement:
@@ -124,6 +180,11 @@ class _Text:
                     skipped_element = element
                     walk.skip_subtree()
                     continue
+                if element.tag == "table" and element is not root and not self._cells and _is_data(element):
+                    self._table(element)
+                    skipped_element = element
+                    walk.skip_subtree()
+                    continue
                 articles += element.tag in ("main", "article")
                 self._start(element)
             else:
@@ -142,6 +203,8 @@ class _Text:
             self._boundary(1 if tag in _LINES or tag in _LISTS else 2)
         if tag in _VERBATIM:
             self._verbatim += 1
+        elif tag in _HEADINGS:
+            self._prefix = f"{'#' * int(tag[1])} "
         elif tag == "br":
             self._newline()
         elif tag in ("td", "th"):
@@ -167,8 +230,16 @@ class _Text:
             self._boundary(1 if tag in _LINES or tag in _TABLE_PARTS or (tag in _LISTS and self._counters) else 2)
         if tag in _VERBATIM:
             self._verbatim -= 1
-        elif tag == "li":
+        elif tag == "li" or tag in _HEADINGS:
             self._prefix = ""  # of an item without text
+
+    def _table(self, table: HtmlElement) -> None:
+        self._boundary(2)
+        for caption in table.iterfind("caption"):
+            self._add(_line(caption))
+            self._boundary(2)
+        self._block(table_text(_rows(table)))
+        self._gap = 2
 
     def _item(self) -> None:
         counter = self._counters[-1] if self._counters else None
@@ -212,9 +283,55 @@ class _Text:
     def _flush(self) -> None:
         text = "".join(self._pieces)
         self._pieces = []
-        text = text.strip("\n").rstrip() if self._verbatim else text.strip()
+        if self._verbatim:
+            text = text.strip("\n").rstrip()
+            if text and not self._cells:
+                text, self._prefix = fenced(text), ""
+        else:
+            text = text.strip()
+        self._block(" ".join(text.split()) if self._prefix.startswith("#") else text)
+
+    def _block(self, text: str) -> None:
         if text:
             if self._blocks:
                 self._blocks.append("\n" * self._gap)
             self._blocks.append(self._prefix + text)
             self._prefix, self._gap = "", 0
+
+
+def _is_data(table: HtmlElement) -> bool:
+    """Whether a table holds data: it does not lay out a page, and has more than one cell."""
+    if any(table.find(path) is not None for path in _LAYOUT[:-1]) or table.xpath(_LAYOUT[-1]):
+        return False
+    return sum(1 for _ in islice(table.iter("td", "th"), 2)) > 1
+
+
+def _rows(table: HtmlElement) -> list[list[str]]:
+    """Return the cells of a table by row; one that spans rows or columns is repeated down, and empty to the right."""
+    rows: list[list[str]] = []
+    spans: dict[int, tuple[int, str]] = {}
+    for row in table.iter("tr"):
+        cells: list[str] = []
+
+        def fill(cells: list[str] = cells) -> None:
+            while len(cells) in spans:
+                left, text = spans.pop(len(cells))
+                if left > 1:
+                    spans[len(cells)] = left - 1, text
+                cells.append(text)
+
+        for cell in row.iterchildren("td", "th"):
+            fill()
+            text = _line(cell)
+            for extra in range(_number(cell, "colspan")):
+                if (down := _number(cell, "rowspan")) > 1:
+                    spans[len(cells)] = down - 1, "" if extra else text
+                cells.append("" if extra else text)
+        fill()
+        rows.append(cells)
+    return rows
+
+
+def _number(cell: HtmlElement, name: str) -> int:
+    value = cell.get(name, "1").strip()
+    return min(max(int(value), 1), _MAX_SPAN) if value.isdecimal() and len(value) < 9 else 1

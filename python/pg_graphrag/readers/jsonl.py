@@ -2,64 +2,64 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.errors import ReadError
+from pg_graphrag.readers.source import Source
 
 _KEY_FIELDS = ("source_key", "id")
 _TEXT_FIELDS = ("content", "text")
 
 
-def read_jsonl(path: Path, key: str) -> Iterator[Document | ReadError]:
+def read_jsonl(source: Source) -> Iterator[Document | ReadError]:
     """Read a JSON Lines file line by line.
 
     A line is an object with ``content`` or ``text``; ``source_key`` or ``id``, ``title`` and ``metadata`` are
     optional. Its other fields join the metadata. A line without a key gets ``<key of the file>#<line number>``.
     """
     offset = 0
-    with path.open("rb") as file:
+    with source.open() as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
-                    yield _document(decode(line, path, offset=offset), path, key, number)
+                    yield _document(decode(line, source, offset=offset), source, number)
                 except ReadError as error:
                     yield error
             offset += len(line)
 
 
-def _document(line: str, path: Path, key: str, number: int) -> Document:
+def _document(line: str, source: Source, number: int) -> Document:
     try:
         fields = json.loads(line)
         # A \u0000 or half a surrogate pair is JSON, but no text.
         json.dumps(fields, ensure_ascii=False).encode()
     except ValueError as error:
-        raise ReadError(path, f"line {number} is not JSON in UTF-8: {error}") from None
+        raise source.error(f"line {number} is not JSON in UTF-8: {error}") from None
     except RecursionError:
-        raise ReadError(path, f"line {number} is nested too deeply") from None
+        raise source.error(f"line {number} is nested too deeply") from None
     if not isinstance(fields, dict):
-        raise ReadError(path, f"line {number} is not a JSON object")
+        raise source.error(f"line {number} is not a JSON object")
     if _has_nul(fields):
-        raise ReadError(path, f"line {number} has a NUL character (\\u0000); PostgreSQL text cannot hold it")
+        raise source.error(f"line {number} has a NUL character (\\u0000); PostgreSQL text cannot hold it")
     content = _take(fields, _TEXT_FIELDS)
     if not isinstance(content, str):
-        raise ReadError(path, f'line {number} has no text: it needs a string "content" or "text"')
+        raise source.error(f'line {number} has no text: it needs a string "content" or "text"')
     title = fields.pop("title", None)
     if not isinstance(title, str | None):
-        raise ReadError(path, f'line {number}: "title" is not a string')
+        raise source.error(f'line {number}: "title" is not a string')
     source_key = _take(fields, _KEY_FIELDS)
     if isinstance(source_key, bool) or not isinstance(source_key, str | int | None):
-        raise ReadError(path, f'line {number}: "{_KEY_FIELDS[0]}" (or "id") is neither a string nor a whole number')
+        raise source.error(f'line {number}: "{_KEY_FIELDS[0]}" (or "id") is neither a string nor a whole number')
     metadata = fields.pop("metadata", None) or {}
     if not isinstance(metadata, dict):
-        raise ReadError(path, f'line {number}: "metadata" is not an object')
+        raise source.error(f'line {number}: "metadata" is not an object')
     return Document(
         content=content,
-        source_key=f"{key}#{number}" if source_key in (None, "") else str(source_key),
+        source_key=f"{source.key}#{number}" if source_key in (None, "") else str(source_key),
         title=title,
-        metadata={"mime": "application/jsonl"} | fields | metadata | {"path": key},
+        metadata={"mime": "application/jsonl"} | fields | metadata | {"path": source.key},
     )
 
 

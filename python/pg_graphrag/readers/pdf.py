@@ -1,25 +1,36 @@
-"""PDF, by pypdf: the text that the file holds; pictures of text are not read."""
+"""PDF, by PDFium: the text that the file holds, as Markdown, each page ended by a form feed; pictures of text are not read."""
 
-import logging
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from ctypes import c_double, c_int, create_string_buffer
+from datetime import UTC, datetime, timedelta, timezone
+from math import hypot
+from typing import Any
 
-from pypdf import PdfReader
-from pypdf.errors import PyPdfError
+import pypdfium2 as pdfium
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.errors import ReadError
+from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.pdf_layout import Page, Segment, blocks, lines_of
+from pg_graphrag.readers.pdf_text import Entry, text_of
+from pg_graphrag.readers.source import Facts, Source, numbers_text
 
-# pypdf logs every irregularity of a file. Most do not matter; the others are exceptions.
-logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+MAX_PAGES = 20_000
+# A page that has more is no text: patterns, maps.
+MAX_CHARACTERS = 200_000
+_MAX_OUTLINE = 10_000
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
+# Titles that programs make of file names.
+_NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx?|tex|dvi|indd|qxd|ps|pdf|html?|odt)")
+_FIXED_PITCH = 1
+_CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
+_BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
+_GENERATED_SPACES = " \t\xa0"
 
 
-# Exceptions of pypdf for a damaged file.
-_DAMAGE = (PyPdfError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NotImplementedError)
-
-
-def read_pdf(path: Path, key: str) -> Iterator[Document]:
-    """Read a PDF as one document, its pages parted by an empty line, titled by its metadata, else its name.
+def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a PDF as one document, titled by its metadata, else its name.
 
     Raises
     ------
@@ -27,26 +38,174 @@ def read_pdf(path: Path, key: str) -> Iterator[Document]:
         For a damaged or encrypted file, or one without any text (a scan).
     """
     try:
-        reader = PdfReader(path)
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise ReadError(path, "is encrypted; save it without a password")
-        pages = [page.extract_text() for page in reader.pages]
-        title = reader.metadata.title if reader.metadata else None
-    except (ReadError, OSError):
-        raise
-    except _DAMAGE as error:
-        raise ReadError(path, f"cannot be read as PDF: {error}") from error
-    content = "\n\n".join(_clean(page).strip() for page in pages).strip()
-    if not content:
-        raise ReadError(path, f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
-    yield Document(
-        content=content,
-        source_key=key,
-        title=_clean(str(title)).strip() if title and str(title).strip() else path.stem,
-        metadata={"path": key, "mime": "application/pdf", "pages": len(pages)},
+        pdf = pdfium.PdfDocument(source.path if source.data is None else source.data)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise source.error("is encrypted; save it without a password") from None
+        raise source.error(f"cannot be read as PDF: {error}; is it damaged? Open and save it again") from None
+    with pdf:
+        if len(pdf) > MAX_PAGES:
+            raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
+        title, facts = _facts(pdf)
+        pages: list[Page] = []
+        unreadable: list[int] = []
+        pictures: list[int] = []
+        for number in range(len(pdf)):
+            page, has_objects = _page(pdf, number)
+            if page is None:
+                unreadable.append(number + 1)
+            elif not page and has_objects:
+                pictures.append(number + 1)
+            pages.append(page or [])
+        outline = _outline(pdf)
+    if not any(pages):
+        raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
+    facts.others["pages"] = len(pages)
+    content = text_of(pages, outline)
+    yield source.document(content, "application/pdf", title or heading_of(content.partition("\f")[0]), facts)
+    if unreadable:
+        yield ReadWarning(source.path, f"{numbers_text('page', unreadable)} cannot be read")
+    if pictures:
+        yield ReadWarning(source.path, f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
+
+
+def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool]:
+    """Return (blocks of lines in reading order, whether anything is drawn) of a page; (None, True) when it cannot be read."""
+    try:
+        page = pdf[number]
+        try:
+            text_page = page.get_textpage()
+            try:
+                segments = _segments(text_page)
+            finally:
+                text_page.close()
+            has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
+            # A page is turned where its text is.
+            return blocks(lines_of(segments)), has_objects
+        finally:
+            page.close()
+    except pdfium.PdfiumError:
+        return None, True
+
+
+def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
+    """Return runs of characters on one line without wide gaps."""
+    count = min(text_page.count_chars(), MAX_CHARACTERS)
+    if count <= 0:
+        return []
+    raw, handle = pdfium.raw, text_page.raw
+    left, right, bottom, top = (c_double() for _ in range(4))
+    segments: list[Segment] = []
+    characters: list[str] = []
+    x0 = x1 = y0 = y1 = size = 0.0
+    hyphenated = False
+    first = last = 0
+
+    def end() -> None:
+        nonlocal hyphenated
+        text = "".join(characters).strip()
+        characters.clear()
+        if text:
+            is_code, is_bold = _style(handle, first)
+            is_code = is_code and (last == first or _style(handle, last)[0])
+            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold))
+        hyphenated = False
+
+    for index in range(count):
+        code = raw.FPDFText_GetUnicode(handle, index)
+        if code in (13, 10):
+            end()
+            continue
+        if code == 2 or code == 0xFFFE or code == 0xAD:
+            # PDFium's mark of a hyphen at the end of a line.
+            hyphenated = bool(characters)
+            continue
+        character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" if code else ""
+        if not character:
+            continue
+        if character in _GENERATED_SPACES:
+            if characters and characters[-1] != " ":
+                characters.append(" ")
+            continue
+        if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
+            continue
+        a, b, c, d = left.value, right.value, bottom.value, top.value
+        if characters:
+            gap = a - x1
+            em = size or (y1 - y0) or 10.0
+            is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
+            if is_elsewhere or gap > em * 1.3 or gap < -em * 3:
+                end()
+            elif hyphenated:
+                characters.append("-")
+                hyphenated = False
+        if not characters:
+            first, size = index, _size(handle, index)
+            x0, x1, y0, y1 = a, b, c, d
+        else:
+            x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, c), max(y1, d)
+        characters.append(character)
+        last = index
+    end()
+    return segments
+
+
+def _size(text_page: Any, index: int) -> float:
+    """Return the size of type of a character as it is drawn, in points."""
+    matrix = pdfium.raw.FS_MATRIX()
+    size = float(pdfium.raw.FPDFText_GetFontSize(text_page, index))
+    if pdfium.raw.FPDFText_GetMatrix(text_page, index, matrix):
+        size *= hypot(matrix.c, matrix.d) or 1.0
+    return size
+
+
+def _style(text_page: Any, index: int) -> tuple[bool, bool]:
+    """Return whether the font of a character is one for code, and whether it is bold."""
+    name, flags = create_string_buffer(128), c_int()
+    pdfium.raw.FPDFText_GetFontInfo(text_page, index, name, len(name), flags)
+    font = name.value.decode("utf-8", "replace")
+    return bool(flags.value & _FIXED_PITCH) or _CODE_FONT.search(font) is not None, _BOLD_FONT.search(font) is not None
+
+
+def _outline(pdf: pdfium.PdfDocument) -> dict[int, list[Entry]]:
+    """Return {page from 0: entries (level from 1, title)} of the file's outline."""
+    entries: dict[int, list[Entry]] = {}
+    try:
+        for count, bookmark in enumerate(pdf.get_toc(max_depth=6)):
+            destination = bookmark.get_dest()
+            index = destination.get_index() if destination is not None else None
+            if count >= _MAX_OUTLINE:
+                break
+            if index is not None and (title := " ".join(bookmark.get_title().split())):
+                entries.setdefault(index, []).append(Entry(bookmark.level + 1, title))
+    except (pdfium.PdfiumError, ValueError, AttributeError):
+        return {}
+    return entries
+
+
+def _facts(pdf: pdfium.PdfDocument) -> tuple[str | None, Facts]:
+    values = {name: value.strip() for name, value in pdf.get_metadata_dict(skip_empty=True).items()}
+    title = values.get("Title")
+    facts = Facts(
+        author=values.get("Author"),
+        created=_time(values.get("CreationDate", "")),
+        modified=_time(values.get("ModDate", "")),
+        others={name.lower(): values[name] for name in ("Subject", "Keywords") if values.get(name)},
     )
+    return None if not title or _NO_TITLE.fullmatch(title) else title, facts
 
 
-def _clean(text: str) -> str:
-    """Replace what broken font tables yield and PostgreSQL cannot hold: NUL and halves of surrogate pairs."""
-    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _time(text: str) -> datetime | None:
+    match = _DATE.match(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, zone = match.groups()
+    offset = timedelta()
+    if zone and zone != "Z":
+        digits = zone.replace("'", "")
+        offset = timedelta(hours=int(digits[1:3]), minutes=int(digits[3:5])) * (-1 if digits[0] == "-" else 1)
+    try:
+        numbers = (int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))
+        return datetime(*numbers, tzinfo=timezone(offset) if offset else UTC)
+    except ValueError:
+        return None

@@ -1,17 +1,14 @@
 """Plain text."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.furniture import without_gutenberg
+from pg_graphrag.readers.source import Source
 
 
-def read_text(path: Path, key: str) -> Iterator[Document]:
-    """Read a text file as one document, titled with the file's name."""
-    yield Document(
-        content=decode(path.read_bytes(), path),
-        source_key=key,
-        title=path.stem,
-        metadata={"path": key, "mime": "text/plain"},
-    )
+def read_text(source: Source) -> Iterator[Document]:
+    """Read a text file as one document, titled with the file's name. Form feeds end its pages."""
+    content, facts = without_gutenberg(decode(source.read(), source))
+    yield source.document(content, "text/plain", facts.others.pop("title", None), facts)

@@ -2,17 +2,26 @@
 
 import os
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pg_graphrag.readers import SUFFIXES
+from pg_graphrag.readers import kind_of
 from pg_graphrag.readers.errors import ReadError
 
 
-def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str] | ReadError]:
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that no reader knows, or a hidden file or folder (with ``/`` at its end); `kind` says which, in words."""
+
+    key: str
+    kind: str
+
+
+def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
     """Find the files of a folder, or the one file `root` is.
 
-    A folder is searched for the suffixes of `SUFFIXES`, in sorted order. Hidden files and folders are left out, and
+    A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
     links to folders are not followed, so that every file is found once, whatever links there are.
 
     Parameters
@@ -22,7 +31,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
 
     Yields
     ------
-    (path, key) or ReadError
+    (path, key), ReadError or Skipped
         The key is the path relative to `root` with ``/`` between its parts; the name, when `root` is a file.
     """
     if root.is_file():
@@ -37,13 +46,20 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
         errors.append(ReadError(Path(error.filename), error.strerror or str(error)))
 
     for folder, subfolders, names in os.walk(root, onerror=remember):
+        above = Path(folder).relative_to(root)
+        for name in sorted(name for name in subfolders if name.startswith(".")):
+            yield Skipped(f"{_printable(above / name)}/", "hidden")
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(names):
             path = Path(folder, name)
-            key = path.relative_to(root).as_posix()
-            if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
+            key = (above / name).as_posix()
+            if any(fnmatch(key, pattern) or fnmatch(name, pattern) for pattern in exclude):
                 continue
-            if not any(fnmatch(key, pattern) or fnmatch(name, pattern) for pattern in exclude):
+            if name.startswith("."):
+                yield Skipped(_printable(above / name), "hidden")
+            elif kind_of(name) is None:
+                yield Skipped(_printable(above / name), path.suffix.lower() or "without an ending")
+            else:
                 yield _keyed(path, key)
     yield from errors
 
@@ -52,6 +68,9 @@ def _keyed(path: Path, key: str) -> tuple[Path, str] | ReadError:
     try:
         key.encode()
     except UnicodeEncodeError:
-        printable = Path(os.fsencode(path).decode(errors="backslashreplace"))
-        return ReadError(printable, "its name is not UTF-8; rename the file")
+        return ReadError(Path(_printable(path)), "its name is not UTF-8; rename the file")
     return path, key
+
+
+def _printable(path: Path) -> str:
+    return os.fsencode(path).decode(errors="backslashreplace")

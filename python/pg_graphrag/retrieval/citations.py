@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pg_graphrag.retrieval.places import pieces
+
 # Longest citation.
 MAX_MARK = 100
 _NUMBERS = r"(?P<numbers>\^?\d{1,9}\^?(?:\s*[,;、，；–-]\s*\^?\d{1,9}\^?)*)"
@@ -231,16 +233,10 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
     references = {reference["number"]: reference for reference in context["references"]}
     rows = []
     for number in sorted(sentences):
-        sentence_pieces = _pieces(sentences[number])
+        sentence_pieces = pieces(sentences[number])
         texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
         texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
-        _, best = max(texts, key=lambda text: len(sentence_pieces & _pieces(text[0])))
+        _, best = max(texts, key=lambda text: len(sentence_pieces & pieces(text[0])))
         reference = {name: references[number][name] for name in ("number", "document_id", "source_key", "title")}
         rows.append(reference | {"chunk_id": best["chunk_id"]})
     return rows
-
-
-def _pieces(text: str) -> set[str]:
-    """Return the runs of four characters, which stand for words in any script."""
-    lowered = " ".join(text.casefold().split())
-    return {lowered[start : start + 4] for start in range(len(lowered) - 3)}

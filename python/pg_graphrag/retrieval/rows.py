@@ -5,6 +5,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.places import place_of
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Fused
 from pg_graphrag.server import Row
@@ -61,5 +62,5 @@ def _rows(query: Query, fusion: Fused, top_k: int) -> list[Row]:
     rows.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
     del rows[top_k:]
     for row in rows:
-        row["explain"] = fusion.explain(row["chunk_id"])
+        row["explain"] = fusion.explain(row["chunk_id"]) | place_of(row)
     return rows

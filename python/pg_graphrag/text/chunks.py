@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.text.sentences import PARAGRAPH, SENTENCE, ends
+from pg_graphrag.text.outline import Outline
+from pg_graphrag.text.sentences import LINE, PARAGRAPH, SENTENCE, ends
 
 if TYPE_CHECKING:
     from pg_graphrag.text.tokenizers import Tokenizer
@@ -30,8 +32,13 @@ class Chunk:
 
 # White space and unknown words can make very long stretches of very few tokens; no chunk is longer than this.
 _CHARACTERS_PER_TOKEN = 16
-# A paragraph end is taken when the chunk is at least half full, a sentence or line end when a third, before a word is.
+# A section or paragraph end is taken when the chunk is at least half full, a sentence or line end when a third, before a word is.
 _PARAGRAPH_FROM, _SENTENCE_FROM = 1 / 2, 1 / 3
+_SECTION = PARAGRAPH + 1
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,4}[.)])[ \t]")
+_RULE = re.compile(r"\|?(?: ?:?-{3,}:? ?\|)+ ?(?::?-{3,}:?)?[ \t]*(?=\n|\Z)")
+# A line that is longer is no row of a table.
+_MAX_ROW = 4000
 _SMALLEST = 16
 _SPACE = re.compile(r"\s+")
 _JOINER = "\u200d"
@@ -42,8 +49,10 @@ _MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100) -> Iterator[Chunk]:
     """Yield the chunks of `text`, each of at most `size` tokens, each beginning with about `overlap` tokens of the one before.
 
-    A chunk ends at the last paragraph end that leaves it at least half full, else at a sentence end, a line end, a
-    word, and only then inside a word; never inside a character and its combining marks. Tokens are counted in the
+    A chunk ends before the last heading that leaves it at least half full, else at a paragraph end, else at a sentence
+    end or list item, a line end, a word, and only then inside a word; never inside a character and its combining marks,
+    nor inside a block of code that fits in a chunk, a row of a table, or right behind a heading or the heads of a table,
+    if it can end elsewhere. A chunk that begins with a heading repeats nothing. Tokens are counted in the
     context of the whole text; one that a cut goes through counts for both sides. The text is tokenised as far as a
     chunk needs it: each takes a few ten milliseconds, however long the text. ``"".join(text[c.own_start:c.end])``
     over the chunks is the text, whatever the script. A text without any character has no chunks.
@@ -68,15 +77,23 @@ def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100)
 
 def _chunks(text: str, tokens: _Tokens, size: int, overlap: int) -> Iterator[Chunk]:
     own_start = start = ordinal = 0
+    outline = Outline(text)
     while own_start < len(text):
         tokens.read(start)
         limit = tokens.latest_end(start, size)
-        end = len(text) if limit >= len(text) else _cut(text, own_start, max(limit, own_start + 1))
+        end = (
+            len(text)
+            if limit >= len(text)
+            else _cut(
+                text, own_start, max(limit, own_start + 1), outline, lambda span: tokens.count(*span) <= size - overlap
+            )
+        )
         piece = Chunk(ordinal, start, end, own_start, tokens.count(start, end))
         yield piece
         if end == len(text):
             return
-        start = _overlap_start(text, tokens, piece, overlap)
+        begins_section = bool(outline.headings(end, end + 1))
+        start = end if begins_section else _overlap_start(text, tokens, piece, overlap)
         own_start = end
         ordinal += 1
 
@@ -114,7 +131,7 @@ class _Tokens:
         return max(start, end - self._longest // 2)
 
 
-def _cut(text: str, own_start: int, limit: int) -> int:
+def _cut(text: str, own_start: int, limit: int, outline: Outline, fits: Callable[[tuple[int, int]], bool]) -> int:
     """Return where a chunk whose own text begins at `own_start` ends, at most at `limit`."""
     length = limit - own_start
     # An end at the limit can only be seen with the text after it.
@@ -123,11 +140,55 @@ def _cut(text: str, own_start: int, limit: int) -> int:
         (min(position, limit), strength)
         for position, strength in ends(text, own_start + int(length * _SENTENCE_FROM), horizon)
     ]
-    for weakest, share in ((PARAGRAPH, _PARAGRAPH_FROM), (SENTENCE, _SENTENCE_FROM), (0, _SENTENCE_FROM)):
+
+    def code_around(position: int) -> tuple[int, int] | None:
+        span = outline.code_around(position, length)
+        return span if span is not None and fits(span) else None
+
+    positions = [end for end in _structured(text, own_start, limit, positions, outline) if code_around(end[0]) is None]
+    shares = (
+        (_SECTION, _PARAGRAPH_FROM),
+        (PARAGRAPH, _PARAGRAPH_FROM),
+        (SENTENCE, _SENTENCE_FROM),
+        (0, _SENTENCE_FROM),
+    )
+    for weakest, share in shares:
         for position, strength in reversed(positions):
             if strength >= weakest and position - own_start >= share * length:
                 return position
-    return _word_end(text, own_start, limit)
+    code = code_around(limit)
+    if code is not None and code[0] > own_start:
+        return code[0]
+    # Lines of code are never wrapped prose.
+    line_end = text.rfind("\n", own_start + int(length * _SENTENCE_FROM), limit) if outline.is_code(limit) else -1
+    return line_end + 1 if line_end >= 0 else _word_end(text, own_start, limit)
+
+
+def _structured(
+    text: str, own_start: int, limit: int, positions: list[tuple[int, int]], outline: Outline
+) -> Iterator[tuple[int, int]]:
+    """Yield the ends that part nothing that belongs together, those before headings and list items as the stronger ones."""
+    headings = outline.headings(own_start, limit + 1)
+    starts = [heading.start for heading in headings]
+    for position, strength in positions:
+        index = bisect_left(starts, position)
+        # Right behind a heading, also where that one is followed by another.
+        if index and headings[index - 1].start < position and not text[headings[index - 1].end : position].strip():
+            continue
+        if index < len(starts) and starts[index] == position:
+            yield position, _SECTION
+            continue
+        line_start = text.rfind("\n", max(own_start, position - _MAX_ROW), position) + 1
+        if line_start < position and text[line_start:position].lstrip().startswith("|"):
+            continue
+        if line_start == position:
+            before = text.rfind("\n", max(own_start, position - _MAX_ROW), position - 1) + 1
+            if _RULE.match(text, position) or _RULE.match(text, before):
+                continue
+            if strength == LINE and _ITEM.match(text, position):
+                yield position, SENTENCE
+                continue
+        yield position, strength
 
 
 def _word_end(text: str, own_start: int, limit: int) -> int:

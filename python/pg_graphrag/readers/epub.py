@@ -1,0 +1,108 @@
+"""EPUB: the chapters in reading order, by the standard library and the reader of HTML."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from lxml import etree
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.furniture import without_gutenberg
+from pg_graphrag.readers.html import extract
+from pg_graphrag.readers.source import Facts, Source, as_time
+
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_OPF = "{http://www.idpf.org/2007/opf}"
+_HTML = frozenset(("application/xhtml+xml", "text/html", "application/xml"))
+_ENCODING = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
+
+
+def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a book as one document; its table of contents, where it is a page of its own, is left out."""
+    with opened(source, "EPUB") as archive:
+        package_path = _package_path(read_part(archive, "META-INF/container.xml"), source)
+        package = _xml(read_part(archive, package_path), package_path, source)
+        folder = posixpath.dirname(package_path)
+        chapters: list[str] = []
+        missing: list[str] = []
+        # Some writers name places within a file.
+        names = dict.fromkeys(name.partition("#")[0] for name in _chapters(package))
+        for path in (posixpath.normpath(posixpath.join(folder, unquote(name))) for name in names):
+            data = read_part(archive, path)
+            if data is None:
+                missing.append(path)
+                continue
+            declared = _ENCODING.match(data)
+            try:
+                text = data.decode(declared[1].decode() if declared else "utf-8-sig", "replace")
+                _, chapter = extract(text)
+            except (LookupError, ValueError) as error:
+                missing.append(f"{path} ({error})")
+                continue
+            if chapter.strip():
+                chapters.append(chapter)
+    if not chapters:
+        raise source.error("holds no text; are its pages pictures?")
+    title, facts = _facts(package)
+    content, stated = without_gutenberg("\n\n".join(chapters) + "\n")
+    facts.others |= {name: value for name, value in stated.others.items() if name != "title"}
+    yield source.document(content, "application/epub+zip", title, facts)
+    if missing:
+        yield ReadWarning(source.path, f"parts of the book cannot be read: {', '.join(missing)}")
+
+
+def _package_path(container: bytes | None, source: Source) -> str:
+    root = _xml(container, "META-INF/container.xml", source)
+    for element in root.iter("{*}rootfile"):
+        if path := element.get("full-path"):
+            return str(path)
+    raise source.error("cannot be read as EPUB: its container names no package; is it damaged?")
+
+
+def _xml(data: bytes | None, name: str, source: Source) -> etree._Element:
+    if data is None:
+        raise source.error(f"cannot be read as EPUB: it lacks {name}; is it damaged?")
+    try:
+        return parse_xml(data)
+    except etree.XMLSyntaxError as error:
+        raise source.error(f"cannot be read as EPUB: {name}: {error}; is it damaged?") from None
+
+
+def _chapters(package: etree._Element) -> Iterator[str]:
+    """Yield the files of the spine, without those that only navigate."""
+    items = {
+        item.get("id"): item
+        for item in package.iter(f"{_OPF}item")
+        if item.get("media-type") in _HTML and "nav" not in item.get("properties", "").split()
+    }
+    tables = {
+        reference.get("href", "").partition("#")[0]
+        for reference in package.iter(f"{_OPF}reference")
+        if reference.get("type") in ("toc", "cover")
+    }
+    for reference in package.iter(f"{_OPF}itemref"):
+        item = items.get(reference.get("idref"))
+        if item is not None and item.get("href") and item.get("href") not in tables:
+            yield item.get("href")
+
+
+def _facts(package: etree._Element) -> tuple[str | None, Facts]:
+    def texts(name: str) -> list[str]:
+        return [" ".join(element.text.split()) for element in package.iter(f"{_DC}{name}") if element.text]
+
+    modified = next(
+        (element.text for element in package.iter(f"{_OPF}meta") if element.get("property") == "dcterms:modified"), None
+    )
+    facts = Facts(
+        author=", ".join(texts("creator")) or None,
+        published=next((date for text in texts("date") if (date := as_time(text))), None),
+        modified=as_time(modified),
+        language=next(iter(texts("language")), None),
+    )
+    for name in ("publisher", "rights", "subject", "identifier", "description"):
+        if values := texts(name):
+            facts.others[name] = values[0] if len(values) == 1 else values
+    return next(iter(texts("title")), None), facts

@@ -1,0 +1,78 @@
+"""Jupyter notebooks: cells of text as they are, cells of code between fences, with the text of their outputs."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.html import extract
+from pg_graphrag.readers.markdown import fenced, heading_of
+from pg_graphrag.readers.source import Facts, Source
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Characters of one output: a log may have megabytes.
+_MAX_OUTPUT = 10_000
+
+
+def read_notebook(source: Source) -> Iterator[Document]:
+    """Read a notebook (nbformat 3 and 4) as one document, titled by its metadata, else its first heading."""
+    try:
+        notebook = json.loads(decode(source.read(), source))
+        cells = (
+            notebook["cells"]
+            if "cells" in notebook
+            else [c for sheet in notebook["worksheets"] for c in sheet["cells"]]
+        )
+        metadata = notebook.get("metadata", {})
+        language = metadata.get("kernelspec", {}).get("language") or metadata.get("language_info", {}).get("name") or ""
+        blocks = [block for cell in cells for block in _cell(cell, str(language))]
+        facts = _facts(metadata, str(language))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise source.error(f"cannot be read as a notebook: {error}; is it damaged?") from None
+    content = "\n\n".join(blocks)
+    title = metadata.get("title")
+    yield source.document(
+        content + "\n" if content else "",
+        "application/x-ipynb+json",
+        title if isinstance(title, str) else heading_of(content),
+        facts,
+    )
+
+
+def _facts(metadata: dict[str, Any], language: str) -> Facts:
+    authors = [
+        author["name"] for author in metadata.get("authors", []) if isinstance(author, dict) and "name" in author
+    ]
+    return Facts(
+        author=", ".join(map(str, authors)) or None, others={"programming_language": language} if language else {}
+    )
+
+
+def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
+    text = _joined(cell.get("source", cell.get("input", ""))).strip("\n").rstrip()
+    kind = cell["cell_type"]
+    if kind == "heading":
+        text = f"{'#' * int(cell.get('level', 1))} {text}"
+    if text:
+        yield fenced(text, language) if kind == "code" else text
+    for output in cell.get("outputs", []) if kind == "code" else ():
+        result = _ESCAPES.sub("", _output(output)).strip("\n").rstrip()
+        if result:
+            yield fenced(f"{result[:_MAX_OUTPUT]}{' …' if len(result) > _MAX_OUTPUT else ''}", "output")
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Return the text of an output; of a picture what stands for it."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    data = output.get("data", output)
+    for name in ("text/markdown", "text/plain", "text"):
+        if text := _joined(data.get(name, "")):
+            return text
+    return extract(html)[1] if (html := _joined(data.get("text/html", data.get("html", "")))) else ""
+
+
+def _joined(text: Any) -> str:
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)

@@ -1,0 +1,221 @@
+"""Office Open XML: documents by mammoth, presentations by python-pptx, workbooks by openpyxl."""
+
+import re
+import zipfile
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from io import BytesIO
+from typing import Any
+from xml.parsers import expat
+
+from lxml import etree
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.html import extract
+from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.rows import row_documents, row_lines
+from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
+from pg_graphrag.readers.tables import table_text
+
+_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+_XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+# Exceptions of the libraries for a damaged file.
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, etree.LxmlError)
+_BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
+_CORE = {
+    "title": "{http://purl.org/dc/elements/1.1/}title",
+    "author": "{http://purl.org/dc/elements/1.1/}creator",
+    "subject": "{http://purl.org/dc/elements/1.1/}subject",
+    "description": "{http://purl.org/dc/elements/1.1/}description",
+    "language": "{http://purl.org/dc/elements/1.1/}language",
+    "keywords": "{http://schemas.openxmlformats.org/package/2006/metadata/core-properties}keywords",
+    "created": "{http://purl.org/dc/terms/}created",
+    "modified": "{http://purl.org/dc/terms/}modified",
+}
+# Titles that writers put when nobody gave one.
+_NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
+_MAX_COLUMNS = 500
+_MAX_EMPTY = 10_000
+
+
+def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a document: headings, lists, tables, foot- and endnotes; pictures by their descriptions."""
+    import mammoth
+
+    with opened(source, "a document of Word") as archive:
+        title, facts = _properties(archive)
+        try:
+            result = mammoth.convert_to_html(
+                BytesIO(source.read()),
+                convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
+                external_file_access=False,
+            )
+        except (*_DAMAGE, RecursionError, OSError, expat.ExpatError) as error:
+            raise _damaged(source, "a document of Word", error) from error
+    try:
+        _, content = extract(f"<body>{result.value}</body>")
+    except ValueError as error:
+        raise source.error(str(error)) from None
+    content = _BACK_LINKS.sub("", content)
+    if not content.strip():
+        raise source.error("holds no text; are its pages pictures?")
+    yield source.document(content, _DOCX, title or heading_of(content), facts)
+
+
+def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
+    import pptx
+    from pptx.exc import PythonPptxError
+
+    with opened(source, "a presentation") as archive:
+        title, facts = _properties(archive)
+        try:
+            slides = [
+                _slide(slide, number)
+                for number, slide in enumerate(pptx.Presentation(BytesIO(source.read())).slides, 1)
+            ]
+        except (PythonPptxError, *_DAMAGE, RecursionError, OSError) as error:
+            raise _damaged(source, "a presentation", error) from error
+    if not any(slides):
+        raise source.error(f"holds no text in its {len(slides)} slides; are they pictures?")
+    facts.others["pages"] = len(slides)
+    content = "".join(f"{slide}\n\n\f" for slide in slides)
+    yield source.document(content, _PPTX, title or heading_of(slides[0]), facts)
+    if empty := [number for number, slide in enumerate(slides, 1) if not slide]:
+        yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
+
+
+def _slide(slide: Any, number: int) -> str:
+    title = slide.shapes.title
+    heading = " ".join(title.text_frame.text.split()) if title is not None else ""
+    blocks = [f"# {heading}"] if heading else []
+    for shape in _shapes(slide.shapes):
+        if title is not None and shape.shape_id == title.shape_id:
+            continue
+        if getattr(shape, "has_table", False) and shape.has_table:
+            blocks.append(table_text([[cell.text for cell in row.cells] for row in shape.table.rows]))
+        elif getattr(shape, "has_chart", False) and shape.has_chart:
+            try:
+                blocks.append(_chart(shape.chart))
+            except (NotImplementedError, *_DAMAGE):
+                blocks.append("")  # kinds of charts that python-pptx does not know
+        elif shape.has_text_frame:
+            lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in shape.text_frame.paragraphs]
+            lines = [(level, line) for level, line in lines if line]
+            is_list = len(lines) > 1
+            blocks.append("\n".join(f"{'  ' * level}- {line}" if is_list else line for level, line in lines))
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = slide.notes_slide.notes_text_frame.text.strip()
+        blocks.append(f"Notes: {notes}" if notes else "")
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    """Yield shapes and those of their groups."""
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes)
+        else:
+            yield shape
+
+
+def _chart(chart: Any) -> str:
+    title = chart.chart_title.text_frame.text.strip() if chart.has_title and chart.chart_title.has_text_frame else ""
+    for plot in chart.plots:
+        series = list(plot.series)
+        rows = [["", *(str(item.name) for item in series)]]
+        for index, category in enumerate(plot.categories):
+            values = [item.values[index] if index < len(item.values) else None for item in series]
+            rows.append([str(category), *("" if value is None else _cell(value) for value in values)])
+        title = "\n\n".join(part for part in (title, table_text(rows)) if part)
+    return title
+
+
+def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+    """Read a workbook: each sheet is a heading with its rows, which say their heads; or, by row, many documents."""
+    import openpyxl
+
+    with opened(source, "a workbook") as archive:
+        title, facts = _properties(archive)
+        blocks: list[str] = []
+        warnings: list[str] = []
+        try:
+            book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
+            facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
+            for sheet in book.worksheets:
+                rows = _rows(sheet)
+                if source.options.by_row:
+                    yield from row_documents(
+                        source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
+                    )
+                elif lines := row_lines(rows):
+                    blocks.append(f"# {sheet.title}\n\n{lines}")
+                else:
+                    warnings.append(sheet.title)
+        except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
+            raise _damaged(source, "a workbook", error) from error
+    if source.options.by_row:
+        return
+    if not blocks:
+        raise source.error("holds no cells with text or numbers")
+    yield source.document("\n\n".join(blocks) + "\n", _XLSX, title, facts)
+    if warnings:
+        yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
+
+
+def _rows(sheet: Any) -> Iterator[list[str]]:
+    """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell."""
+    sheet.reset_dimensions()
+    empty = 0
+    for row in sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS):
+        cells = ["" if value is None else _cell(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        empty = 0 if cells else empty + 1
+        if empty > _MAX_EMPTY:
+            return
+        yield cells
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return " ".join(str(value).split())
+
+
+def _properties(archive: zipfile.ZipFile) -> tuple[str | None, Facts]:
+    """Return title and facts of docProps/core.xml."""
+    data = read_part(archive, "docProps/core.xml")
+    values: dict[str, str] = {}
+    if data is not None:
+        try:
+            root = parse_xml(data)
+        except etree.XMLSyntaxError:
+            return None, Facts()
+        for name, tag in _CORE.items():
+            element = root.find(tag)
+            if element is not None and element.text and element.text.strip():
+                values[name] = element.text.strip()
+    title = values.get("title")
+    facts = Facts(
+        author=values.get("author"),
+        created=as_time(values.get("created")),
+        modified=as_time(values.get("modified")),
+        language=values.get("language"),
+        others={name: values[name] for name in ("subject", "description", "keywords") if name in values},
+    )
+    return None if title is None or title.lower() in _NO_TITLES else title, facts
+
+
+def _damaged(source: Source, what: str, error: Exception) -> ReadError:
+    detail = " ".join(str(error).split())[:200] or type(error).__name__
+    return source.error(f"cannot be read as {what}: {detail}; is it damaged? Open and save it again")

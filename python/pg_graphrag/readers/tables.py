@@ -1,0 +1,40 @@
+"""Tables as text: small ones as Markdown, long ones as rows that each say their heads."""
+
+from collections.abc import Iterable, Sequence
+
+# A longer table is cut into chunks and windows, of which all but the first would lack its heads.
+MAX_TABLE = 600
+
+
+def table_text(rows: Sequence[Sequence[str]], has_heads: bool = True) -> str:
+    """Return a table whose first row has the heads, as a rule; rows may be ragged, empty ones are left out."""
+    cleaned = [[" ".join(cell.split()) for cell in row] for row in rows]
+    cleaned = [row for row in cleaned if any(row)]
+    if not cleaned:
+        return ""
+    width = max(map(len, cleaned))
+    filled = [row + [""] * (width - len(row)) for row in cleaned]
+    columns = [index for index in range(width) if any(row[index] for row in filled)]
+    filled = [[row[index] for index in columns] for row in filled]
+    if len(columns) == 1:
+        return "\n".join(row[0] for row in filled)
+    if len(filled) == 1:
+        return " | ".join(cell for cell in filled[0] if cell)
+    if has_heads and sum(len(cell) + 3 for row in filled for cell in row) > MAX_TABLE:
+        return "\n".join(f"- {row_text(filled[0], row)}" for row in filled[1:])
+    head, *body = map(_markdown, filled)
+    return "\n".join([head, f"|{' --- |' * len(columns)}", *body])
+
+
+def _markdown(row: Sequence[str]) -> str:
+    return f"| {' | '.join(row)} |" if "|" not in "".join(row) else _markdown([cell.replace("|", "¦") for cell in row])
+
+
+def row_text(heads: Sequence[str], row: Iterable[str]) -> str:
+    """Return a row as ``head: cell; …``, without empty cells."""
+    parts = []
+    for index, cell in enumerate(row):
+        head = heads[index] if index < len(heads) else ""
+        if cell:
+            parts.append(f"{head.rstrip(':')}: {cell}" if head and head != cell else cell)
+    return "; ".join(parts)

@@ -1,0 +1,272 @@
+"""Office files, books, e-mail, notebooks and rows to documents; hostile ones to errors."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lxml")
+pytest.importorskip("openpyxl")
+pytest.importorskip("pptx")
+pytest.importorskip("mammoth")
+
+import openpyxl
+import pptx
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, archive, read
+
+from tests.unit import files
+from tests.unit.files import write
+
+TABLE = (
+    "<w:tbl>"
+    + "".join(
+        f"<w:tr>{''.join(f'<w:tc>{files.paragraph(cell)}</w:tc>' for cell in row)}</w:tr>"
+        for row in (("Name", "Born"), ("Ada", "1815"))
+    )
+    + "</w:tbl>"
+)
+
+
+def the_document(path: Path, options: ReadOptions | None = None) -> Document:
+    (document,) = read(path, path.name, options)
+    assert isinstance(document, Document), document
+    return document
+
+
+def the_error(path: Path) -> str:
+    (error,) = read(path, path.name)
+    assert isinstance(error, ReadError), error
+    assert str(path) in str(error)
+    return error.reason
+
+
+def workbook(**sheets: list[tuple[object, ...]]) -> bytes:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.properties.creator = "Ada Lovelace"
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def presentation() -> bytes:
+    deck = pptx.Presentation()
+    for title, text, notes in (("Engines", "The mill\nThe store", "Say hello."), ("Looms", "Jacquard", "")):
+        slide = deck.slides.add_slide(deck.slide_layouts[1])
+        slide.shapes.title.text, slide.placeholders[1].text = title, text
+        if notes:
+            slide.notes_slide.notes_text_frame.text = notes
+    table = deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_table(2, 2, 0, 0, 100, 100).table
+    for row, cells in enumerate((("Name", "Born"), ("Ada", "1815"))):
+        for column, cell in enumerate(cells):
+            table.cell(row, column).text = cell
+    deck.slides.add_slide(deck.slide_layouts[6])
+    file = io.BytesIO()
+    deck.save(file)
+    return file.getvalue()
+
+
+# Office
+
+
+def test_headings_lists_and_tables_of_word_become_markdown(tmp_path: Path) -> None:
+    body = (
+        files.paragraph("Guide", "Heading1")
+        + files.paragraph("Linux", "Heading2")
+        + files.paragraph("Install it.")
+        + TABLE
+    )
+    document = the_document(write(tmp_path / "a.docx", files.docx(body)))
+    assert document.content == "# Guide\n\n## Linux\n\nInstall it.\n\n| Name | Born |\n| --- | --- |\n| Ada | 1815 |"
+    assert document.title == "Guide"
+    assert document.metadata["author"] == "Ada Lovelace"
+    assert document.valid_from == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+    assert the_document(write(tmp_path / "b.docx", files.docx(body, title="Manual"))).title == "Manual"
+
+
+def test_slides_are_pages_with_their_notes_and_tables(tmp_path: Path) -> None:
+    document, warning = read(write(tmp_path / "a.pptx", presentation()), "a.pptx")
+    assert isinstance(document, Document)
+    first, second, third, fourth, _ = document.content.split("\f")
+    assert first == "# Engines\n\n- The mill\n- The store\n\nNotes: Say hello.\n\n"
+    assert second == "# Looms\n\nJacquard\n\n"
+    assert third.startswith("| Name | Born |")
+    assert fourth == "\n\n"
+    assert document.metadata["pages"] == 4
+    assert isinstance(warning, ReadWarning)
+    assert "no text on slide 4" in str(warning)
+
+
+def test_rows_of_sheets_say_their_heads(tmp_path: Path) -> None:
+    rows: list[tuple[object, ...]] = [
+        ("Name", "Born", "Alive"),
+        ("Ada", datetime(1815, 12, 10), False),
+        ("Eve", 2.5, None),
+    ]
+    long = [("n", "square"), *((n, n * n) for n in range(100))]
+    document = the_document(write(tmp_path / "a.xlsx", workbook(People=rows, Squares=long)))
+    assert document.content.startswith(
+        "# People\n\n| Name | Born | Alive |\n| --- | --- | --- |\n| Ada | 1815-12-10 | no |"
+    )
+    assert "# Squares\n\n- n: 0; square: 0\n" in document.content
+    assert "- n: 99; square: 9801\n" in document.content
+    assert document.metadata["sheets"] == ["People", "Squares"]
+    assert document.metadata["author"] == "Ada Lovelace"
+
+
+def test_each_row_can_be_a_document(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlsx", workbook(People=[("name", "born"), ("Ada", 1815), (None, None), ("Alan", 1912)]))
+    first, second = read(path, "a.xlsx", ReadOptions(by_row=True))
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert (first.source_key, first.title, first.content) == ("a.xlsx#People!2", "Ada", "name: Ada\nborn: 1815")
+    assert (second.source_key, second.metadata["fields"]) == ("a.xlsx#People!4", {"name": "Alan", "born": "1912"})
+
+
+# Rows
+
+
+@pytest.mark.parametrize(("delimiter", "name"), [(",", "a.csv"), (";", "a.csv"), ("\t", "a.tsv"), ("|", "a.csv")])
+def test_csv_with_any_delimiter_becomes_a_table(tmp_path: Path, delimiter: str, name: str) -> None:
+    text = f'Name{delimiter}Note\nAda{delimiter}"says ""{delimiter}"", twice\nover lines"\n'
+    document = the_document(write(tmp_path / name, text))
+    cell = f'says "{delimiter}", twice over lines'.replace("|", "¦").replace("\t", " ")
+    assert document.content == f"| Name | Note |\n| --- | --- |\n| Ada | {cell} |"
+
+
+def test_csv_by_row_takes_keys_and_titles_from_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "id,title,text\n7,Engine,It mills.\n")
+    document = the_document(path, ReadOptions(by_row=True))
+    assert (document.source_key, document.title, document.content) == (
+        "a.csv#7",
+        "Engine",
+        "id: 7\ntitle: Engine\ntext: It mills.",
+    )
+
+
+# Books, e-mail, notebooks
+
+
+def test_a_book_is_its_chapters_in_order(tmp_path: Path) -> None:
+    chapters = {"z.xhtml": "<h1>One</h1><p>It was night.</p>", "a.xhtml": "<h1>Two</h1><p>It was day.</p>"}
+    document = the_document(write(tmp_path / "a.epub", files.epub(chapters)))
+    assert document.content == "# One\n\nIt was night.\n\n# Two\n\nIt was day.\n"
+    assert (document.title, document.metadata["author"], document.metadata["language"]) == (
+        "A Book",
+        "Mary Shelley",
+        "en",
+    )
+    assert document.valid_from == datetime(1818, 1, 1, tzinfo=UTC)
+
+
+def test_the_licence_around_a_book_goes_to_the_metadata(tmp_path: Path) -> None:
+    text = (
+        "The Project Gutenberg eBook of X\n\nTitle: The Loom\n\nAuthor: Ada\n\n"
+        "*** START OF THE PROJECT GUTENBERG EBOOK THE LOOM ***\n\nIt weaves.\n\n"
+        "*** END OF THE PROJECT GUTENBERG EBOOK THE LOOM ***\nSection 1. General Terms\n"
+    )
+    document = the_document(write(tmp_path / "a.txt", text))
+    assert (document.title, document.content, document.metadata["license"]) == (
+        "The Loom",
+        "It weaves.\n",
+        "Project Gutenberg",
+    )
+
+
+def test_e_mail_has_its_subject_as_title_and_attachments_as_documents(tmp_path: Path) -> None:
+    attachments = {"notes.md": b"# Notes\n\nOn the engine.", "picture.png": b"\x89PNG"}
+    path = write(tmp_path / "a.eml", files.message("Grüße aus London.\n\n-- \nAda\n", "Über Maschinen", attachments))
+    mail, attachment, warning = read(path, "a.eml")
+    assert isinstance(mail, Document)
+    assert (mail.title, mail.content) == ("Über Maschinen", "Grüße aus London.\n")
+    assert mail.metadata["from"] == "Ada <ada@example.org>"
+    assert mail.valid_from == datetime(2024, 5, 6, 7, 10, 11, tzinfo=UTC)
+    assert isinstance(attachment, Document)
+    assert (attachment.source_key, attachment.title) == ("a.eml/notes.md", "Notes")
+    assert (attachment.metadata["attachment_of"], attachment.valid_from) == ("a.eml", mail.valid_from)
+    assert "picture.png" in str(warning)
+
+
+def test_mails_within_mails_are_read_to_a_depth(tmp_path: Path) -> None:
+    data = files.message("innermost")
+    for depth in range(9):
+        data = files.message(f"depth {depth}", attachments={"m.eml": data})
+    items = list(read(write(tmp_path / "a.eml", data), "a.eml"))
+    assert 3 <= sum(isinstance(item, Document) for item in items) <= 8
+    assert isinstance(items[-1], ReadWarning)
+
+
+def test_html_mail_and_unknown_charsets_are_decoded(tmp_path: Path) -> None:
+    html = (
+        b"Subject: x\nContent-Type: text/html; charset=klingon\n\n<p>caf\xe9 cr\xe8me br\xfbl\xe9e d\xe9j\xe0 servi</p>"
+    )
+    assert the_document(write(tmp_path / "a.eml", html)).content == "café crème brûlée déjà servi"
+
+
+def test_cells_of_a_notebook_keep_code_and_outputs_apart(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Sums\n", "\n", "We add."]},
+        {
+            "cell_type": "code",
+            "source": "1 + 1",
+            "outputs": [{"output_type": "execute_result", "data": {"text/plain": ["2"], "image/png": "AAAA"}}],
+        },
+    ]
+    document = the_document(write(tmp_path / "a.ipynb", files.notebook(cells)))
+    assert document.title == "Sums"
+    assert document.content == "# Sums\n\nWe add.\n\n```python\n1 + 1\n```\n\n```output\n2\n```\n"
+
+
+# Hostile and broken files
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub", "a.ipynb", "a.eml"])
+def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, name: str) -> None:
+    for content in (b"", b"\x00\x01garbage", files.zipped({"x.xml": "<x>"})):
+        reason = the_error(write(tmp_path / name, content))
+        assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid"))
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])
+def test_half_a_file_is_an_error(tmp_path: Path, name: str) -> None:
+    whole = {
+        "a.docx": files.docx(files.paragraph("x" * 500)),
+        "a.pptx": presentation(),
+        "a.xlsx": workbook(A=[("x", "y")]),
+        "a.epub": files.epub({"a.xhtml": "<p>x</p>"}),
+    }[name]
+    assert "is it damaged?" in the_error(write(tmp_path / name, whole[: len(whole) // 2]))
+
+
+def test_entities_that_multiply_are_refused_in_each_kind(tmp_path: Path) -> None:
+    assert "declares entities" in the_error(write(tmp_path / "a.docx", files.docx("", document=files.BOMB)))
+    for name, part in (("a.xlsx", "xl/workbook.xml"), ("a.pptx", "ppt/presentation.xml"), ("a.epub", "OEBPS/book.opf")):
+        assert "declares entities" in the_error(write(tmp_path / name, files.zipped({part: files.BOMB})))
+
+
+def test_what_unpacks_to_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bomb, bomb.open("word/document.xml", "w") as part:
+        for _ in range(archive.MAX_XML_BYTES // (1 << 20) + 1):
+            part.write(b" " * (1 << 20))
+    path = write(tmp_path / "a.docx", file.getvalue())
+    assert path.stat().st_size < 1 << 20
+    assert "unpacks to more than 128 MB at 'word/document.xml'" in the_error(path)
+
+
+def test_a_sheet_that_says_it_has_a_million_rows_ends_with_its_last_one(tmp_path: Path) -> None:
+    data = workbook(A=[("x", "y"), (1, 2)])
+    with zipfile.ZipFile(io.BytesIO(data)) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"].decode().replace("A1:B2", "A1:XFD1048576")
+    path = write(tmp_path / "a.xlsx", files.zipped(parts | {"xl/worksheets/sheet1.xml": sheet}))
+    assert "| 1 | 2 |" in the_document(path).content

@@ -1,0 +1,166 @@
+"""PDF to text: what belongs together is together, what repeats on every page is not there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pypdfium2")
+
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadError, ReadWarning, read
+
+from tests.unit.files import Run, lines, pdf, write
+
+PROSE = (
+    "The engine weaves algebraical patterns just as the loom weaves flowers and",
+    "leaves. It might act upon other things besides number, were objects found",
+    "whose mutual fundamental relations could be expressed by those of the science.",
+)
+
+
+WORDS = ("", "mill", "store", "barrel", "card", "loom")
+
+
+def content(tmp_path: Path, *pages: list[Run], **options: object) -> str:
+    (document,) = read(write(tmp_path / "a.pdf", pdf(pages, **options)), "a.pdf")  # type: ignore[arg-type]
+    assert isinstance(document, Document), document
+    return document.content
+
+
+def the_error(path: Path) -> str:
+    (error,) = read(path, path.name)
+    assert isinstance(error, ReadError), error
+    assert str(path) in str(error)
+    return error.reason
+
+
+def test_a_form_feed_ends_each_page_and_metadata_has_author_and_dates(tmp_path: Path) -> None:
+    info = "/Title (Letters) /Author (Ada Lovelace) /CreationDate (D:20240506070809+02'00')"
+    data = pdf([lines(["Ada"]), lines(["Charles"])], info)
+    (document,) = read(write(tmp_path / "a.pdf", data), "a.pdf")
+    assert isinstance(document, Document)
+    assert (document.title, document.content) == ("Letters", "Ada\n\n\fCharles\n\n\f")
+    assert document.valid_from == datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone(timedelta(hours=2)))
+    assert {name: document.metadata[name] for name in ("path", "mime", "pages", "author")} == {
+        "path": "a.pdf",
+        "mime": "application/pdf",
+        "pages": 2,
+        "author": "Ada Lovelace",
+    }
+
+
+def test_without_a_title_of_its_own_it_has_that_of_its_name(tmp_path: Path) -> None:
+    for info in ("", "/Title (Microsoft Word - draft.doc)", "/Title (untitled)"):
+        (document,) = read(write(tmp_path / "engine.pdf", pdf([lines(["x"])], info)), "k")
+        assert isinstance(document, Document)
+        assert document.title == "engine"
+
+
+def test_lines_are_joined_and_paragraphs_kept(tmp_path: Path) -> None:
+    text = content(tmp_path, [*lines(PROSE), *lines(PROSE, top=640)])
+    assert text == f"{' '.join(PROSE)}\n\n{' '.join(PROSE)}\n\n\f"
+
+
+def test_hyphens_at_line_ends_are_undone_but_those_of_words_stay(tmp_path: Path) -> None:
+    text = content(
+        tmp_path,
+        lines(["The analytical en-", "gine has a well-", "known mill. It is well-known to the mathemati-", "cians."]),
+    )
+    assert text == "The analytical engine has a well-known mill. It is well-known to the mathematicians.\n\n\f"
+
+
+def test_a_sentence_goes_on_over_the_page(tmp_path: Path) -> None:
+    first = lines([*PROSE[:2], "whose relations could be ex-"])
+    text = content(tmp_path, first, lines(["pressed by others. And so on."]))
+    assert "could be expressed \fby others. And so on." in text
+    assert text.count("\f") == 2
+
+
+def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path) -> None:
+    pages = [
+        [
+            (72, 760, "F1", 9, f"Chapter 1: Notes {n}"),
+            *lines(PROSE),
+            (72, 600, "F1", 11, f"The {WORDS[n]}."),
+            (300, 40, "F1", 9, f"{n}"),
+        ]
+        for n in range(1, 6)
+    ]
+    text = content(tmp_path, *pages)
+    assert "Chapter" not in text
+    assert [page.split()[-2:] for page in text.split("\f")[:-1]] == [["The", f"{WORDS[n]}."] for n in range(1, 6)]
+
+
+def test_columns_are_read_one_after_the_other(tmp_path: Path) -> None:
+    left = [f"left line {n} of the first column of text here" for n in range(10)]
+    right = [f"right line {n} of the second column of text" for n in range(10)]
+    title: Run = (72, 740, "F1", 11, "A title that runs across both of the columns of this page, as titles do")
+    # As some programs write them: line by line across the page.
+    runs = [run for pair in zip(lines(left), lines(right, x=330), strict=True) for run in pair]
+    text = content(tmp_path, [title, *runs])
+    places = [text.index(part) for part in ("A title", "left line 0", "left line 9", "right line 0", "right line 9")]
+    assert places == sorted(places)
+
+
+def test_tables_are_rows_with_their_heads(tmp_path: Path) -> None:
+    rows = [
+        ("Name", "Year", "City"),
+        ("Ada", "1815", "London"),
+        ("Grace", "1906", "New York"),
+        ("Alan", "1912", "London"),
+    ]
+    runs: list[Run] = [
+        (x, 600 - 16 * index, "F2" if index == 0 else "F1", 11, cell)
+        for index, row in enumerate(rows)
+        for x, cell in zip((72, 200, 300), row, strict=True)
+    ]
+    text = content(tmp_path, [*lines(PROSE), *runs])
+    assert "| Name | Year | City |\n| --- | --- | --- |\n| Ada | 1815 | London |\n| Grace | 1906 | New York |" in text
+
+
+def test_long_tables_say_their_heads_in_each_row(tmp_path: Path) -> None:
+    rows = [("Name", "Year"), *((f"Engineer number {n}", str(1800 + n)) for n in range(30))]
+    runs: list[Run] = [
+        (x, 740 - 14 * index, "F1", 11, cell)
+        for index, row in enumerate(rows)
+        for x, cell in zip((72, 300), row, strict=True)
+    ]
+    assert "- Name: Engineer number 29; Year: 1829\n" in content(tmp_path, runs)
+
+
+def test_larger_type_is_a_heading_and_the_outline_says_its_level(tmp_path: Path) -> None:
+    page: list[Run] = [(72, 740, "F2", 20, "Engines"), (72, 715, "F2", 14, "The mill"), *lines(PROSE)]
+    assert content(tmp_path, page).startswith("# Engines\n\n## The mill\n\nThe engine")
+    page = [(72, 740, "F1", 11, "1.2 The mill"), *lines(PROSE)]
+    assert content(tmp_path, page, outline=[("The mill", 0)]).startswith("# 1.2 The mill\n\nThe engine")
+
+
+def test_code_stands_between_fences_with_its_indents(tmp_path: Path) -> None:
+    code: list[Run] = [(72, 600, "F3", 10, "def mill(x):"), (96, 588, "F3", 10, "return x + 1")]
+    assert content(tmp_path, [*lines(PROSE), *code]).endswith("```\ndef mill(x):\n    return x + 1\n```\n\n\f")
+
+
+def test_pages_without_text_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pdf", pdf([[], lines(["text"]), [], []]))
+    document, warning = read(path, "a.pdf")
+    assert isinstance(document, Document)
+    assert document.content == "\ftext\n\n\f\f\f"
+    assert isinstance(warning, ReadWarning)
+    assert "no text on pages 1, 3–4" in str(warning)
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    assert "cannot be read as PDF" in the_error(write(tmp_path / "a.pdf", b"no pdf at all"))
+    assert "cannot be read as PDF" in the_error(write(tmp_path / "empty.pdf", b""))
+    assert "no text in its 1 pages" in the_error(write(tmp_path / "scan.pdf", pdf([[]])))
+    encrypt = f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'00' * 32}> /U <{'00' * 32}> /P -4 >> /ID [<00> <00>]"
+    assert "is encrypted" in the_error(write(tmp_path / "secret.pdf", pdf([lines(["x"])], trailer=encrypt)))
+
+
+def test_dates_without_a_zone_are_of_utc(tmp_path: Path) -> None:
+    (document,) = read(write(tmp_path / "a.pdf", pdf([lines(["x"])], "/ModDate (D:2024)")), "a.pdf")
+    assert isinstance(document, Document)
+    assert document.valid_from == datetime(2024, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
@@ -225,21 +225,31 @@ class Query:
     def _lexeme_cache(self) -> dict[str, dict[str, int]]:
         return {}
 
+    @cached_property
+    def terms_by_language(self) -> list[set[str]]:
+        """Lexemes of the query under each of its languages, without those of other spellings."""
+        return [{lexeme for _, lexeme, _ in self._tokenised([self.text], language)} for language in self.languages]
+
     @timed("bm25")
     def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
         by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
         spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
-            for row in self.db.query(
-                "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
-                "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
-                " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
-                ["text", "text[]"],
-                ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in spellings]],
-            ):
-                lexemes = by_text[texts[row["place"] - 1]]
-                lexemes[row["lexeme"]] = max(lexemes.get(row["lexeme"], 0), row["tf"])
+            for place, lexeme, tf in self._tokenised(spellings, language):
+                lexemes = by_text[texts[place]]
+                lexemes[lexeme] = max(lexemes.get(lexeme, 0), tf)
         return by_text
+
+    def _tokenised(self, texts: list[str], language: str) -> Iterator[tuple[int, str, int]]:
+        """Yield (place of the text, lexeme, occurrences), as documents in a language are tokenised."""
+        for row in self.db.query(
+            "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
+            "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
+            " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
+            ["text", "text[]"],
+            ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in texts]],
+        ):
+            yield row["place"] - 1, row["lexeme"], row["tf"]
 
     @cached_property
     def vector(self) -> Any:

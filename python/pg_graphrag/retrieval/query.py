@@ -11,7 +11,7 @@ from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Embedding
-from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding import languages_of, local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import Models
@@ -26,7 +26,8 @@ from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
+from pg_graphrag.text.lexical import lexical, other_han, query_languages, spelled_otherwise
+from pg_graphrag.text.variants import han_forms
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -235,7 +236,10 @@ class Query:
         by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
         spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
-            for place, lexeme, tf in self._tokenised(spellings, language):
+            forms = [
+                f"{spelling}\n{other_han(text, language)}" for text, spelling in zip(texts, spellings, strict=True)
+            ]
+            for place, lexeme, tf in self._tokenised(forms, language):
                 lexemes = by_text[texts[place]]
                 lexemes[lexeme] = max(lexemes.get(lexeme, 0), tf)
         return by_text
@@ -308,7 +312,7 @@ class Query:
         model = self.corpus.options.embedding
         if not model.local:
             return None
-        made_for = local_embedder(model.model).languages
+        made_for = languages_of(model.model)
         if not made_for.intersection(self.languages):
             return ", ".join(self.languages)
         return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"
@@ -375,9 +379,10 @@ class Query:
                 for start in range(len(words) - size + 1):
                     phrases[key(" ".join(words[start : start + size]).strip(" ?!.,;:()[]。、？！"))] = None
             for run in () if text.isascii() else re.findall(_HAN_KANA, text):
-                for size in range(2, MAX_PHRASE_CHARACTERS + 1):
-                    for start in range(len(run) - size + 1):
-                        phrases[key(run[start : start + size])] = None
+                for form in (run, *sorted(han_forms(run))):
+                    for size in range(2, MAX_PHRASE_CHARACTERS + 1):
+                        for start in range(len(form) - size + 1):
+                            phrases[key(form[start : start + size])] = None
         return [phrase for phrase in phrases if phrase]
 
     @cached_property

@@ -35,7 +35,7 @@ def lexical(text: str, language: str) -> str:
 
 
 # Two capitalised words in a row, and a word of two joined by a capital.
-_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][a-z]+)\b)")
+_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][A-Za-z]+)\b)")
 _JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -71,6 +71,20 @@ def spelled_otherwise(query: str) -> str:
     for name in _HAN_WITH_KE.findall(normalized):
         spellings.append(_SMALL_KE.sub(lambda ke: "ケ" if ke.group() == "ヶ" else "ヶ", name))
     return " ".join(spellings)
+
+
+def other_han(query: str, language: str) -> str:
+    """Return the runs of Han in a query that Japanese and Chinese write with other characters, as `language` writes them.
+
+    What `lexical` makes of documents starts from their own script: 神戸 in a Chinese question would not become 神户.
+    """
+    if language not in ("ja", "zh") or query.isascii():
+        return ""
+    from pg_graphrag.text.variants import modern, simplified, traditional
+
+    convert = modern if language == "ja" else simplified
+    runs = re.findall(f"[{HAN}]+", query)
+    return " ".join(form for run in runs if (form := convert(traditional(run))) != convert(run))
 
 
 def query_languages(text: str) -> list[str]:

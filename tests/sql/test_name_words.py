@@ -1,4 +1,4 @@
-"""Entities are found by the words of their names, in languages that the embedder does not know too; what finds nothing says why."""
+"""Entities are found by the words of their names, whatever the embedder knows; what finds nothing says why."""
 
 from __future__ import annotations
 

@@ -435,6 +435,28 @@ def test_the_only_document_with_the_words_of_a_query_comes_first_in_a_corpus_of_
     assert len(found) == len(MIXED)
 
 
+WRITTEN = {
+    "ko": "이순신은 한산도에서 왜군을 크게 이겼다.",
+    "th": MIXED["th"],
+    "hi": "भारतीय रेल दुनिया के सबसे बड़े रेल नेटवर्कों में से एक है।",
+    "rocket": "The release is out 🚀, tell everybody.",
+    "price": "The ticket costs 12 € at the door.",
+    "en": "The big ship left the port of Liverpool at dawn.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"), [("한산도", "ko"), ("กรุงเทพ", "th"), ("भारत", "hi"), ("🚀", "rocket"), ("€", "price")]
+)
+def test_parts_of_words_without_an_analyser_and_symbols_are_found(module_db: Database, query: str, wanted: str) -> None:
+    if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'written'"):
+        module_db.execute("SELECT graphrag.create_corpus('written')")
+        put_all(module_db, "written", WRITTEN)
+        work(module_db)
+    assert keys(search(module_db, query, "written", "bm25")) == [wanted]
+    assert keys(search(module_db, query, "written", "hybrid"))[0] == wanted
+
+
 def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpus: str) -> None:
     name = new_corpus(module_db)
     put_all(module_db, name, JAPANESE | CHINESE)

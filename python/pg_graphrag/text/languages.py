@@ -50,6 +50,13 @@ REGCONFIG: dict[str, str] = {
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+# Letters and marks, without punctuation, of scripts whose words nothing here analyses: Hebrew to Georgian (with Arabic,
+# Devanagari and Thai), Hangul, Ethiopic to Mongolian (with Khmer), and some more of the scripts of Asia.
+UNANALYSED = (
+    "\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c7\u05d0-\u05f2\u0610-\u061a\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff"
+    "\u0710-\u0963\u0966-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u10ff\u1100-\u17d3\u17d7-\u17ff\u1810-\u1cff"
+    "\u3131-\u318e\ua840-\uabff\uac00-\ud7a3"
+)
 _SCRIPTS = {
     "en": _LATIN,
     "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",

@@ -73,7 +73,7 @@ def test_the_only_chunk_with_a_retrievers_words_is_far_above_those_that_another_
     assert fused.ids[fused.scores.argmax()] == 1
     # Unless it knows little of the query.
     exact = of("a", {1: 7.0})
-    exact.zeros, exact.share = 99, 0.1
+    exact.zeros, exact.known_share = 99, lambda: 0.1
     fused = standard_scores({"a": 1.0, "b": 1.0})([exact, near])
     assert fused.ids[fused.scores.argmax()] == 2
 

@@ -1,5 +1,7 @@
 """BM25 over chunks as a retriever."""
 
+from functools import partial
+
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
@@ -28,7 +30,8 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
     ids, scores = index.search(terms, limit, documents=query.visible, idf=query.options.bm25_idf)
     if not len(ids) or len(ids) >= min(limit, LEAST_COMPARED):
         return Ranking("bm25", ids, scores)
-    return Ranking("bm25", ids, scores, zeros=LEAST_COMPARED - len(ids), share=_known_share(query, index, terms, ids))
+    share = partial(_known_share, query, index, terms, ids)
+    return Ranking("bm25", ids, scores, zeros=LEAST_COMPARED - len(ids), known_share=share)
 
 
 def _known_share(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> float:

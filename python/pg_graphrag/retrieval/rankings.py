@@ -19,12 +19,16 @@ def _nothing(_: int) -> dict[str, Any]:
     return {}
 
 
+def _all() -> float:
+    return 1.0
+
+
 @dataclass
 class Ranking:
     """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk.
 
-    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `share`: how much of the query the
-    retriever knows, in 0 … 1, by which its scores count.
+    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `known_share` returns how much of the query
+    the retriever knows, in 0 … 1, by which its scores count.
     """
 
     retriever: str
@@ -32,7 +36,7 @@ class Ranking:
     scores: Scores
     reason: Why = _nothing
     zeros: int = 0
-    share: float = 1.0
+    known_share: Callable[[], float] = _all
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
@@ -60,8 +64,9 @@ class Ranking:
         """The scores as standard scores, (n,) float64, and that of a chunk without one: of 0 where known, else the lowest."""
         population = np.append(self.scores, np.zeros(self.zeros))
         mean, deviation = float(population.mean()), float(population.std()) or 1.0
-        standard: Scores = self.share * (self.scores - mean) / deviation
-        return standard, self.share * (float(population.min()) - mean) / deviation
+        share = self.known_share()
+        standard: Scores = share * (self.scores - mean) / deviation
+        return standard, share * (float(population.min()) - mean) / deviation
 
 
 @dataclass

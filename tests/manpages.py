@@ -1,4 +1,4 @@
-"""Debian's Japanese and Chinese manual pages as documents, for tests and for the benchmark."""
+"""Debian's Japanese, Chinese and English manual pages as documents, for tests and for the benchmark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pages(run: Callable[..., str], language: str, longest: int = 20_000, every: 
     run : callable
         Runs a command inside the server's root, where the packages of docker/packages.txt are; returns what it prints.
     language : str
-        Folder below /usr/share/man: ``ja``, ``zh_CN`` or ``zh_TW``.
+        Folder below /usr/share/man: ``ja``, ``zh_CN`` or ``zh_TW``; ``en``: that folder itself.
     every : int
         Of so many pages one is read.
     longest : int
@@ -48,7 +48,9 @@ def pages(run: Callable[..., str], language: str, longest: int = 20_000, every: 
     found: list[Page] = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        for part in run("sh", "-c", _CONVERT, "sh", language, str(every)).split("\x1e")[1:]:
+        for part in run("sh", "-c", _CONVERT, "sh", "." if language == "en" else language, str(every)).split("\x1e")[
+            1:
+        ]:
             key, _, html = part.partition("\n")
             file.write_text(html, encoding="utf-8")
             for document in read(file, key):

@@ -16,4 +16,4 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,
             high_level_keywords, options)
 $$;
-COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, claims, chunks, references, prompt, tokens}. Reports are in graph_local, graph_global and drift, claims in graph_local, drift and lazy. max_tokens bounds the whole (default: option max_total_tokens); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts.';
+COMMENT ON FUNCTION graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb) IS 'Context for a language model: {entities, relationships, reports, claims, chunks, references, prompt, tokens}. Reports are in graph_local, graph_global and drift, claims in graph_local, drift and lazy. max_tokens bounds the whole (default: option max_total_tokens); options max_entity_tokens, max_relation_tokens, chunk_top_k and include_chunks bound its parts. Where nothing is found, explain.empty says why.';

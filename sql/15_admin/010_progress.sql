@@ -22,8 +22,19 @@ SELECT c.name AS corpus,
          WHERE s.corpus_id = c.id AND s.state = 'building'
         HAVING pg_catalog.count(*) > 0) AS reembedded,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag,
-       d.searchable
+       d.searchable,
+       s.embedding,
+       CASE WHEN s.embedding = 'all-MiniLM-L6-v2' THEN (
+            SELECT pg_catalog.format('%s of the last %s chunks are in other languages than English: SELECT graphrag.reembed(%L, %L)',
+                                     x.foreign_chunks, x.chunks, c.name, '{"model": "multilingual-e5-small"}')
+              FROM (SELECT pg_catalog.count(*) FILTER (WHERE y.language <> 'en') AS foreign_chunks, pg_catalog.count(*) AS chunks
+                      FROM (SELECT z.language FROM graphrag.chunks z WHERE z.corpus_id = c.id ORDER BY z.id DESC LIMIT 100) y) x
+             WHERE x.foreign_chunks > 0.1 * x.chunks) END AS embedding_advice
   FROM graphrag.corpora c
+  LEFT JOIN LATERAL (
+       SELECT CASE WHEN x.provider = 'local' THEN x.model ELSE x.provider || ': ' || x.model END AS embedding
+         FROM graphrag.embedding_spaces x
+        WHERE x.corpus_id = c.id AND x.state = 'active') s ON true
  CROSS JOIN LATERAL (
        SELECT coalesce(pg_catalog.sum(x.count), 0)::bigint                                      AS documents,
               coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'indexed'), 0)::bigint  AS indexed,
@@ -70,6 +81,8 @@ COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last 
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
 COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text can be found; of those that are pending or failed, the graph is still to come';
+COMMENT ON COLUMN graphrag.progress.embedding IS 'Embedding model of the vectors that are searched: a local one''s name, or provider and name; null before the first document';
+COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding model would find more, and how to change to it; null where the model fits the last chunks';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

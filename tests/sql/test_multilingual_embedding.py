@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
@@ -33,7 +35,7 @@ def test_questions_find_pages_in_another_language(module_db: Database, mode: str
 
 
 def test_a_corpus_is_embedded_anew_by_it(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     put_all(module_db, corpus, PAGES)
     work(module_db)
     module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({"model": MODEL})])
@@ -49,3 +51,68 @@ def test_a_local_model_that_does_not_exist_is_refused(module_db: Database) -> No
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="e5-large") as caught:
         new_corpus(module_db, embedding={"model": "e5-large"})
     assert MODEL in str(caught.value.diag.message_hint)
+
+
+CHOSEN = "SELECT embedding FROM graphrag.progress WHERE corpus = %s"
+ENGLISH = {"ship": "The big ship left the port at dawn.", "engine": "Ada Lovelace wrote notes on the engine."}
+GERMAN = {"Schiff": "Das Schiff ist in der Nacht nicht mit dem Zug und auch nicht mit dem Wagen zu erreichen."}
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "model"),
+    [
+        (ENGLISH, {}, "all-MiniLM-L6-v2"),
+        (PAGES, {}, MODEL),
+        (ENGLISH | PAGES, {}, MODEL),
+        (GERMAN, {}, MODEL),
+        (ENGLISH, {"language": "ja"}, MODEL),
+        (PAGES, {"language": "en"}, "all-MiniLM-L6-v2"),
+        (PAGES, {"embedding": {"provider": "local"}}, "all-MiniLM-L6-v2"),
+    ],
+    ids=["en", "ja", "en and ja", "de", "option ja", "option en", "option embedding"],
+)
+def test_a_corpus_gets_the_model_that_fits_its_options_or_its_first_documents(
+    module_db: Database, texts: dict[str, str], options: dict[str, Any], model: str
+) -> None:
+    corpus = new_corpus(module_db, **options)
+    assert value(module_db, CHOSEN, corpus) is None
+    # What has no text chooses nothing.
+    put_all(module_db, corpus, {"blank": " "})
+    work(module_db)
+    put_all(module_db, corpus, texts)
+    work(module_db)
+    assert value(module_db, CHOSEN, corpus) == model
+
+
+def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(module_db: Database) -> None:
+    advice = "SELECT embedding_advice FROM graphrag.progress WHERE corpus = %s"
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, ENGLISH)
+    work(module_db)
+    assert value(module_db, advice, corpus) is None
+    put_all(module_db, corpus, PAGES)
+    work(module_db)
+    assert value(module_db, CHOSEN, corpus) == "all-MiniLM-L6-v2"
+    said = value(module_db, advice, corpus)
+    assert said.startswith("3 of the last 5 chunks are in other languages than English: SELECT graphrag.reembed(")
+    module_db.execute(said.partition(": ")[2].encode())
+    work(module_db)
+    assert value(module_db, CHOSEN, corpus) == MODEL
+    assert value(module_db, advice, corpus) is None
+
+
+def test_options_of_a_corpus_that_chose_its_model_change_as_those_of_others(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, PAGES)
+    work(module_db)
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"query_log": True})])
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="embedding"):
+        module_db.execute(
+            "SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"embedding": {"model": "all-MiniLM-L6-v2"}})]
+        )
+
+
+def test_names_that_a_person_writes_into_an_empty_corpus_choose_its_model(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    module_db.execute("SELECT graphrag.create_entity(%s, %s)", ["渡辺電機", corpus])
+    assert value(module_db, CHOSEN, corpus) == MODEL

@@ -65,6 +65,19 @@ def test_standard_scores_of_equal_scores_are_no_division_by_0() -> None:
     assert scores(fused) == {1: 0.0, 2: 0.0}
 
 
+def test_the_only_chunk_with_a_retrievers_words_is_far_above_those_that_another_finds_near() -> None:
+    exact = of("a", {1: 7.0})
+    exact.zeros = 99
+    near = of("b", {chunk: 0.9 - chunk / 100 for chunk in range(2, 40)} | {1: 0.2})
+    fused = standard_scores({"a": 1.0, "b": 1.0})([exact, near])
+    assert fused.ids[fused.scores.argmax()] == 1
+    # Unless it knows little of the query.
+    exact = of("a", {1: 7.0})
+    exact.zeros, exact.known_share = 99, lambda: 0.1
+    fused = standard_scores({"a": 1.0, "b": 1.0})([exact, near])
+    assert fused.ids[fused.scores.argmax()] == 2
+
+
 def test_round_robin_takes_first_of_each_then_second_and_no_chunk_twice() -> None:
     fused = round_robin([made("a", c1=3, c2=2, c3=1), made("b", c2=9, c4=8), Ranking.empty("c")])
     assert fused.ids[np.argsort(-fused.scores)].tolist() == [1, 2, 4, 3]

@@ -1,7 +1,7 @@
 """The language of a text and of a query."""
 
 import pytest
-from pg_graphrag.text.languages import REGCONFIG, detect
+from pg_graphrag.text.languages import REGCONFIG, detect, is_english
 from pg_graphrag.text.lexical import query_languages
 
 
@@ -61,3 +61,20 @@ def test_every_language_a_text_can_have_has_a_configuration() -> None:
     assert {"en", "ja", "zh", "ko", "ru", "ar", "he", "el", "hi", "th", "hy", "ta"} <= set(REGCONFIG)
     assert all(name.islower() for name in REGCONFIG.values())
     assert REGCONFIG["ja"] == REGCONFIG["zh"] == "english"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Bob Stone, chief engineer of Acme Rockets, designed the Kestrel engine.", True),
+        ("", True),
+        ("def f(x): return y_z * e", True),
+        ("SELECT a, b FROM t WHERE z = 1 AND en = 3", True),
+        ("Die Gesellschaft betrieb eine Fabrik in der Nähe von Berlin und ist heute nicht mehr tätig.", False),
+        ("Le conseil a décidé que la ville serait en fête pour les enfants.", False),
+        ("東京タワー", False),
+        ("한산도", False),
+    ],
+)
+def test_english_is_told_from_other_languages_by_script_and_function_words(text: str, expected: bool) -> None:
+    assert is_english(text) is expected

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.text.lexical import lexical, spelled_otherwise
+from pg_graphrag.text.lexical import lexical, other_han, spelled_otherwise
 
 
 def words(text: str, language: str) -> list[str]:
@@ -152,3 +152,33 @@ def test_a_missing_library_is_an_error_that_says_how_to_install_it(
     assert module in caught.value.message
     assert caught.value.hint is not None
     assert f"[{extra}]" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "language"),
+    [
+        ("한산도", "이순신은 한산도에서 크게 이겼다.", "ko"),
+        ("กรุงเทพ", "เรือลำใหญ่ออกจากท่าเรือกรุงเทพในตอนเช้าและกลับมาในตอนเย็น", "th"),
+        ("भारत", "भारतीय रेल", "hi"),
+        ("ירושלים", "בירושלים", "he"),
+    ],
+)
+def test_a_word_without_an_analyser_shares_its_bigrams_with_longer_ones(
+    query: str, document: str, language: str
+) -> None:
+    assert len(set(words(query, language)) & set(words(document, language))) >= 2
+
+
+def test_emoji_and_symbols_are_words() -> None:
+    assert words("ship it 🚀!", "en") == ["ship", "it", "symbol1f680", "!"]
+    assert words("10 €", "en") == ["10", "symbol20ac"]
+    assert words("• one ─── two", "en") == ["•", "one", "───", "two"]
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "expected"),
+    [("神户の港", "ja", "神戸"), ("神戸", "zh", "神户"), ("東京", "ja", ""), ("Kobe", "zh", ""), ("神户", "ko", "")],
+)
+def test_han_of_the_other_language_is_written_as_its_own(query: str, language: str, expected: str) -> None:
+    pytest.importorskip("opencc")
+    assert other_han(query, language) == expected

@@ -29,8 +29,10 @@ nothing: extension/upgrade.awk takes them into the upgrade script. Write into ex
 Left: only after the upgrade. Right: only fresh. Both: it differs.
 """
 
-# Modes whose order changed on purpose after a version: 0.2.0 seeds hybrid's PageRank otherwise.
-RANKED_ANEW = {"0.1.0": {"hybrid"}}
+# Modes whose order changed on purpose after a version: 0.2.0 seeds hybrid's PageRank otherwise; since 0.3.0 what few chunks have
+# weighs more, and names are found by their words.
+_NAMED_BY_WORDS = {"hybrid", "local", "mix", "graph_local"}
+RANKED_ANEW = {"0.1.0": _NAMED_BY_WORDS, "0.2.0": _NAMED_BY_WORDS}
 
 
 def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:

@@ -40,7 +40,10 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
     new = parse(new_options)
     _check_providers(db, new)
-    pinned = changed_options(corpus.options, new, PINNED)
+    # Without the option the embedding is that of the vectors, or still to be chosen.
+    pinned = changed_options(
+        corpus.options, new, tuple(name for name in PINNED if name != "embedding" or name in new_options)
+    )
     filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
     # Vectors outlive the documents.
     spaced = "embedding" in pinned and corpus.space is not None

@@ -39,6 +39,8 @@ def total(rows: Sequence[Progress]) -> Progress:
         reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
         searchable=sum(row.searchable for row in rows),
+        embedding=None,
+        embedding_advice=None,
     )
 
 

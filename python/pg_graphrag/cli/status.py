@@ -40,6 +40,8 @@ def status(url: str, corpus: str | None, watch: bool, as_json: bool) -> int:
             return 0
         _print_table(rows)
         for row in rows:
+            if row.embedding_advice:
+                print(f"{row.corpus}: {row.embedding_advice}")
             if row.failed or row.pending:
                 _print_details(GraphRAG(connection, row.corpus), row)
     return 0

@@ -130,6 +130,8 @@ class Progress:
     reembedded: int | None
     replication_lag: timedelta | None
     searchable: int
+    embedding: str | None
+    embedding_advice: str | None
 
 
 @dataclass(frozen=True, slots=True)

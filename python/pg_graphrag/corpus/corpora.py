@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.corpus.options import Options, parse
+from pg_graphrag.corpus.options import Embedding, Options, parse
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database, Row
 
@@ -15,9 +15,10 @@ from pg_graphrag.server import Database, Row
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
-    `own_tables`: whether that has tables of its own (`spaces.rows_of`). `revision` names the state of the index in the
-    statement's snapshot. None: there is no index yet, this transaction has changed it, or nothing may be cached. `memory`:
-    bytes that the session may cache.
+    `chooses_embedding`: whether its first documents choose the embedding model (`corpus.fitting`); until then
+    `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
+    `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
+    changed it, or nothing may be cached. `memory`: bytes that the session may cache.
     """
 
     id: int
@@ -27,6 +28,7 @@ class Corpus:
     tokenizer: str
     tokenizer_fingerprint: str
     space: int | None
+    chooses_embedding: bool
     own_tables: bool
     revision: str | None
     memory: int
@@ -43,7 +45,7 @@ REVISION = """(
 
 _SELECT = f"""
 SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
-       s.id AS space, coalesce(s.own_tables, false) AS own_tables,
+       s.id AS space, s.provider, s.model, s.dimensions, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory
@@ -101,14 +103,22 @@ def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Ro
 
 
 def _corpus(row: Row) -> Corpus:
+    values = dict(row)
+    used = tuple(values.pop(name) for name in ("provider", "model", "dimensions"))
+    options, is_given = _options(row["options"])
+    chooses = not is_given and row["space"] is None and options.language == "auto"
+    if not is_given and row["space"] is not None:
+        options = replace(options, embedding=Embedding(*used))
     # Without memory nothing may be cached.
     revision = row["revision"] if row["memory"] else None
-    return Corpus(**{**row, "options": _options(row["options"]), "revision": revision})
+    return Corpus(**{**values, "options": options, "chooses_embedding": chooses, "revision": revision})
 
 
 @lru_cache(maxsize=64)
-def _options(text: str) -> Options:
-    return parse(json.loads(text))
+def _options(text: str) -> tuple[Options, bool]:
+    """Return the options, and whether they name an embedding model."""
+    values = json.loads(text)
+    return parse(values), "embedding" in values
 
 
 def revise(db: Database, corpus_id: int) -> None:

@@ -190,7 +190,7 @@ def parse(options: dict[str, Any]) -> Options:
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
     values = dict(options)
-    embedding = parse_embedding(values.pop("embedding", {}))
+    embedding = parse_embedding(values.pop("embedding")) if "embedding" in values else _default_embedding(options)
     llm = _part(values, "llm", LLM, '{"provider": "openai", "model": "gpt-5-mini"}')
     rerank = _part(values, "rerank", Rerank, '{"provider": "reranker", "model": "…"}')
     retention = _retention(values.pop("retention", {}))
@@ -261,6 +261,16 @@ def _communities(value: Any) -> Communities:
     if isinstance(resolution, bool) or not isinstance(resolution, (int, float)) or not 0 < resolution <= 100:
         raise _bad_option("communities.resolution", resolution, "a number above 0, at most 100")
     return communities
+
+
+def local_embedding(model: str) -> Embedding:
+    """Return the option that names a model inside the server."""
+    return Embedding(model=model, dimensions=LOCAL_MODELS[model])
+
+
+def _default_embedding(options: dict[str, Any]) -> Embedding:
+    is_foreign = options.get("language", "auto") not in ("auto", "en")
+    return local_embedding(MULTILINGUAL_MODEL if is_foreign else ENGLISH_MODEL)
 
 
 def parse_embedding(value: Any) -> Embedding:

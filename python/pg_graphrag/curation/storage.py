@@ -5,6 +5,7 @@ from functools import cached_property
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.corpus.fitting import embedding_of
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding.documents import document_embedder
 from pg_graphrag.indexing.write import ensure_storage
@@ -28,6 +29,7 @@ class Storage:
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
         self._vectors: dict[str, Vectors] = {}
+        self._model = corpus.options.embedding
 
     def lock(self) -> None:
         """Wait for running writers and curations of the corpus, and keep others out until the transaction ends.
@@ -35,19 +37,22 @@ class Storage:
         The lock is not shared: a writer deletes mentions before it waits for the corpus, a curation moves mentions after.
         """
         lock_spaces(self._db, self.corpus.id, is_shared=False)
-        self.active: Space = ensure_storage(self._db, self.corpus)
+        self.active: Space = ensure_storage(self._db, self.corpus, self._model)
         self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
         self.spaces = spaces(self._db, self.corpus.id)
         corpus = by_id(self._db, self.corpus.id) or self.corpus
-        if corpus.options.embedding != self.corpus.options.embedding:  # reembed() has swapped meanwhile
+        if self.active.embedding != self._model:  # reembed() has swapped, or a worker has chosen, meanwhile
             self._vectors.clear()
+            self._model = self.active.embedding
         self.corpus = corpus
 
     def embed(self, texts: Iterable[str]) -> dict[str, Vectors]:
         """Return {text: vector} of at least these texts."""
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if self.corpus.chooses_embedding and not self._vectors:
+            self._model = embedding_of(self.corpus, missing_texts) or self._model
+        model = self._model
         for part in slices(missing_texts, BATCH):
-            model = self.corpus.options.embedding
             if model.local:
                 vectors = document_embedder(self._db, model.model).embed(part)
                 self._db.literal_query("SELECT 1")

@@ -6,10 +6,12 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.spaces import rows_of
 from pg_graphrag.curation.variants import numbers, variants
+from pg_graphrag.embedding import languages_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.server import Database, Row, slices
+from pg_graphrag.text.languages import detect
 
 # A pair with less is not worth a person's time.
 LEAST = 0.6
@@ -81,11 +83,14 @@ def _rank(row: Row) -> tuple[int, int, bytes]:
 
 
 def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
-    """Return the cosines of pairs of names, where at least NEAR."""
+    """Return the cosines of pairs of names, where at least NEAR; of names in languages that the embedding model knows."""
     if corpus.space is None:
         return {}
     vectors = rows_of("entity", corpus.space, own_tables=corpus.own_tables)
-    candidates = sorted(entities.values(), key=_rank)[:MOST_COMPARED]
+    model = corpus.options.embedding
+    made_for = languages_of(model.model) if model.local else None
+    known = [row for row in entities.values() if made_for is None or detect(row["name"]) in made_for]
+    candidates = sorted(known, key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"

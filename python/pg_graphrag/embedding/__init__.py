@@ -44,6 +44,17 @@ def local_embedder(model: str) -> Embedder:
     return load(model, numpy_encoder)
 
 
+def languages_of(model: str) -> frozenset[str]:
+    """Return the languages that a local model was made for, without loading it."""
+    if model == "all-MiniLM-L6-v2":
+        from pg_graphrag.embedding.minilm import MiniLM
+
+        return MiniLM.languages
+    from pg_graphrag.embedding.e5 import E5
+
+    return E5.languages
+
+
 def load(model: str, encoder: Callable[[Path, dict[str, Any]], Encoder]) -> Embedder:
     """Return a local model with an encoder of its own; errors as `local_embedder`."""
     from pg_graphrag.paths import MODELS

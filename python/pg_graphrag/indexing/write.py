@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
+from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
 from pg_graphrag.documents.imports import forget
 from pg_graphrag.graph.change import Change
@@ -28,9 +29,16 @@ _PARTS = re.compile(r"[^\w.:/@+-]+")
 
 
 def write_documents(
-    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], document_ids: Sequence[int], vectors: VectorsByModel
+    db: Database,
+    corpus: Corpus,
+    drafts: Sequence[DocumentDraft],
+    document_ids: Sequence[int],
+    vectors: VectorsByModel,
+    fitting: Embedding | None,
 ) -> set[int]:
     """Replace the index of `document_ids` by `drafts` (a document without a draft is removed), or add mentions to it.
+
+    `fitting`: the embedding model of a corpus that chooses one.
 
     Drafts of outdated content are discarded: newer content has its own job. Returns the documents to be tried again, which
     are untouched: those that another session is changing at this moment (waiting for it could deadlock), and those whose
@@ -43,7 +51,7 @@ def write_documents(
         removed and comes back.
     """
     lock_spaces(db, corpus.id, is_shared=True)
-    active = ensure_storage(db, corpus)
+    active = ensure_storage(db, corpus, fitting)
     ready, removable, skipped_ids = _lock_documents(db, drafts, document_ids)
     new = [draft for draft in ready if draft.chunk_ids is None]
     extended = [draft for draft in ready if draft.chunk_ids is not None]
@@ -114,8 +122,11 @@ def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
     return bool(rows[0]["yes"])
 
 
-def ensure_storage(db: Database, corpus: Corpus) -> Space:
-    """Return the active space; the first writer makes it and the graph."""
+def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> Space:
+    """Return the active space; the first writer makes it and the graph.
+
+    A corpus that chooses its model gets `fitting`; without texts to choose by (None) its space is none that is stored.
+    """
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:
         return active
@@ -124,7 +135,12 @@ def ensure_storage(db: Database, corpus: Corpus) -> Space:
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
     # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
     current = by_id(db, corpus.id) or corpus
-    return active or add_space(db, corpus.id, current.options.embedding, "active")
+    if active is not None:
+        return active
+    embedding = fitting if current.chooses_embedding else current.options.embedding
+    if embedding is None:
+        return Space(0, current.options.embedding, "active", own_tables=False)
+    return add_space(db, corpus.id, embedding, "active")
 
 
 def _lock_documents(

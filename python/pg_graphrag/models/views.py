@@ -228,6 +228,8 @@ class IndexingProgress(Base):
     reembedded: Mapped[BigInt | None]
     replication_lag: Mapped[timedelta | None]
     searchable: Mapped[BigInt]
+    embedding: Mapped[str | None]
+    embedding_advice: Mapped[str | None]
 
 
 class FailedJob(Base):

@@ -13,8 +13,8 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="local",
     place=30,
-    does="""Entities that the query names (or nearly), their relationships, and the chunks that mention them. For
-    questions about particular things.""",
+    does="""Entities that the query names (or nearly, or by words of their names), their relationships, and the chunks that
+    mention them. For questions about particular things.""",
     details="""With `"extractor": "llm"`, also entities that the model described so.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",

@@ -13,8 +13,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
 MODE = Mode(
     name="naive",
     place=10,
-    does="""Chunks by the cosine of their best window (60–120 words) to the query. The vector baseline. English only,
-    with the local model.""",
+    does="""Chunks by the cosine of their best window (60–120 words) to the query. The vector baseline.""",
     source="–",
     function="dense retrieval alone: chunks by their best window",
     reads_keywords=False,

@@ -9,6 +9,7 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import graph
+from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
@@ -74,7 +75,10 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     references = _references([*claims, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
-    profiled = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    if total and not (rows or entities or relationships or reports or claims):
+        reason = warn_of_nothing(query, mode)
+        notes |= {} if reason is None else {"explain": {"empty": reason}}
     return {
         "entities": [_entity(*entry) for entry in entities[: len(entity_lines)]],
         "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
@@ -84,7 +88,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         "references": references,
         "prompt": "".join(parts),
         "tokens": tokens,
-        **profiled,
+        **notes,
     }
 
 

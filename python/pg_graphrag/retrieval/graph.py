@@ -11,12 +11,15 @@ from pg_graphrag.retrieval import curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.name_words import entities_by_words, shared_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3
+# A sentence that shares no word with the query still stands in a chunk that does.
+LEAST_OF_SENTENCE = 0.1
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
 
@@ -40,8 +43,8 @@ EvidenceSource = Callable[[Query], Evidence]
 def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """Entities that the low-level keywords name: {entity id: (score, reason)}, best first.
 
-    Score: 1 for the very name, else the cosine of name and keyword, or how near the best mention's description is. The very
-    names come from every phrase of the query, too.
+    Score: 1 for the very name, else the cosine of name and keyword, how much of the name the query says, or how near the best
+    mention's description is. The very names come from every phrase of the query, too.
     """
     texts: list[str] = []
     paper = query.options.profile == "paper"
@@ -62,6 +65,10 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         for entity, cosine in cosines.items():
             if cosine > matches.get(entity, (0.0,))[0]:
                 matches[entity] = (cosine, f"name near: {text}")
+    if not paper or not query.dense_works:
+        for entity, (score, is_named) in entities_by_words(query, limit).items():
+            if score > matches.get(entity, (0.0,))[0]:
+                matches[entity] = (score, "named, written otherwise" if is_named else "words of the name")
     if query.is_described and query.low_level:
         for entity, score in mentions.scored(query, "entity", query.low_level).best_items(limit).items():
             if score > matches.get(entity, (0.0,))[0]:
@@ -97,7 +104,7 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
     A relationship scores as its best mention. A concept's mention scores as the window that states it; as the chunk with
-    `scored_by` bm25.
+    `scored_by` bm25. Without dense retrieval the chunk's score counts by how much of the query the best sentence has.
     """
     text = ", ".join(themes)
     curated_scores = curated.matching(query, "relationship", text, limit)
@@ -120,6 +127,8 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         ids, scores, weights = stated(query, places[:cut], nearness[:cut])
         if len(ids) >= limit:
             break
+    if not themed.dense_works:
+        scores = scores * _shares_of_sentences(themed, ids)
     order = np.lexsort((-weights, -scores))
     if limit < len(order):
         last = order[limit - 1]
@@ -128,6 +137,14 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         ]
     score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
     return _with_ends(query, _best_scores(score, curated_scores), limit)
+
+
+def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
+    """Return how much of the query the sentences have that state relationships, (n,) float64 in LEAST_OF_SENTENCE … 1."""
+    words = shared_words(query, query.terms)
+    texts = {row["id"]: row["description"] for row in graph_of(query).relationships(relationships.tolist())}
+    shares = np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()])
+    return LEAST_OF_SENTENCE + (1 - LEAST_OF_SENTENCE) * shares
 
 
 def _best_scores(scores: dict[int, float], more: dict[int, float]) -> dict[int, float]:

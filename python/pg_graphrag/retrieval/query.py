@@ -1,7 +1,7 @@
 """A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
@@ -11,7 +11,7 @@ from pg_graphrag import bounds
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import Embedding
-from pg_graphrag.embedding import local_embedder
+from pg_graphrag.embedding import languages_of, local_embedder
 from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import Models
@@ -26,7 +26,8 @@ from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.lexical import lexical, query_languages, spelled_otherwise
+from pg_graphrag.text.lexical import lexical, other_han, query_languages, spelled_otherwise
+from pg_graphrag.text.variants import han_forms
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -226,21 +227,34 @@ class Query:
     def _lexeme_cache(self) -> dict[str, dict[str, int]]:
         return {}
 
+    @cached_property
+    def terms_by_language(self) -> list[set[str]]:
+        """Lexemes of the query under each of its languages, without those of other spellings."""
+        return [{lexeme for _, lexeme, _ in self._tokenised([self.text], language)} for language in self.languages]
+
     @timed("bm25")
     def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
         by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
         spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
-            for row in self.db.query(
-                "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
-                "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
-                " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
-                ["text", "text[]"],
-                ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in spellings]],
-            ):
-                lexemes = by_text[texts[row["place"] - 1]]
-                lexemes[row["lexeme"]] = max(lexemes.get(row["lexeme"], 0), row["tf"])
+            forms = [
+                f"{spelling}\n{other_han(text, language)}" for text, spelling in zip(texts, spellings, strict=True)
+            ]
+            for place, lexeme, tf in self._tokenised(forms, language):
+                lexemes = by_text[texts[place]]
+                lexemes[lexeme] = max(lexemes.get(lexeme, 0), tf)
         return by_text
+
+    def _tokenised(self, texts: list[str], language: str) -> Iterator[tuple[int, str, int]]:
+        """Yield (place of the text, lexeme, occurrences), as documents in a language are tokenised."""
+        for row in self.db.query(
+            "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
+            "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
+            " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
+            ["text", "text[]"],
+            ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in texts]],
+        ):
+            yield row["place"] - 1, row["lexeme"], row["tf"]
 
     @cached_property
     def vector(self) -> Vectors:
@@ -301,7 +315,7 @@ class Query:
         model = self.corpus.options.embedding
         if not model.local:
             return None
-        made_for = local_embedder(model.model).languages
+        made_for = languages_of(model.model)
         if not made_for.intersection(self.languages):
             return ", ".join(self.languages)
         return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"
@@ -368,9 +382,10 @@ class Query:
                 for start in range(len(words) - size + 1):
                     phrases[key(" ".join(words[start : start + size]).strip(" ?!.,;:()[]。、？！"))] = None
             for run in () if text.isascii() else re.findall(_HAN_KANA, text):
-                for size in range(2, MAX_PHRASE_CHARACTERS + 1):
-                    for start in range(len(run) - size + 1):
-                        phrases[key(run[start : start + size])] = None
+                for form in (run, *sorted(han_forms(run))):
+                    for size in range(2, MAX_PHRASE_CHARACTERS + 1):
+                        for start in range(len(form) - size + 1):
+                            phrases[key(form[start : start + size])] = None
         return [phrase for phrase in phrases if phrase]
 
     @cached_property

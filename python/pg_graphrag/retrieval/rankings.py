@@ -19,14 +19,24 @@ def _nothing(_: int) -> dict[str, Any]:
     return {}
 
 
+def _all() -> float:
+    return 1.0
+
+
 @dataclass
 class Ranking:
-    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk."""
+    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk.
+
+    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `known_share` returns how much of the query
+    the retriever knows, in 0 … 1, by which its scores count.
+    """
 
     retriever: str
     ids: Ids
     scores: Scores
     reason: Why = _nothing
+    zeros: int = 0
+    known_share: Callable[[], float] = _all
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
@@ -50,10 +60,13 @@ class Ranking:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
     @cached_property
-    def standard(self) -> Scores:
-        """The scores as standard scores, (n,) float64."""
-        standard: Scores = (self.scores - self.scores.mean()) / (float(self.scores.std()) or 1.0)
-        return standard
+    def standard(self) -> tuple[Scores, float]:
+        """The scores as standard scores, (n,) float64, and that of a chunk without one: of 0 where known, else the lowest."""
+        population = np.append(self.scores, np.zeros(self.zeros))
+        mean, deviation = float(population.mean()), float(population.std()) or 1.0
+        share = self.known_share()
+        standard: Scores = share * (self.scores - mean) / deviation
+        return standard, share * (float(population.min()) - mean) / deviation
 
 
 @dataclass
@@ -93,14 +106,19 @@ def reciprocal_rank(k: int) -> Fuser:
 
 
 def standard_scores(weights: Mapping[str, float]) -> Fuser:
-    """Weighted sum of z-scores; a chunk that a retriever did not return has that retriever's lowest score."""
+    """Weighted sum of z-scores; a chunk that a retriever did not return has that retriever's lowest score, or its 0.
+
+    So what few chunks have weighs much: the one chunk with a name's words is ten standard deviations above the others, while the
+    nearest vector is three.
+    """
 
     def fuse(rankings: Sequence[Ranking]) -> Fused:
         parts = []
         for ranking in rankings:
             if len(ranking.ids):
-                standard = ranking.standard * weights[ranking.retriever]
-                parts.append((standard, float(standard.min())))
+                standard, absent = ranking.standard
+                weight = weights[ranking.retriever]
+                parts.append((standard * weight, absent * weight))
             else:
                 parts.append((ranking.scores, 0.0))
         return _summed(rankings, parts)

@@ -9,6 +9,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.query import Query, query_of
@@ -46,6 +47,8 @@ def search(
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
     search_query, rows = best_rows(search_query, mode, top_k)
+    if top_k and not rows:
+        warn_of_nothing(search_query, mode)
     unfinished_ids = _unfinished(search_query.db, {row["document_id"] for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()

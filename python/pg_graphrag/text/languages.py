@@ -50,6 +50,13 @@ REGCONFIG: dict[str, str] = {
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+# Letters and marks, without punctuation, of scripts whose words nothing here analyses: Hebrew to Georgian (with Arabic,
+# Devanagari and Thai), Hangul, Ethiopic to Mongolian (with Khmer), and some more of the scripts of Asia.
+UNANALYSED = (
+    "\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c7\u05d0-\u05f2\u0610-\u061a\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff"
+    "\u0710-\u0963\u0966-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u10ff\u1100-\u17d3\u17d7-\u17ff\u1810-\u1cff"
+    "\u3131-\u318e\ua840-\uabff\uac00-\ud7a3"
+)
 _SCRIPTS = {
     "en": _LATIN,
     "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
@@ -63,6 +70,30 @@ _SCRIPTS = {
     "ta": "\u0b80-\u0bff",
 }
 _BEYOND_LATIN = "\u0370-\uffdc\U00020000-\U0003ffff"
+
+# The most frequent words of languages in Latin script, but for those that are English words too.
+_ENGLISH_WORDS = frozenset("the of and to is that it for was with as be by this are from at or which not".split())
+_FOREIGN_WORDS = frozenset(
+    (
+        "der und das ist nicht ein eine zu von mit dem den des sich auf für "  # German
+        "le la les des une est et dans que qui pour pas du sur avec au "  # French
+        "el los las una es en del por con para se su lo como "  # Spanish
+        "il di che non un per della sono con dei nel gli "  # Italian
+        "os uma não em da ao mais pelo foi "  # Portuguese
+        "het een van niet dat zijn op ook bij "  # Dutch
+        "och att det som är på av inte till ett "  # Swedish, Danish, Norwegian
+        "og af ikke til på ja ei että oli hän mutta "  # Finnish
+        "nie się na jest że jak po "  # Polish
+        "je se že si jsem byl ale "  # Czech
+        "ve bir bu için da ile olarak çok "  # Turkish
+        "az egy és hogy nem van meg "  # Hungarian
+        "și este pe cu nu din care sau "  # Romanian
+        "yang dan dengan untuk dari ini itu tidak "  # Indonesian
+        "của và là các có được trong cho"  # Vietnamese
+    ).split()
+)
+# Fewer words of a text than this share, or than two, say nothing.
+MIN_FUNCTION_SHARE = 0.05
 
 # A Han or kana character carries about as much as three Latin letters, so that a Japanese manual page full of command
 # names is still Japanese.
@@ -88,6 +119,18 @@ def detect(text: str) -> str:
     # Ties go to the first in code order: the same text always has the same language.
     best = max(sorted(sizes), key=sizes.__getitem__)
     return best if sizes[best] else "en"
+
+
+def is_english(text: str) -> bool:
+    """Whether a text is in English, as far as its script and its function words tell; one without words is.
+
+    Of a text in Latin script those of other languages must be fewer than the English ones, or few.
+    """
+    if detect(text) != "en":
+        return False
+    words = _run(_LATIN).findall(_spread(text).lower())
+    foreign = sum(word in _FOREIGN_WORDS for word in words)
+    return foreign < max(MIN_FUNCTION_SHARE * len(words), 2) or foreign < sum(word in _ENGLISH_WORDS for word in words)
 
 
 def script_sizes(text: str) -> dict[str, int]:

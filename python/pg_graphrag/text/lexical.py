@@ -2,14 +2,21 @@
 
 import re
 import unicodedata
+from functools import cache
 
-from pg_graphrag.text.languages import HAN, KANA, script_sizes
+from pg_graphrag.text.languages import HAN, KANA, UNANALYSED, script_sizes
 
 # The default parser takes "read/write" for a file name, "end.Next" for a host, "-20" in "10-20" for a negative number
 # and "<String>" for a tag, and each time what a searcher types is not found.
 # A set of characters first: places without any of them are passed over quickly.
 _GLUE = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?=[A-Z][a-z]))")
 _CJK_RUN = f"[{HAN}{KANA}]+"
+# A run without spaces that is longer is no word (Thai): its bigrams alone are terms.
+_LONGEST_WORD = 20
+# Emoji, arrows, mathematical and currency signs, which the parser drops. Not bullets and lines, which lay a text out.
+_SYMBOL = re.compile(
+    "[\u00a2-\u00a5\u00a7\u00b0-\u00b1\u20a0-\u20c0\u2190-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+)
 
 
 def lexical(text: str, language: str) -> str:
@@ -17,7 +24,8 @@ def lexical(text: str, language: str) -> str:
 
     NFKC (full and half width alike); for ``ja`` and ``zh`` each run of
     Han and kana becomes its search terms, separated by spaces, function words left out, while Latin words and numbers stay
-    for the English dictionaries. Documents and queries must both go through here.
+    for the English dictionaries. Words in scripts without an analyser have their bigrams beside them: Korean joins particles
+    to them. A symbol becomes a word. Documents and queries must both go through here.
 
     Raises
     ------
@@ -25,6 +33,10 @@ def lexical(text: str, language: str) -> str:
         58P01 when the library for `language` is not installed.
     """
     normalized = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
+    if normalized.isascii():
+        return normalized
+    normalized = _SYMBOL.sub(lambda symbol: f" symbol{ord(symbol.group()):x} ", normalized)
+    normalized = _unanalysed_run().sub(lambda run: _with_bigrams(run.group()), normalized)
     if language == "ja":
         from pg_graphrag.text.japanese import terms
     elif language == "zh":
@@ -34,8 +46,19 @@ def lexical(text: str, language: str) -> str:
     return re.sub(_CJK_RUN, lambda run: f" {' '.join(terms(run.group()))} ", normalized)
 
 
+@cache
+def _unanalysed_run() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile(f"[{UNANALYSED}]{{3,}}")
+
+
+def _with_bigrams(run: str) -> str:
+    word = run if len(run) <= _LONGEST_WORD else ""
+    return f" {word} {' '.join(run[start : start + 2] for start in range(len(run) - 1))} "
+
+
 # Two capitalised words in a row, and a word of two joined by a capital.
-_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][a-z]+)\b)")
+_PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][A-Za-z]+)\b)")
 _JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -71,6 +94,20 @@ def spelled_otherwise(query: str) -> str:
     for name in _HAN_WITH_KE.findall(normalized):
         spellings.append(_SMALL_KE.sub(lambda ke: "ケ" if ke.group() == "ヶ" else "ヶ", name))
     return " ".join(spellings)
+
+
+def other_han(query: str, language: str) -> str:
+    """Return the runs of Han in a query that Japanese and Chinese write with other characters, as `language` writes them.
+
+    What `lexical` makes of documents starts from their own script: 神戸 in a Chinese question would not become 神户.
+    """
+    if language not in ("ja", "zh") or query.isascii():
+        return ""
+    from pg_graphrag.text.variants import modern, simplified, traditional
+
+    convert = modern if language == "ja" else simplified
+    runs = re.findall(f"[{HAN}]+", query)
+    return " ".join(form for run in runs if (form := convert(traditional(run))) != convert(run))
 
 
 def query_languages(text: str) -> list[str]:

@@ -6,7 +6,7 @@ Tables: OpenCC (opencc.byvoid.com).
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,40 @@ def modern(run: str) -> str:
     return _convert(run, "t2jp", "ja")
 
 
+@lru_cache(maxsize=50_000)
+def unified(text: str) -> str:
+    """Return a text in lower case, of usual width, and with one form of each Han character: 神戸, 神戶 and 神户 are one."""
+    normalized = unicodedata.normalize("NFKC", text).casefold()
+    if normalized.isascii() or not _HAN.search(normalized):
+        return normalized
+    return simplified(normalized.translate(_former_forms()))
+
+
+def traditional(run: str) -> str:
+    """Return Japanese and simplified Chinese characters in their traditional forms, each at its place."""
+    return _convert(run.translate(_former_forms()), "s2t", "zh")
+
+
+@cache
+def _former_forms() -> dict[int, int]:
+    """Return {character in use in Japan since 1946: the former one}, where there was one only."""
+    former = "".join(map(chr, range(0x4E00, 0xA000)))
+    by_form: dict[str, list[str]] = {}
+    for character, form in zip(former, modern(former), strict=True):
+        if character != form:
+            by_form.setdefault(form, []).append(character)
+    return {ord(form): ord(characters[0]) for form, characters in by_form.items() if len(characters) == 1}
+
+
+def han_forms(run: str) -> set[str]:
+    """Return a run of Han in simplified, traditional (of Taiwan, too) and Japanese characters, where these differ from it."""
+    origin = traditional(run)
+    return {origin, simplified(origin), modern(origin), _convert(origin, "t2tw", "zh")} - {run}
+
+
+_HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
 def _convert(run: str, table: str, extra: str) -> str:
     converter = _converter(table, extra)
     converted: str = converter.convert(run)
@@ -70,7 +104,7 @@ def _convert(run: str, table: str, extra: str) -> str:
     )
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _converter(table: str, extra: str) -> Any:
     opencc = load("opencc", extra)
     # By its bare name OpenCC would look for the table in the working directory first.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from pg_graphrag.corpus.corpora import Corpus, by_id
+from pg_graphrag.corpus.fitting import embedding_of
 from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
@@ -307,7 +308,8 @@ def _embed_and_write(
     aliases, new_keys = _resolve_keys(db, corpus, drafts)
     texts = [text for item in drafts for text in item.texts()] + new_keys
     vectors: VectorsByModel = {}
-    model = corpus.options.embedding
+    fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
+    model = fitting or corpus.options.embedding
     building = building_space(db, corpus.id)
     db.rollback()
     while True:
@@ -330,7 +332,7 @@ def _embed_and_write(
             vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
             building = None
         try:
-            return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors)
+            return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors, fitting)
         except MissingVectors as missing_vectors:
             db.rollback()
             model, texts = missing_vectors.model, list(missing_vectors.texts)

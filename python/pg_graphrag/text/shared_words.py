@@ -1,0 +1,68 @@
+"""How much a short text, such as a name or a sentence, shares with a query: by the lexemes that stand in it."""
+
+import re
+from collections.abc import Mapping
+
+from pg_graphrag.text.variants import unified
+
+_GAPS = re.compile(r"[\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+
+
+class SharedWords:
+    """The lexemes of a query with their weights, to be looked for in texts.
+
+    A lexeme in Latin letters stands where a word begins with it, as stems do; one in other scripts anywhere, as words there
+    are not spaced.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self._total = sum(weights.values())
+        spaced: dict[str, float] = {}
+        unspaced: dict[str, float] = {}
+        for lexeme, weight in weights.items():
+            form = unified(lexeme)
+            # English stems end in i where words end in y.
+            if form.isascii():
+                form = form[:-1] if len(form) > 3 and form.endswith("i") else form
+                spaced[form] = max(weight, spaced.get(form, 0.0))
+            elif form:
+                unspaced[form] = max(weight, unspaced.get(form, 0.0))
+        self._spaced, self._unspaced = spaced, unspaced
+        self._largest = max(weights.values(), default=0.0)
+
+    def of_query(self, text: str) -> float:
+        """Return the share of the query's weight that stands in a text, 0 … 1."""
+        if not self._total:
+            return 0.0
+        words = f" {_GAPS.sub(' ', unified(text))}"
+        found = sum(weight for form, weight in self._spaced.items() if f" {form}" in words)
+        found += sum(weight for form, weight in self._unspaced.items() if form in words)
+        return min(float(found / self._total), 1.0)
+
+    def of_name(self, name: str) -> float:
+        """Return how much of a name the query says, 0 … 1: its share in letters, times how rare its rarest lexeme is."""
+        text = unified(name)
+        is_said = bytearray(len(text))
+        rarest = 0.0
+        for form, weight in self._unspaced.items():
+            start = text.find(form)
+            while start >= 0:
+                is_said[start : start + len(form)] = b"\1" * len(form)
+                rarest = max(rarest, weight)
+                start = text.find(form, start + 1)
+        letters = 0
+        for word in _WORD.finditer(text):
+            letters += len(word.group())
+            for form, weight in self._spaced.items():
+                if word.group().startswith(form):
+                    is_said[word.start() : word.end()] = b"\1" * (word.end() - word.start())
+                    rarest = max(rarest, weight)
+        if not letters or not rarest:
+            return 0.0
+        return float(sum(is_said) / letters * rarest / self._largest)
+
+
+def joined(name: str) -> str:
+    """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
+    return _GAPS.sub("", unified(name))

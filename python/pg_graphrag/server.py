@@ -200,6 +200,13 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
+    except RecursionError:
+        deep = GraphRAGError(
+            "functions of the extension call each other too deep",
+            sqlstate="54001",
+            hint="A view or function that a filter or policy names may not search through itself.",
+        )
+        _raise(plpy, deep)
 
 
 class Rows:

@@ -92,9 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("query", metavar="QUERY")
     search.add_argument("--mode", default="hybrid", help=MODES)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
-    search.add_argument(
-        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
-    )
+    search.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
     search.add_argument(
         "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
     )
@@ -112,9 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("question", metavar="QUESTION")
     ask.add_argument("--mode", default="hybrid", help=MODES)
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
-    ask.add_argument(
-        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
-    )
+    ask.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
     ask.add_argument("--history", type=json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
     ask.add_argument(
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"

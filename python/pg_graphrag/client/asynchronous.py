@@ -320,9 +320,9 @@ class AsyncGraphRAG:
         """
         return await self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
 
-    async def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
+    async def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        return await self._run(statements.neighbors(self.corpus, entity, hops))
+        return await self._run(statements.neighbors(self.corpus, entity, hops, filter))
 
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""

@@ -361,13 +361,14 @@ def evaluate(
     )
 
 
-def neighbors(corpus: str, entity: str, hops: int) -> Statement[list[Neighbor]]:
+def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[list[Neighbor]]:
     return Statement(
         """
         SELECT hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path
-          FROM graphrag.neighbors(entity => %(entity)s::text, corpus => %(corpus)s::text, hops => %(hops)s::int)
+          FROM graphrag.neighbors(entity => %(entity)s::text, filter => %(filter)s::jsonb, corpus => %(corpus)s::text,
+                                  hops => %(hops)s::int)
         """,
-        {"entity": entity, "corpus": corpus, "hops": hops},
+        {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops},
         _rows_as(Neighbor),
     )
 

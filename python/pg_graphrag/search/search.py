@@ -38,7 +38,7 @@ def search(
 
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
-        search_query = prepare(db, caller, query, mode, filter_, low, high, options, start=start)
+        search_query = prepare(db, caller, query, mode, low, high, options, start=start)
         return list(_result_rows(search_query, mode, limit))
 
     return as_owner(db, run_search)
@@ -75,7 +75,6 @@ def prepare(
     caller: Caller,
     query: str | None,
     mode: Mode,
-    filter_: str | None,
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
@@ -87,7 +86,7 @@ def prepare(
     `start`: when the call began, for the option `profile_time`.
     """
     parsed = parse(options, mode, function)
-    search_query = query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)
+    search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
     if not parsed.profile_time:
         return search_query
     return replace(search_query, profile=Profile(perf_counter() if start is None else start))

@@ -14,7 +14,7 @@ from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 
 def search(
@@ -45,29 +45,36 @@ def search(
 
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
-    search_query, rows = best_rows(search_query, mode, top_k)
-    unfinished_ids = _unfinished(search_query.db, {row["document_id"] for row in rows})
+    offset = search_query.options.offset
+    search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
+    rows = rows[offset:]
+    documents = _documents(search_query.db, {row["document_id"] for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()
-    for rank, row in enumerate(rows, 1):
+    for rank, row in enumerate(rows, offset + 1):
         notes = {"mode": mode.name, **search_query.notes}
-        if row["document_id"] in unfinished_ids:
+        document = documents.get(row["document_id"])
+        if document is not None and document["is_unfinished"]:
             notes["graph"] = "pending"
         explain = json.dumps(notes | row["explain"], ensure_ascii=False)
+        if document is not None and document["metadata"] != "{}":
+            # As it is: read and written again, its numbers could lose digits.
+            explain = f'{explain[:-1]}, "metadata": {document["metadata"]}}}'
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)
 
 
-def _unfinished(db: Database, document_ids: set[int]) -> set[int]:
-    """Return those of some documents, which the caller sees, whose graph is still to come or to be made anew."""
+def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
+    """Return {id: metadata, whether the graph is still to come or to be made anew} of documents that the caller sees."""
     if not document_ids:
-        return set()
+        return {}
     rows = db.query(
-        "SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1) AND d.indexed_at IS NULL",
+        "SELECT d.id, d.metadata::text AS metadata, d.indexed_at IS NULL AS is_unfinished"
+        " FROM graphrag.documents d WHERE d.id = ANY ($1)",
         ["int8[]"],
         [list(document_ids)],
     )
-    return {row["id"] for row in rows}
+    return {row["id"]: row for row in rows}
 
 
 def prepare(

@@ -96,6 +96,11 @@ class Database:
         """Roll back; only under a top-level CALL. This also releases the snapshot, which would pin vacuum."""
         self.plpy.rollback()
 
+    def notice(self, message: str, **fields: str) -> None:
+        """Send a NOTICE with optional ``detail`` and ``hint``."""
+        with undisturbed():
+            self.plpy.notice(message, **fields)
+
     def warning(self, message: str, **fields: str) -> None:
         """Send a WARNING with optional ``detail`` and ``hint``."""
         with undisturbed():

@@ -77,6 +77,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb),
     graphrag.embed(text, text),
     graphrag.warm(text),
+    graphrag.wait_indexed(text, text[], interval),
     graphrag.embedding_engine(),
     graphrag.evaluate(text, jsonb, text[], int[], text, jsonb),
     graphrag.evaluate(text, regclass, text[], int[], text, jsonb),
@@ -109,6 +110,7 @@ GRANT SELECT ON
     graphrag.llm_usage,
     graphrag.llm_usage_by_role,
     graphrag.budgets,
-    graphrag.query_stats
+    graphrag.query_stats,
+    graphrag._health
 TO pg_monitor;
-GRANT EXECUTE ON FUNCTION graphrag._metered(int, name) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;

@@ -9,11 +9,13 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 
 __all__ = [
@@ -25,9 +27,11 @@ __all__ = [
     "Evaluation",
     "FailedJob",
     "GraphRAG",
+    "HealthIssue",
     "InsertSummary",
     "Neighbor",
     "Progress",
     "RelationshipResult",
     "SearchResult",
+    "WaitResult",
 ]

@@ -17,11 +17,13 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Question, Statement
@@ -346,6 +348,18 @@ class GraphRAG:
             42704 when there is no such corpus.
         """
         return self._run(statements.progress(self.corpus))
+
+    def health(self) -> list[HealthIssue]:
+        """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
+        return self._run(statements.health())
+
+    def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
+        """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.
+
+        One statement, which the server answers when they are, or after `timeout` seconds, with those that are pending.
+        Needs no more rights than a search, and a connection in autocommit mode to see what was inserted before.
+        """
+        return self._run(statements.wait_indexed(self.corpus, keys, timeout))
 
     def failed_jobs(self) -> list[FailedJob]:
         """Return the dead letters: what will not be tried again before `retry_failed`."""

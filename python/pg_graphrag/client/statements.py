@@ -14,11 +14,13 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 from pg_graphrag.errors import GraphRAGError
 
@@ -390,6 +392,21 @@ _PROGRESS = """
                oldest_pending, waiting, waiting_until, waiting_for, reembedded,
                replication_lag, searchable
           FROM graphrag.progress"""
+
+
+def health() -> Statement[list[HealthIssue]]:
+    return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
+
+
+def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Statement[WaitResult]:
+    return Statement(
+        """
+        SELECT indexed, failed, pending
+          FROM graphrag.wait_indexed(%(corpus)s::text, %(keys)s::text[], %(timeout)s::float8 * interval '1 second')
+        """,
+        {"corpus": corpus, "keys": None if keys is None else list(keys), "timeout": timeout},
+        lambda rows: WaitResult(*rows[0]),
+    )
 
 
 def progress(corpus: str) -> Statement[Progress]:

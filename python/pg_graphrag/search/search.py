@@ -41,7 +41,30 @@ def search(
         search_query = prepare(db, caller, query, mode, low, high, options, start=start)
         return list(_result_rows(search_query, mode, limit))
 
-    return as_owner(db, run_search)
+    rows = as_owner(db, run_search)
+    if not rows and query and limit:
+        _notice_unindexed(db, caller.corpus)
+    return rows
+
+
+_UNINDEXED = """
+SELECT c.id
+  FROM graphrag.corpora c
+ WHERE c.name = $1 AND EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)
+   AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.indexed_hash IS NOT NULL)
+"""
+# Corpora of which the session was told.
+_noticed: set[str] = set()
+
+
+def _notice_unindexed(db: Database, corpus: str) -> None:
+    """Say, once in a session, that nothing can be found since no worker has run. Of what the caller may see."""
+    if corpus not in _noticed and db.query(_UNINDEXED, ["text"], [corpus]):
+        _noticed.add(corpus)
+        db.notice(
+            f'no document of corpus "{corpus}" is indexed yet',
+            hint="A worker indexes them: CALL graphrag.process_jobs(), pg-graphrag worker or graphrag.schedule_worker().",
+        )
 
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:

@@ -111,6 +111,7 @@ GRANT SELECT ON
     graphrag.llm_usage_by_role,
     graphrag.budgets,
     graphrag.query_stats,
-    graphrag._health
+    graphrag._health,
+    graphrag.metrics
 TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;

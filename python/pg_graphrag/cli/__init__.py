@@ -187,6 +187,14 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="one JSON object per corpus")
     status.set_defaults(run=_status)
 
+    metrics = commands.add_parser(
+        "metrics",
+        parents=[common],
+        help="print numbers for a monitor",
+        description="Print the view graphrag.metrics as OpenMetrics text. A role needs pg_monitor for it.",
+    )
+    metrics.set_defaults(run=_metrics)
+
     add_commands(commands, corpus)
     return parser
 
@@ -266,6 +274,12 @@ def _import(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.imports import import_index
 
     return import_index(args.url, args.corpus, args.system, args.folder)
+
+
+def _metrics(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.metrics import metrics
+
+    return metrics(args.url)
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from pg_graphrag.client.results import (
     FailedJob,
     HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
@@ -351,6 +352,10 @@ class AsyncGraphRAG:
     async def health(self) -> list[HealthIssue]:
         """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
         return await self._run(statements.health())
+
+    async def metrics(self) -> list[Metric]:
+        """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
+        return await self._run(statements.metrics())
 
     async def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
         """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.

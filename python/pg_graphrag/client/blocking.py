@@ -19,6 +19,7 @@ from pg_graphrag.client.results import (
     FailedJob,
     HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
@@ -352,6 +353,10 @@ class GraphRAG:
     def health(self) -> list[HealthIssue]:
         """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
         return self._run(statements.health())
+
+    def metrics(self) -> list[Metric]:
+        """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
+        return self._run(statements.metrics())
 
     def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
         """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.

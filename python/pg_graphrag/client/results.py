@@ -112,6 +112,16 @@ class HealthIssue:
 
 
 @dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of ``graphrag.metrics``: a number of this moment, and what it is of."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
 class WaitResult:
     """What ``graphrag.wait_indexed`` waited for: how many documents are indexed, failed for good, and still pending."""
 

@@ -16,6 +16,7 @@ from pg_graphrag.client.results import (
     FailedJob,
     HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
@@ -396,6 +397,12 @@ _PROGRESS = """
 
 def health() -> Statement[list[HealthIssue]]:
     return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
+
+
+def metrics() -> Statement[list[Metric]]:
+    return Statement(
+        "SELECT name, labels, value::float8, help FROM graphrag.metrics ORDER BY name, labels", {}, _rows_as(Metric)
+    )
 
 
 def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Statement[WaitResult]:

@@ -6,6 +6,7 @@ text finds the containers that are long themselves. Their members are read one b
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
     Raises
     ------
     GraphRAGError
-        54001 where lists and objects are nested too deep.
+        54001 where lists and objects are nested too deep, 22003 for a whole number of more digits than Python reads.
     """
     decoder = json.JSONDecoder(parse_float=parse_float)
     try:
@@ -38,6 +39,13 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
             f"the JSON is nested too deep: {text[:60]}…",
             sqlstate="54001",
             hint="Give at most some hundred lists and objects within each other.",
+        ) from None
+    except ValueError:
+        # The text is well-formed: nothing else is refused.
+        raise GraphRAGError(
+            f"the JSON has a number of more than {sys.get_int_max_str_digits():,} digits: {text[:60]}…",
+            sqlstate="22003",
+            hint="Give it as a text.",
         ) from None
 
 

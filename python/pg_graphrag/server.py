@@ -96,6 +96,11 @@ class Database:
         """Roll back; only under a top-level CALL. This also releases the snapshot, which would pin vacuum."""
         self.plpy.rollback()
 
+    def notice(self, message: str, **fields: str) -> None:
+        """Send a NOTICE with optional ``detail`` and ``hint``."""
+        with undisturbed():
+            self.plpy.notice(message, **fields)
+
     def warning(self, message: str, **fields: str) -> None:
         """Send a WARNING with optional ``detail`` and ``hint``."""
         with undisturbed():
@@ -200,6 +205,13 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             return list(result) if isinstance(result, Iterator) else result
     except GraphRAGError as error:
         _raise(plpy, error)
+    except RecursionError:
+        deep = GraphRAGError(
+            "functions of the extension call each other too deep",
+            sqlstate="54001",
+            hint="A view or function that a filter or policy names may not search through itself.",
+        )
+        _raise(plpy, deep)
 
 
 class Rows:

@@ -36,7 +36,7 @@ COMMENT ON COLUMN graphrag.documents.corpus_id IS 'Number of that corpus; set by
 COMMENT ON COLUMN graphrag.documents.source_key IS 'The application''s own key, unique in the corpus; a hash of title and content when not given';
 COMMENT ON COLUMN graphrag.documents.title IS 'Title; indexed with every chunk';
 COMMENT ON COLUMN graphrag.documents.content IS 'Text of the document, UTF-8';
-COMMENT ON COLUMN graphrag.documents.metadata IS 'Anything the application wants to filter by: search(filter => …) is jsonb containment on this column';
+COMMENT ON COLUMN graphrag.documents.metadata IS 'Anything the application wants to filter by: search(filter => …) reads this column';
 COMMENT ON COLUMN graphrag.documents.valid_from IS 'Start of validity, where the application keeps one';
 COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity, where the application keeps one';
 COMMENT ON COLUMN graphrag.documents.status IS 'pending (text or graph are still to come), indexed, or failed (see failed_jobs)';

@@ -68,6 +68,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.search_relationships(text, text, int, jsonb, text[]),
     graphrag.search_reports(text, text, int, jsonb, int),
     graphrag.neighbors(text, text, int),
+    graphrag.neighbors(text, jsonb, text, int),
     graphrag.to_dot(text, text, int, int),
     graphrag.to_dot(bigint, int),
     graphrag.to_mermaid(text, text, int, int),
@@ -76,6 +77,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.context(text, text, text, int, jsonb, text[], text[], jsonb),
     graphrag.embed(text, text),
     graphrag.warm(text),
+    graphrag.wait_indexed(text, text[], interval),
     graphrag.embedding_engine(),
     graphrag.evaluate(text, jsonb, text[], int[], text, jsonb),
     graphrag.evaluate(text, regclass, text[], int[], text, jsonb),
@@ -108,6 +110,8 @@ GRANT SELECT ON
     graphrag.llm_usage,
     graphrag.llm_usage_by_role,
     graphrag.budgets,
-    graphrag.query_stats
+    graphrag.query_stats,
+    graphrag._health,
+    graphrag.metrics
 TO pg_monitor;
-GRANT EXECUTE ON FUNCTION graphrag._metered(int, name) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;

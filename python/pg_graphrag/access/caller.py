@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from pg_graphrag.access.filters import Condition, compile_filter
+from pg_graphrag.access.relations import keys_of
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import Ids, int64s, np
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,8 @@ class Caller:
 
     `is_owner`: he has the rights of the extension's owner, and sees details of faults that only the owner may know.
     `documents`: sorted ids of the documents that row-level security shows him and whose current content is indexed; None:
-    all of the corpus. `matching`: those of them that the call's filter keeps; None without a filter, or where `documents` is
-    None.
+    all of the corpus. `matching`: those that the call's filter keeps; None without a filter. `condition`: the filter, where
+    the owner may apply it instead, by an index: to all of a corpus, and without reading relations.
     """
 
     role: str
@@ -24,15 +25,21 @@ class Caller:
     corpus: str
     documents: Ids | None = None
     matching: Ids | None = None
+    condition: Condition | None = None
 
 
 # The index may hold an earlier version of a document, which the current row no longer lets the caller read.
 # By corpus_id, as in the condition of protect() (_enforce), which can only use an index this way.
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.boolsend(coalesce(d.metadata @> $2, false)), ''::bytea) AS matches
-  FROM graphrag.documents d
+       pg_catalog.string_agg(pg_catalog.boolsend(coalesce({condition}, false)), ''::bytea) AS matches
+  FROM graphrag.documents d {joins}
  WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+"""
+_MATCHING = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids
+  FROM graphrag.documents d {joins}
+ WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND {condition}
 """
 _CALLER = """
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
@@ -49,13 +56,9 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     Raises
     ------
     GraphRAGError
-        22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents, 22023 for a bad filter.
+        22004 for a null, 42704 for an unknown corpus or relation, 42501 without SELECT on graphrag.documents or on a
+        relation of the filter, 22023 for a bad filter, 54000 and 54001 for one that is too large.
     """
-    if filter_ is not None and not isinstance(read_json(filter_), dict):
-        raise GraphRAGError(
-            f"filter must be a JSON object, not {filter_[:100]}",
-            hint='For example {"lang": "en"}: containment on metadata.',
-        )
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:
         raise unknown_corpus(db, corpus)
@@ -73,13 +76,35 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
             hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
         )
     identity = caller["role"], caller["is_owner"], str(corpus)
-    if caller["reads_whole"]:
-        return Caller(*identity)
-    row = db.query(_DOCUMENTS, ["int4", "jsonb"], [caller["id"], filter_])[0]
+    condition = None if filter_ is None else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name))
+    if not caller["reads_whole"]:
+        documents, matching = _visible(db, caller["id"], condition)
+        return Caller(*identity, documents=documents, matching=matching)
+    if condition is None or not condition.joins:
+        return Caller(*identity, condition=condition)
+    return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
+
+
+def matching_ids(db: Database, corpus_id: int, condition: Condition) -> Ids:
+    """Return the sorted ids of the indexed documents that a condition keeps, of those that whoever runs it may see."""
+    sql = _MATCHING.format(condition=condition.sql, joins=condition.joins)
+    return np.sort(int64s(_run(db, sql, corpus_id, condition)["ids"]))
+
+
+def _visible(db: Database, corpus_id: int, condition: Condition | None) -> tuple[Ids, Ids | None]:
+    """Return the ids of what the caller sees, and of what the filter keeps of it."""
+    if condition is None:
+        rows = db.query(_DOCUMENTS.format(condition="true", joins=""), ["int4"], [corpus_id])
+        return np.sort(int64s(rows[0]["ids"])), None
+    sql = _DOCUMENTS.format(condition=condition.sql, joins=condition.joins)
+    row = _run(db, sql, corpus_id, condition)
     ids = int64s(row["ids"])
     order = np.argsort(ids)
     ids = ids[order]
-    if filter_ is None:
-        return Caller(*identity, documents=ids)
-    matches = np.frombuffer(row["matches"] or b"", np.bool_)[order]
-    return Caller(*identity, documents=ids, matching=ids[matches])
+    return ids, ids[np.frombuffer(row["matches"] or b"", np.bool_)[order]]
+
+
+def _run(db: Database, sql: str, corpus_id: int, condition: Condition) -> Row:
+    # Plans of filters are not kept: there is no end of them.
+    plan = db.prepare(sql, ["int4", *condition.types])
+    return db.execute(plan, [corpus_id, *condition.values])[0]

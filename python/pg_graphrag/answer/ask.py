@@ -60,7 +60,7 @@ def ask(
     response_type: str | None,
 ) -> list[tuple[str, str, str, str]]:
     """Return one row: answer, citations, usage, context."""
-    arguments = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
     def run() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
         caller = caller_of(db, corpus, filter_)
@@ -114,7 +114,7 @@ def ask_stream(
     response_type: str | None,
 ) -> Rows:
     """Return the answer of `ask` in pieces, as they come."""
-    arguments = (question, mode_name, max_tokens, filter_, low, high, options, history, response_type)
+    arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
     def run() -> AskRequest:
         caller = caller_of(db, corpus, filter_)
@@ -149,7 +149,6 @@ def _prepare(
     question: str | None,
     mode_name: str | None,
     max_tokens: int | None,
-    filter_: str | None,
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
@@ -157,7 +156,7 @@ def _prepare(
     response_type: str | None,
 ) -> AskRequest:
     mode = modes.find(mode_name)
-    query = prepare(db, caller, question, mode, filter_, low, high, options, function="ask")
+    query = prepare(db, caller, question, mode, low, high, options, function="ask")
     return build_request(query, mode, max_tokens, history, response_type, _context)
 
 

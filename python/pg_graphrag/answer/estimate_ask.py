@@ -38,7 +38,7 @@ def estimate(
 
     def run() -> DryRun:
         mode = modes.find(mode_name)
-        query = prepare(db, caller, question, mode, filter_, low, high, options, function="ask")
+        query = prepare(db, caller, question, mode, low, high, options, function="ask")
         dry_run = DryRun(query, budget(query, max_tokens))
         answer_request(
             build_request(replace(query, models=dry_run), mode, max_tokens, history, response_type, _longest_context)

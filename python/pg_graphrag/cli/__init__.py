@@ -100,9 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("query", metavar="QUERY")
     search.add_argument("--mode", default="hybrid", help=MODES)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
-    search.add_argument(
-        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
-    )
+    search.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
     search.add_argument(
         "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
     )
@@ -120,9 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("question", metavar="QUESTION")
     ask.add_argument("--mode", default="hybrid", help=MODES)
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
-    ask.add_argument(
-        "--filter", type=json_object, metavar="JSON", help="only documents whose metadata contains this object"
-    )
+    ask.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
     ask.add_argument("--history", type=json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
     ask.add_argument(
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
@@ -198,6 +194,14 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
     status.add_argument("--json", action="store_true", help="one JSON object per corpus")
     status.set_defaults(run=_status)
+
+    metrics = commands.add_parser(
+        "metrics",
+        parents=[common],
+        help="print numbers for a monitor",
+        description="Print the view graphrag.metrics as OpenMetrics text. A role needs pg_monitor for it.",
+    )
+    metrics.set_defaults(run=_metrics)
 
     add_commands(commands, corpus)
     return parser
@@ -290,6 +294,12 @@ def _import(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.imports import import_index
 
     return import_index(args.url, args.corpus, args.system, args.folder)
+
+
+def _metrics(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.metrics import metrics
+
+    return metrics(args.url)
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -9,11 +9,14 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 
 __all__ = [
@@ -25,9 +28,12 @@ __all__ = [
     "Evaluation",
     "FailedJob",
     "GraphRAG",
+    "HealthIssue",
     "InsertSummary",
+    "Metric",
     "Neighbor",
     "Progress",
     "RelationshipResult",
     "SearchResult",
+    "WaitResult",
 ]

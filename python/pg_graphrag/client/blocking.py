@@ -17,11 +17,14 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Question, Statement
@@ -321,9 +324,9 @@ class GraphRAG:
         """
         return self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
 
-    def neighbors(self, entity: str, hops: int = 1) -> list[Neighbor]:
+    def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        return self._run(statements.neighbors(self.corpus, entity, hops))
+        return self._run(statements.neighbors(self.corpus, entity, hops, filter))
 
     def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
@@ -346,6 +349,22 @@ class GraphRAG:
             42704 when there is no such corpus.
         """
         return self._run(statements.progress(self.corpus))
+
+    def health(self) -> list[HealthIssue]:
+        """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
+        return self._run(statements.health())
+
+    def metrics(self) -> list[Metric]:
+        """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
+        return self._run(statements.metrics())
+
+    def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
+        """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.
+
+        One statement, which the server answers when they are, or after `timeout` seconds, with those that are pending.
+        Needs no more rights than a search, and a connection in autocommit mode to see what was inserted before.
+        """
+        return self._run(statements.wait_indexed(self.corpus, keys, timeout))
 
     def failed_jobs(self) -> list[FailedJob]:
         """Return the dead letters: what will not be tried again before `retry_failed`."""

@@ -24,7 +24,7 @@ class Document:
     title : str, optional
         Indexed with every chunk.
     metadata : mapping, optional
-        Anything JSON can hold; ``search(filter=…)`` is containment on it.
+        Anything JSON can hold; ``search(filter=…)`` reads it.
     valid_from, valid_to : datetime, optional
         Time the document holds for.
     """

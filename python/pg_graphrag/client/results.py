@@ -107,6 +107,35 @@ class Neighbor:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthIssue:
+    """One row of ``graphrag.health``: what needs somebody. `severity`: error or warning."""
+
+    severity: str
+    subject: str
+    detail: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of ``graphrag.metrics``: a number of this moment, and what it is of."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitResult:
+    """What ``graphrag.wait_indexed`` waited for: how many documents are indexed, failed for good, and still pending."""
+
+    indexed: int
+    failed: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """One row of ``graphrag.progress``: how far the indexing of a corpus is.
 

@@ -14,11 +14,14 @@ from pg_graphrag.client.results import (
     EntityResult,
     Evaluation,
     FailedJob,
+    HealthIssue,
     InsertSummary,
+    Metric,
     Neighbor,
     Progress,
     RelationshipResult,
     SearchResult,
+    WaitResult,
 )
 from pg_graphrag.errors import GraphRAGError
 
@@ -361,13 +364,14 @@ def evaluate(
     )
 
 
-def neighbors(corpus: str, entity: str, hops: int) -> Statement[list[Neighbor]]:
+def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[list[Neighbor]]:
     return Statement(
         """
         SELECT hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path
-          FROM graphrag.neighbors(entity => %(entity)s::text, corpus => %(corpus)s::text, hops => %(hops)s::int)
+          FROM graphrag.neighbors(entity => %(entity)s::text, filter => %(filter)s::jsonb, corpus => %(corpus)s::text,
+                                  hops => %(hops)s::int)
         """,
-        {"entity": entity, "corpus": corpus, "hops": hops},
+        {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops},
         _rows_as(Neighbor),
     )
 
@@ -389,6 +393,27 @@ _PROGRESS = """
                oldest_pending, waiting, waiting_until, waiting_for, reembedded,
                replication_lag, searchable, embedding, embedding_advice
           FROM graphrag.progress"""
+
+
+def health() -> Statement[list[HealthIssue]]:
+    return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
+
+
+def metrics() -> Statement[list[Metric]]:
+    return Statement(
+        "SELECT name, labels, value::float8, help FROM graphrag.metrics ORDER BY name, labels", {}, _rows_as(Metric)
+    )
+
+
+def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Statement[WaitResult]:
+    return Statement(
+        """
+        SELECT indexed, failed, pending
+          FROM graphrag.wait_indexed(%(corpus)s::text, %(keys)s::text[], %(timeout)s::float8 * interval '1 second')
+        """,
+        {"corpus": corpus, "keys": None if keys is None else list(keys), "timeout": timeout},
+        lambda rows: WaitResult(*rows[0]),
+    )
 
 
 def progress(corpus: str) -> Statement[Progress]:

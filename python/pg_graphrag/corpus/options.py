@@ -139,6 +139,7 @@ class Options:
     communities: Communities = field(default_factory=Communities)
     cypher: bool = True
     query_log: bool = False
+    notify: bool = False
     retention: Retention = field(default_factory=Retention)
 
     def reranker(self) -> tuple[str, str]:
@@ -207,7 +208,7 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
-    for name in ("claims", "cypher", "query_log"):
+    for name in ("claims", "cypher", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
     _check_prompts(parsed.prompts)

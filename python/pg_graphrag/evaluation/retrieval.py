@@ -181,7 +181,7 @@ def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System
 def _search(db: Database, caller: Caller, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
     """Return the source keys of the chunks found."""
     low, high = question.low, question.high
-    query = prepare(db, caller, question.question, system.mode, None, low, high, system.options_for(question))
+    query = prepare(db, caller, question.question, system.mode, low, high, system.options_for(question))
     _, rows = best_rows(query, system.mode, top_k)
     return [row["source_key"] for row in rows]
 

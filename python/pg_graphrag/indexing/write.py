@@ -97,6 +97,8 @@ def write_documents(
         ["int8[]", "bool[]"],
         [[draft.id for draft in ready], [draft.lacks_graph for draft in ready]],
     )
+    if corpus.options.notify:
+        _notify(db, corpus, [draft.id for draft in ready])
     revise(db, corpus.id)
     forget(db, affected)
     # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
@@ -105,6 +107,19 @@ def write_documents(
     if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)
     return skipped_ids
+
+
+def _notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
+    """Tell listeners of documents, when the transaction commits. A key that is too long for a notification is left out."""
+    db.query(
+        "SELECT pg_catalog.pg_notify('graphrag_indexed', CASE WHEN pg_catalog.octet_length(n.payload::text) < 8000"
+        " THEN n.payload ELSE n.payload - 'source_key' - 'corpus' END::text)"
+        "  FROM (SELECT pg_catalog.jsonb_build_object('corpus', $2, 'source_key', d.source_key, 'document_id', d.id,"
+        "                                            'status', d.status) AS payload"
+        "          FROM graphrag.documents d WHERE d.id = ANY ($1)) n",
+        ["int8[]", "text"],
+        [document_ids, corpus.name],
+    )
 
 
 def _check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:

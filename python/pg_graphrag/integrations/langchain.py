@@ -37,6 +37,7 @@ class GraphRAGRetriever(BaseRetriever):
                 id=str(hit.chunk_id),
                 page_content=hit.content,
                 metadata={
+                    **hit.explain.get("metadata", {}),
                     "source_key": hit.source_key,
                     "title": hit.title,
                     "document_id": hit.document_id,

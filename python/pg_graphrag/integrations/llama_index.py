@@ -123,7 +123,8 @@ class GraphRAGRetriever(BaseRetriever):
                 node=TextNode(
                     id_=str(hit.chunk_id),
                     text=hit.content,
-                    metadata={"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id},
+                    metadata=_metadata(hit.explain.get("metadata", {}))
+                    | {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id},
                 ),
                 score=hit.score,
             )
@@ -374,12 +375,17 @@ def _chunk(row: Row) -> ChunkNode:
     return ChunkNode(id_=row["id"], text=row["content"], properties=row["metadata"])
 
 
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a document without what LlamaIndex keeps of a node there."""
+    return {name: value for name, value in metadata.items() if name != _NODE_CONTENT}
+
+
 def _text_node(row: Row) -> BaseNode:
     if json.loads(row["metadata"].get(_NODE_CONTENT) or "{}"):
         node = metadata_dict_to_node(row["metadata"])
         node.set_content(row["content"])
         return node
-    metadata = {name: value for name, value in row["metadata"].items() if name != _NODE_CONTENT}
+    metadata = _metadata(row["metadata"])
     return TextNode(
         id_=row["id"],
         text=row["content"],

@@ -23,7 +23,7 @@ def entities(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_entities(query_of(db, caller, query, SearchOptions(), filter_, low), limit, low))
+        return list(_entities(query_of(db, caller, query, SearchOptions(), low), limit, low))
 
     return as_owner(db, run)
 
@@ -46,7 +46,7 @@ def relationships(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_relationships(query_of(db, caller, query, SearchOptions(), filter_, high=high), limit, high))
+        return list(_relationships(query_of(db, caller, query, SearchOptions(), high=high), limit, high))
 
     return as_owner(db, run)
 
@@ -70,7 +70,7 @@ def reports(
     caller = caller_of(db, corpus, filter_)
 
     def run() -> list[tuple[Any, ...]]:
-        return list(_reports(query_of(db, caller, query, SearchOptions(), filter_), limit, level))
+        return list(_reports(query_of(db, caller, query, SearchOptions()), limit, level))
 
     return as_owner(db, run)
 

@@ -34,10 +34,12 @@ SELECT n.entity_id
 Neighbor = tuple[Any, ...]
 
 
-def neighbors(db: Database, entity: str | None, corpus: str | None, hops: int | None) -> list[Neighbor]:
+def neighbors(
+    db: Database, entity: str | None, corpus: str | None, hops: int | None, filter_: str | None = None
+) -> list[Neighbor]:
     """Return the rows of graphrag.neighbors: nearest first, then the strongest relationship first."""
     depth = check_hops(hops)
-    caller = caller_of(db, corpus)
+    caller = caller_of(db, corpus, filter_)
     return as_owner(db, lambda: neighbors_of(graph_query(db, caller), key(bounds.name(entity)), depth))
 
 

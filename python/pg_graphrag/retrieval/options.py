@@ -81,6 +81,7 @@ class SearchOptions:
     max_total_tokens: int = 30000
     include_chunks: bool = True
     profile_time: bool = False
+    offset: int = 0
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -116,6 +117,7 @@ CHECKS: dict[str, Check] = {
     "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
     "profile_time": FLAG,
+    "offset": integer(0, 10_000),
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -126,4 +128,4 @@ CHECKS: dict[str, Check] = {
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank")
-OF_EVERY_MODE = (*TRANSFORMS, "profile_time", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", *CONTEXT_OPTIONS)

@@ -399,7 +399,6 @@ def query_of(
     caller: Caller,
     text: str | None,
     options: SearchOptions,
-    filter_: str | None = None,
     low: list[str] | None = None,
     high: list[str] | None = None,
     *,
@@ -408,7 +407,7 @@ def query_of(
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
     low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, bounds.question(text), options, filter_, low, high))
+    query = Query.of(db, Request(corpus, caller, bounds.question(text), options, low, high))
     if (low is not None or high is not None) and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

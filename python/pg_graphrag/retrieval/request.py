@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.access.caller import Caller
+from pg_graphrag.access.caller import Caller, matching_ids
+from pg_graphrag.access.filters import EVERY
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval.indexed_documents import covers
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.server import Database
@@ -24,7 +24,6 @@ class Request:
     caller: Caller
     text: str
     options: SearchOptions
-    filter: str | None = None
     low: list[str] | None = None
     high: list[str] | None = None
     extra_text: str | None = None
@@ -41,16 +40,12 @@ class Documents:
     def ids(self) -> Any:
         """Sorted int64 ids, or None for the whole corpus. A filter of a whole corpus is applied here."""
         request, caller = self._request, self._request.caller
-        if caller.documents is not None:
-            ids = caller.documents if request.filter is None else caller.matching
-        elif request.filter is not None or request.existing_only:
-            rows = self._db.query(
-                "SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids FROM graphrag.documents d"
-                " WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.metadata @> $2)",
-                ["int4", "jsonb"],
-                [request.corpus.id, request.filter],
-            )
-            ids = np.sort(int64s(rows[0]["ids"]))
+        if caller.matching is not None:
+            ids = caller.matching
+        elif caller.documents is not None:
+            ids = caller.documents
+        elif caller.condition is not None or request.existing_only:
+            ids = matching_ids(self._db, request.corpus.id, caller.condition or EVERY)
         else:
             return None
         return ids if request.existing_only or not covers(self._db, request.corpus, ids) else None

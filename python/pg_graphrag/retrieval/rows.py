@@ -1,18 +1,21 @@
 """The best rows of a query in a mode, of existing documents, re-ranked on request."""
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval import rerank, transforms
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.mode import Mode, Retriever
 from pg_graphrag.retrieval.places import place_of
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Fused
 from pg_graphrag.server import Row
 
 MAX_TOP_K = 10_000
-# Least depth of each retriever, so that fusion sees chunks that are low in one list and high in another.
+# How deep each retriever looks first, so that fusion sees chunks that are low in one list and high in another.
 DEPTH = 100
+# How many times deeper it looks next, where more rows are asked for.
+STEP = 4
 # Scores that differ by less are equal: sums of the same numbers in another order.
 DIGITS = 9
 
@@ -31,25 +34,42 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     if not query.text or top_k == 0:
         return query, []
     limit = rerank.depth(query, top_k)
-    depth = max(DEPTH, 2 * limit)
     retrieve = transforms.transformed(mode.retrieve, query)
-    # What a mode does besides its retrievers is to fuse them.
-    with query.step("fuse"):
-        fusion = retrieve(query, depth)
-    rows = _rows(query, fusion, limit)
-    if len(rows) < limit and len(rows) < len(fusion.ids) and query.visible is None:
+    rows, count = _retrieved(query, retrieve, limit)
+    if len(rows) < min(limit, count) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query = query.existing()
-        with query.step("fuse"):
-            fusion = retrieve(query, depth)
-        rows = _rows(query, fusion, limit)
+        rows, _ = _retrieved(query, retrieve, limit)
     return query, rerank.rescored(query, rows)[:top_k]
 
 
+def _retrieved(query: Query, retrieve: Retriever, limit: int) -> tuple[list[Row], int]:
+    """Return (at most `limit` rows, how many chunks were found).
+
+    How deep retrievers look decides how their rankings are fused. So it does not depend on `limit`: deeper searches, where the
+    first has too few chunks, add theirs behind. An answer of more rows begins with the answer of fewer.
+    """
+    rows: list[Row] = []
+    earlier = np.empty(0, np.int64)
+    depth = DEPTH
+    while True:
+        # What a mode does besides its retrievers is to fuse them.
+        with query.step("fuse"):
+            fusion = retrieve(query, depth)
+        rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1]["score"] if rows else np.inf)
+        earlier = np.union1d(earlier, fusion.ids)
+        # Where there are fewer than it looked for, there are no more.
+        if len(rows) >= limit or len(fusion.ids) < depth:
+            return rows, len(earlier)
+        depth *= STEP
+
+
 @timed("texts")
-def _rows(query: Query, fusion: Fused, top_k: int) -> list[Row]:
+def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) -> list[Row]:
+    """Return the best rows besides the `earlier` chunks (ascending), with scores of at most `most`."""
     value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
+    order = order[~within(fusion.ids[order], earlier)]
     # All that tie with the last place, and some more in place of deleted documents.
     last = min(len(order), top_k + top_k // 4 + 10)
     if 0 < last < len(order):
@@ -63,4 +83,5 @@ def _rows(query: Query, fusion: Fused, top_k: int) -> list[Row]:
     del rows[top_k:]
     for row in rows:
         row["explain"] = fusion.explain(row["chunk_id"]) | place_of(row)
+        row["score"] = min(row["score"], most)
     return rows

@@ -27,7 +27,7 @@ def context(
 
     def run_context() -> str:
         mode = modes.find(mode_name)
-        search_query = prepare(db, caller, query, mode, filter_, low, high, options, function="context", start=start)
+        search_query = prepare(db, caller, query, mode, low, high, options, function="context", start=start)
         return to_json(assemble(search_query, mode, max_tokens))
 
     return as_owner(db, run_context)

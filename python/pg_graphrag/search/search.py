@@ -15,7 +15,7 @@ from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 
 def search(
@@ -39,38 +39,68 @@ def search(
 
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
-        search_query = prepare(db, caller, query, mode, filter_, low, high, options, start=start)
+        search_query = prepare(db, caller, query, mode, low, high, options, start=start)
         return list(_result_rows(search_query, mode, limit))
 
-    return as_owner(db, run_search)
+    rows = as_owner(db, run_search)
+    if not rows and query and limit:
+        _notice_unindexed(db, caller.corpus)
+    return rows
+
+
+_UNINDEXED = """
+SELECT c.id
+  FROM graphrag.corpora c
+ WHERE c.name = $1 AND EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)
+   AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.indexed_hash IS NOT NULL)
+"""
+# Corpora of which the session was told.
+_noticed: set[str] = set()
+
+
+def _notice_unindexed(db: Database, corpus: str) -> None:
+    """Say, once in a session, that nothing can be found since no worker has run. Of what the caller may see."""
+    if corpus not in _noticed and db.query(_UNINDEXED, ["text"], [corpus]):
+        _noticed.add(corpus)
+        db.notice(
+            f'no document of corpus "{corpus}" is indexed yet',
+            hint="A worker indexes them: CALL graphrag.process_jobs(), pg-graphrag worker or graphrag.schedule_worker().",
+        )
 
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
-    search_query, rows = best_rows(search_query, mode, top_k)
+    offset = search_query.options.offset
+    search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
     if top_k and not rows:
         warn_of_nothing(search_query, mode)
-    unfinished_ids = _unfinished(search_query.db, {row["document_id"] for row in rows})
+    rows = rows[offset:]
+    documents = _documents(search_query.db, {row["document_id"] for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()
-    for rank, row in enumerate(rows, 1):
+    for rank, row in enumerate(rows, offset + 1):
         notes = {"mode": mode.name, **search_query.notes}
-        if row["document_id"] in unfinished_ids:
+        document = documents.get(row["document_id"])
+        if document is not None and document["is_unfinished"]:
             notes["graph"] = "pending"
         explain = json.dumps(notes | row["explain"], ensure_ascii=False)
+        if document is not None and document["metadata"] != "{}":
+            # As it is: read and written again, its numbers could lose digits.
+            explain = f'{explain[:-1]}, "metadata": {document["metadata"]}}}'
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
         yield (rank, *fields, row["score"], explain)
 
 
-def _unfinished(db: Database, document_ids: set[int]) -> set[int]:
-    """Return those of some documents, which the caller sees, whose graph is still to come or to be made anew."""
+def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
+    """Return {id: metadata, whether the graph is still to come or to be made anew} of documents that the caller sees."""
     if not document_ids:
-        return set()
+        return {}
     rows = db.query(
-        "SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1) AND d.indexed_at IS NULL",
+        "SELECT d.id, d.metadata::text AS metadata, d.indexed_at IS NULL AS is_unfinished"
+        " FROM graphrag.documents d WHERE d.id = ANY ($1)",
         ["int8[]"],
         [list(document_ids)],
     )
-    return {row["id"] for row in rows}
+    return {row["id"]: row for row in rows}
 
 
 def prepare(
@@ -78,7 +108,6 @@ def prepare(
     caller: Caller,
     query: str | None,
     mode: Mode,
-    filter_: str | None,
     low: list[str] | None,
     high: list[str] | None,
     options: str | None,
@@ -90,7 +119,7 @@ def prepare(
     `start`: when the call began, for the option `profile_time`.
     """
     parsed = parse(options, mode, function)
-    search_query = query_of(db, caller, query, parsed, filter_, low, high, reads_keywords=mode.reads_keywords)
+    search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
     if not parsed.profile_time:
         return search_query
     return replace(search_query, profile=Profile(perf_counter() if start is None else start))

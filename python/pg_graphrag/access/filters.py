@@ -1,0 +1,373 @@
+"""Filters: a JSON object compiled to a condition in SQL over ``graphrag.documents d``, with parameters.
+
+A condition is true or false of a document, never unknown, so `$not` keeps what a condition leaves out. What compares values of
+metadata is jsonpath, in its lax mode: where a value is an array, one of its elements decides.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.json_reading import read_exact_json
+
+MAX_DEPTH = 32
+MAX_CONDITIONS = 1000
+# Values of one list. A relation holds more.
+MAX_VALUES = 10_000
+# Values of a list that an index looks up one by one; more are hashed, and each document is looked at.
+_MAX_LOOKUPS = 64
+_MAX_ID = 2**63 - 1
+
+_ORDERINGS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OF_FIELDS = ("$contains", "$eq", "$exists", *_ORDERINGS, "$in", "$ne", "$nin", "$not", "$prefix")
+_OF_KEYS = ("$eq", "$in", "$ne", "$nin", "$prefix")
+_OF_DOCUMENTS = ("$and", "$contains", "$ids", "$not", "$or", "$relation", "$source_key")
+_NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
+
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
+_IS_DATE = re.compile(_DATE)
+_HAS_ZONE = re.compile("[Z+-]")
+# Values that are no dates are not compared; a date without a zone is of UTC, whatever the session's is.
+_DATES = f"""
+SELECT CASE WHEN pg_catalog.substr(t.value, 11) ~ '[Z+-]' THEN t.value ELSE t.value || ' UTC' END AS value
+  FROM (SELECT v.item #>> '{{}}' AS value, pg_catalog.jsonb_typeof(v.item) AS type) t
+ WHERE t.type = 'string' AND pg_catalog.length(t.value) <= 40 AND t.value ~ '^({_DATE})$'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition over ``graphrag.documents d`` in SQL.
+
+    `types`, `values`: of its parameters, from ``$2`` on; ``$1`` is the number of the corpus. `joins`: SQL after ``d`` that
+    reads relations, with the rights of whoever runs it.
+    """
+
+    sql: str
+    types: tuple[str, ...]
+    values: tuple[Any, ...]
+    joins: str = ""
+
+
+EVERY = Condition("true", (), ())
+
+
+def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Condition:
+    """Return the condition of a filter, as jsonb shows it.
+
+    Parameters
+    ----------
+    keys_of : callable
+        Returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too long.
+    """
+    # jsonb shows a key as it is. Without such a key a filter is containment.
+    if '"$' not in text:
+        if not text.startswith("{"):
+            raise _no_object(text)
+        return Condition("d.metadata @> $2", ("jsonb",), (text,))
+    filter_ = read_exact_json(text)
+    if not isinstance(filter_, dict):
+        raise _no_object(text)
+    compilation = _Compilation(corpus, keys_of)
+    try:
+        sql = compilation.documents(filter_, "", 1)
+    except RecursionError:
+        raise _too_deep("$contains") from None
+    return Condition(sql, tuple(compilation.types), tuple(compilation.values), " ".join(compilation.joins))
+
+
+class _Compilation:
+    """The compilation of one filter: its parameters and joins. A `place` is the way to a part, for errors."""
+
+    def __init__(self, corpus: str, keys_of: Callable[[str], str]) -> None:
+        self.types: list[str] = []
+        self.values: list[Any] = []
+        self.joins: list[str] = []
+        self._corpus = corpus
+        self._keys_of = keys_of
+        self._conditions = 0
+
+    def documents(self, filter_: Any, place: str, depth: int) -> str:
+        """Return the condition of an object whose names are operators on documents, or fields."""
+        if not isinstance(filter_, dict):
+            raise _bad(place, filter_, 'an object, for example {"lang": "en"}')
+        operators = {name: value for name, value in filter_.items() if name.startswith("$")}
+        parts = [self._of_documents(name, value, _at(place, name), depth) for name, value in operators.items()]
+        fields = {name: value for name, value in filter_.items() if name not in operators}
+        if fields or not operators:
+            parts.append(self._fields(fields, (), place, depth))
+        return _joined(parts, "AND")
+
+    def _of_documents(self, name: str, value: Any, place: str, depth: int) -> str:
+        _check_depth(place, depth)
+        if name in ("$and", "$or"):
+            if not isinstance(value, list) or not value:
+                raise _bad(place, value, "a list of one condition or more")
+            parts = [self.documents(part, f"{place}[{number}]", depth + 1) for number, part in enumerate(value)]
+            return _joined(parts, name[1:].upper())
+        if name == "$not":
+            return _negated(self.documents(value, place, depth + 1))
+        self._count(place)
+        if name == "$contains":
+            if not isinstance(value, dict):
+                raise _bad(place, value, "an object that the metadata contains")
+            return self._contains(value)
+        if name == "$ids":
+            ids = [_id(item, place) for item in _list(value, place)]
+            return f"d.id = ANY ({self._parameter('int8[]', ids)})"
+        if name == "$source_key":
+            return self._source_key(value, place)
+        if name == "$relation":
+            if not isinstance(value, str):
+                raise _bad(place, value, 'the name of a table or view with its schema, such as "app.my_docs"')
+            alias = f"r{len(self.joins)}"
+            own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
+            self.joins.append(
+                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND d.source_key = {alias}.key"
+            )
+            return f"{alias}.key IS NOT NULL"
+        raise _unknown(place, name, _OF_DOCUMENTS, _OF_FIELDS, 'after the name of a field: {"year": {"$gte": 2020}}')
+
+    def _source_key(self, value: Any, place: str) -> str:
+        if isinstance(value, str):
+            value = {"$eq": value}
+        if not isinstance(value, dict) or not value:
+            raise _bad(place, value, 'a key, or an object such as {"$in": ["a", "b"]}')
+        parts = []
+        for name, operand in value.items():
+            here = _at(place, name)
+            if name not in _OF_KEYS:
+                raise _unknown(here, name, _OF_KEYS)
+            is_list = name in ("$in", "$nin")
+            keys = _list(operand, here) if is_list else [operand]
+            for key in keys:
+                if not isinstance(key, str):
+                    raise _bad(here, key, "a key, which is a text")
+            if name == "$prefix":
+                sql = f"pg_catalog.starts_with(d.source_key, {self._parameter('text', keys[0])})"
+            else:
+                # With the corpus, so that the index of the keys serves it.
+                own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
+                sql = f"({own_corpus} AND d.source_key = ANY ({self._parameter('text[]', keys)}))"
+            parts.append(_negated(sql) if name in _NEGATIONS else sql)
+        return _joined(parts, "AND")
+
+    def _fields(self, fields: Mapping[str, Any], path: tuple[str, ...], place: str, depth: int) -> str:
+        """Return the condition of an object of fields: containment, as far as there are no operators within."""
+        contained, parts = {}, []
+        for name, value in fields.items():
+            here = _at(place, name)
+            if not _has_operators(value, here, depth):
+                contained[name] = value
+            elif any(key.startswith("$") for key in value):
+                parts += [
+                    self._of_field(operator, operand, (*path, name), _at(here, operator), depth + 1)
+                    for operator, operand in value.items()
+                ]
+            else:
+                parts.append(self._fields(value, (*path, name), here, depth + 1))
+        if contained or not fields:
+            self._count(place)
+            parts.append(self._contains(_nested(path, contained)))
+        return _joined(parts, "AND")
+
+    def _of_field(self, name: str, value: Any, path: tuple[str, ...], place: str, depth: int) -> str:
+        if name not in _OF_FIELDS:
+            raise _unknown(place, name, _OF_FIELDS, _OF_DOCUMENTS, 'outside of fields: {"$or": [{"year": 2020}, …]}')
+        if name == "$not":
+            if not isinstance(value, dict) or not value:
+                raise _bad(place, value, 'an object of operators, such as {"$gte": 2020}')
+            _check_depth(place, depth)
+            parts = [self._of_field(key, operand, path, _at(place, key), depth + 1) for key, operand in value.items()]
+            return _negated(_joined(parts, "AND"))
+        if name in _NEGATIONS:
+            return _negated(self._of_field(_NEGATIONS[name], value, path, place, depth))
+        self._count(place)
+        field = "$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in path)
+        if name == "$contains":
+            return self._contains(_nested(path, value))
+        if name == "$exists":
+            if not isinstance(value, bool):
+                raise _bad(place, value, "true or false")
+            sql = self._path_exists(field)
+            return sql if value else _negated(sql)
+        if name == "$prefix":
+            if not isinstance(value, str):
+                raise _bad(place, value, "a text")
+            return self._path_exists(f"{field} ? (@ starts with {_json(value)})")
+        if name in _ORDERINGS:
+            return self._ordered(field, _ORDERINGS[name], value, place)
+        values = _list(value, place) if name == "$in" else [value]
+        for item in values:
+            if isinstance(item, (dict, list)):
+                raise _bad(
+                    place, item, 'a text, a number, true, false or null; of a list, containment: {"tags": ["a"]}'
+                )
+        if not values:
+            return "false"
+        if len(values) > _MAX_LOOKUPS:
+            items, path_ = (
+                self._parameter("jsonb[]", list(map(_json, values))),
+                self._parameter("jsonpath", f"{field}[*]"),
+            )
+            return (
+                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query(d.metadata, {path_}, '{{}}', true) v (item)"
+                f" WHERE v.item = ANY ({items}))"
+            )
+        return self._path_exists(f"{field} ? ({' || '.join(f'@ == {_json(item)}' for item in values)})")
+
+    def _ordered(self, field: str, operator: str, value: Any, place: str) -> str:
+        if isinstance(value, str) and _IS_DATE.fullmatch(value):
+            try:
+                datetime.fromisoformat(value)
+            except ValueError:
+                raise _bad(place, value, 'a date that exists, such as "2024-02-29"') from None
+            zoned = value if _HAS_ZONE.search(value, 10) else f"{value} UTC"
+            path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", zoned)
+            return (
+                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query(d.metadata, {path}, '{{}}', true) v (item)"
+                f" CROSS JOIN LATERAL ({_DATES}) s WHERE CASE WHEN pg_catalog.pg_input_is_valid(s.value, 'timestamptz')"
+                f" THEN s.value::timestamptz {operator} {date} ELSE false END)"
+            )
+        if isinstance(value, bool) or not isinstance(value, (str, int, Decimal)):
+            raise _bad(place, value, "a number, a text or a date")
+        return self._path_exists(f"{field} ? (@ {operator} {_json(value)})")
+
+    def _path_exists(self, path: str) -> str:
+        return f"d.metadata @? {self._parameter('jsonpath', path)}"
+
+    def _contains(self, value: Mapping[str, Any]) -> str:
+        return f"d.metadata @> {self._parameter('jsonb', _json(value))}"
+
+    def _parameter(self, type_: str, value: Any) -> str:
+        self.types.append(type_)
+        self.values.append(value)
+        return f"${len(self.values) + 1}"
+
+    def _count(self, place: str) -> None:
+        self._conditions += 1
+        if self._conditions > MAX_CONDITIONS:
+            raise GraphRAGError(
+                f"filter has more than {MAX_CONDITIONS:,} conditions, at {place[:200]}",
+                sqlstate="54000",
+                hint="Use $in for many values, or $relation for many documents.",
+            )
+
+
+def _has_operators(value: Any, place: str, depth: int) -> bool:
+    """Return whether an object holds an operator at any depth; refuse one within a list, which would never hold."""
+    # $contains takes any value.
+    if isinstance(value, dict):
+        if any(name.startswith("$") for name in value):
+            strange = next((name for name in value if not name.startswith("$")), None)
+            if strange is not None:
+                raise GraphRAGError(
+                    f'filter has the field "{strange[:100]}" beside operators, at {place[:200]}',
+                    hint='Give operators alone ({"year": {"$gte": 2020}}), or $contains for metadata with such names.',
+                )
+            return True
+        _check_depth(place, depth)
+        # Not any(): each is looked at.
+        return bool([name for name, part in value.items() if _has_operators(part, _at(place, name), depth + 1)])
+    if isinstance(value, list):
+        for number, part in enumerate(value):
+            here = f"{place}[{number}]"
+            _check_depth(here, depth)
+            if _has_operators(part, here, depth + 1):
+                raise GraphRAGError(
+                    f"filter has an operator within a list, at {here[:200]}",
+                    hint='A list is contained as it is. Give {"tags": {"$in": ["a", "b"]}}, or $contains for such metadata.',
+                )
+    return False
+
+
+def _check_depth(place: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise _too_deep(place)
+
+
+def _too_deep(place: str) -> GraphRAGError:
+    return GraphRAGError(
+        f"filter is nested deeper than {MAX_DEPTH} objects, at {place[:200]}",
+        sqlstate="54001",
+        hint="Write it with fewer objects within each other: $and and $or take lists.",
+    )
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _bad(place, value, "a list")
+    if len(value) > MAX_VALUES:
+        raise GraphRAGError(
+            f"filter has a list of {len(value):,} values, more than {MAX_VALUES:,}, at {place[:200]}",
+            sqlstate="54000",
+            hint='Put the documents\' keys into a table or view: {"$relation": "app.my_docs"}.',
+        )
+    return value
+
+
+def _id(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_ID:
+        raise _bad(place, value, "numbers of documents, as search() gives them in document_id")
+    return value
+
+
+def _nested(path: Sequence[str], value: Any) -> Any:
+    for name in reversed(path):
+        value = {name: value}
+    return value
+
+
+def _joined(parts: Sequence[str], operator: str) -> str:
+    return parts[0] if len(parts) == 1 else f"({f' {operator} '.join(parts)})"
+
+
+def _negated(sql: str) -> str:
+    return f"({sql}) IS NOT TRUE"
+
+
+def _at(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON, numbers with all their digits. Of a text or number that is jsonpath too."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(name)}: {_json(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _no_object(text: str) -> GraphRAGError:
+    return GraphRAGError(
+        f"filter must be a JSON object, not {text[:100]}",
+        hint='For example {"lang": "en"}: containment on metadata.',
+    )
+
+
+def _bad(place: str, value: Any, expected: str) -> GraphRAGError:
+    return GraphRAGError(f"filter: {place[:200]} cannot be {_json(value)[:100]}", hint=f"Give {expected}.")
+
+
+def _unknown(
+    place: str, name: str, known: Sequence[str], elsewhere: Sequence[str] = (), where: str = ""
+) -> GraphRAGError:
+    if not name.startswith("$"):
+        return GraphRAGError(
+            f"filter: {place[:200]} is no operator", hint=f"Operators here: {', '.join(sorted(known))}."
+        )
+    hint = f"{name} stands {where}." if name in elsewhere else f"Operators here: {', '.join(sorted(known))}."
+    return GraphRAGError(f'filter: unknown operator "{name[:100]}" at {place[:200]}', hint=hint)

@@ -1,0 +1,90 @@
+-- What needs somebody. With the owner's rights, for pg_monitor: numbers and names; of an error its kind alone.
+CREATE VIEW graphrag._health AS
+WITH alive AS MATERIALIZED (
+    -- The advisory lock of jobs/claim.py, which every session holds that works on jobs.
+    SELECT coalesce(pg_catalog.array_agg(l.objid::bigint), '{}') AS workers
+      FROM pg_catalog.pg_locks l
+     WHERE l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+), due AS (
+    SELECT pg_catalog.count(*) AS jobs, pg_catalog.now() - pg_catalog.min(j.next_attempt_at) AS age
+      FROM graphrag.jobs j
+     WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()
+)
+SELECT CASE WHEN d.age > '15 minutes' THEN 'error' ELSE 'warning' END AS severity,
+       'queue' AS subject,
+       pg_catalog.format('%s jobs are due, the first for %s; workers at it: %s', d.jobs, pg_catalog.date_trunc('second', d.age),
+                         pg_catalog.cardinality(a.workers)) AS detail,
+       CASE WHEN a.workers = '{}' THEN 'Start a worker: pg-graphrag worker, graphrag.schedule_worker() or CALL graphrag.process_jobs().'
+            ELSE 'Start more workers, one for each processor, or wait.' END AS hint
+  FROM due d, alive a
+ WHERE d.age > '2 minutes'
+ UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s jobs failed for good; kinds of errors: %s', pg_catalog.count(*),
+                         pg_catalog.string_agg(DISTINCT coalesce(pg_catalog.substring(j.last_error, '^([A-Za-z]+):'), 'other'), ', ')),
+       'graphrag.failed_jobs has them; graphrag.retry_failed() tries them again.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'failed'
+ GROUP BY c.name
+ UNION ALL
+SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),
+       'The next worker takes them over: CALL graphrag.process_jobs().'
+  FROM graphrag.jobs j, alive a
+ WHERE j.state = 'leased' AND j.lease <> ALL (a.workers)
+HAVING pg_catalog.count(*) > 0
+ UNION ALL
+SELECT 'warning', pg_catalog.format('provider "%s"', s.provider),
+       pg_catalog.format('is not asked before %s, after %s failures: %s', pg_catalog.date_trunc('second', s.open_until), s.failures,
+                         coalesce(pg_catalog.substring(s.last_error, '^([A-Za-z]+):'), 'other')),
+       'Its jobs wait and are tried again by themselves; graphrag.retry_failed() tries them at once.'
+  FROM graphrag.provider_state s
+ WHERE s.open_until > pg_catalog.now()
+ UNION ALL
+SELECT CASE b.state WHEN 'reached' THEN 'error' ELSE 'warning' END, pg_catalog.format('budget of corpus "%s"', b.corpus),
+       pg_catalog.format('%s of %s are spent this month', pg_catalog.round(greatest(b.spent, b.metered), 4), b.budget),
+       'Work waits when it is spent. Raise llm.monthly_budget with graphrag.alter_corpus(…), or wait for the next month.'
+  FROM graphrag.budgets b
+ WHERE b.budget IS NOT NULL AND (b.state = 'reached' OR greatest(b.spent, b.metered) >= 0.8 * b.budget)
+ UNION ALL
+SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed nothing for %s', pg_catalog.date_trunc('second', s.lag)),
+       'Nothing was written since, or replication is behind: see pg_stat_replication on the primary.'
+  FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
+ WHERE s.lag > '5 minutes'
+ UNION ALL
+SELECT 'warning', 'extension', pg_catalog.format('is version %s; %s is installed on the server', e.extversion, a.default_version),
+       'ALTER EXTENSION pg_graphrag UPDATE;'
+  FROM pg_catalog.pg_extension e
+  JOIN pg_catalog.pg_available_extensions a ON a.name = e.extname
+ WHERE e.extname = 'pg_graphrag' AND a.default_version <> e.extversion;
+COMMENT ON VIEW graphrag._health IS 'What health() says of the database';
+
+-- Not by server.call(), which refuses another version.
+CREATE FUNCTION graphrag._package_version() RETURNS text
+LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+from pg_graphrag import __version__
+return __version__
+$$;
+COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the Python package that the server loads';
+
+CREATE FUNCTION graphrag.health() RETURNS TABLE (severity text, subject text, detail text, hint text)
+LANGUAGE plpgsql STABLE ROWS 10 SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY SELECT h.severity, h.subject, h.detail, h.hint FROM graphrag._health h ORDER BY h.severity, h.subject;
+    DECLARE
+        package text := graphrag._package_version();
+    BEGIN
+        IF package <> '@extversion@' THEN
+            RETURN QUERY SELECT 'error', 'package', format('is version %s, the extension is @extversion@', package),
+                                'Install the package of the extension''s version, or ALTER EXTENSION pg_graphrag UPDATE; then reconnect.';
+        END IF;
+    EXCEPTION WHEN external_routine_exception OR undefined_file THEN
+        RETURN QUERY SELECT 'error', 'package', format('cannot be loaded: %s', SQLERRM),
+                            'Install the Python package pg_graphrag where the server''s Python finds it.';
+    END;
+END
+$$;
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -1,0 +1,155 @@
+"""wait_indexed sees what workers commit, ends in time, and shows no more than its caller may see; listeners hear of documents."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.runtime.cluster import Database
+from tests.security.readers import readers, session_of
+from tests.sql.ingest import Connection, new_corpus, put, refused, rows, search, work
+
+WAIT = "SELECT * FROM graphrag.wait_indexed(%s, %s, %s)"
+
+
+@pytest.fixture
+def other(module_db: Database) -> Iterator[Connection]:
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        yield connection
+
+
+def test_it_sees_what_a_worker_commits_meanwhile(module_db: Database, other: Connection) -> None:
+    corpus = new_corpus(module_db)
+    for key in "abc":
+        put(module_db, corpus, key, "Ada Lovelace wrote notes.")
+    worker = threading.Thread(target=work, args=(other,))
+    worker.start()
+    assert rows(module_db, WAIT, corpus, ["a", "b"], "60 s") == [(2, 0, 0)]
+    worker.join()
+    assert rows(module_db, WAIT, corpus, None, "0 s") == [(3, 0, 0)]
+
+
+def test_after_the_timeout_the_rest_is_pending(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
+    assert rows(module_db, WAIT, corpus, ["a"], "0.2 s") == [(0, 0, 1)]
+
+
+def test_waiting_ends_with_its_cancel(module_db: Database, other: Connection) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        other.execute("SET statement_timeout = '200ms'; SELECT * FROM graphrag.wait_indexed('" + corpus + "')")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "keys", "timeout", "sqlstate"),
+    [
+        ("nowhere", None, "1 s", "42704"),
+        ("default", ["none"], "1 s", "P0002"),
+        ("default", None, "-1 s", "22023"),
+        ("default", None, None, "22023"),
+    ],
+)
+def test_what_cannot_be_waited_for_is_refused(
+    module_db: Database, corpus: str, keys: list[str] | None, timeout: str | None, sqlstate: str
+) -> None:
+    put(module_db, "default", "here", "Ada Lovelace wrote notes.")
+    error = refused(module_db, WAIT, corpus, keys, timeout)
+    assert (error.sqlstate, bool(error.message_hint)) == (sqlstate, True)
+
+
+def test_who_would_wait_for_himself_is_told(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
+    with psycopg.connect(module_db.url) as own:
+        put(own, corpus, "b", "Alan Turing read them.")
+        assert refused(own, WAIT, corpus, ["b"], "1 s").sqlstate == "25001"
+    with psycopg.connect(module_db.url) as own:
+        own.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        assert refused(own, WAIT, corpus, ["a"], "1 s").sqlstate == "25001"
+
+
+def test_a_hidden_document_is_as_one_that_is_not_there(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    for key in ("open", "hidden"):
+        put(module_db, corpus, key, "Ada Lovelace wrote notes.")
+    module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, "source_key = 'open'"])
+    try:
+        with readers(module_db, 1) as (role,), session_of(module_db, role) as reader:
+            assert rows(reader, WAIT, corpus, None, "0 s") == [(0, 0, 1)]
+            hidden = refused(reader, WAIT, corpus, ["hidden"], "0 s")
+            absent = refused(reader, WAIT, corpus, ["absent"], "0 s")
+            assert hidden.sqlstate == absent.sqlstate == "P0002"
+    finally:
+        module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+
+
+def test_listeners_hear_of_documents_of_a_corpus_that_notifies(module_db: Database, other: Connection) -> None:
+    silent, corpus = new_corpus(module_db), new_corpus(module_db, notify=True)
+    long_key = "\x01" * 1900
+    for name, key in ((silent, "a"), (corpus, "b"), (corpus, long_key)):
+        put(module_db, name, key, f"Ada Lovelace wrote notes for {name}.")
+    other.execute("LISTEN graphrag_indexed")
+    work(module_db)
+    ids = dict(rows(module_db, "SELECT source_key, id FROM graphrag.documents WHERE corpus = %s", corpus))
+    payloads = [json.loads(notify.payload) for notify in other.notifies(timeout=2, stop_after=2)]
+    assert sorted(payloads, key=lambda payload: payload["document_id"]) == [
+        {"corpus": corpus, "source_key": "b", "document_id": ids["b"], "status": "indexed"},
+        {"document_id": ids[long_key], "status": "indexed"},
+    ]
+    assert not list(other.notifies(timeout=0.1))
+
+
+def test_a_search_before_any_worker_says_so_once(module_db: Database, other: Connection) -> None:
+    corpus = new_corpus(module_db)
+    notices: list[str] = []
+    other.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+    assert search(other, "Ada", corpus) == []
+    assert notices == []
+    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
+    for _ in range(2):
+        assert search(other, "Ada", corpus) == []
+    assert notices == [f'no document of corpus "{corpus}" is indexed yet']
+
+
+def issues(db: Connection) -> dict[str, str]:
+    found = rows(db, "SELECT subject, severity, detail, hint FROM graphrag.health()")
+    assert all(detail and hint for _, _, detail, hint in found)
+    return {subject: severity for subject, severity, _, _ in found}
+
+
+def test_health_names_what_needs_somebody(module_db: Database, other: Connection) -> None:
+    work(module_db)
+    assert issues(module_db) == {}
+    corpus = new_corpus(module_db)
+    for key in "abc":
+        put(module_db, corpus, key, "Ada Lovelace wrote notes.")
+    assert issues(module_db) == {}
+    due = "UPDATE graphrag.jobs SET next_attempt_at = now() - interval %s"
+    module_db.execute(due.replace("%s", "'5 minutes'").encode())
+    assert issues(module_db) == {"queue": "warning"}
+    module_db.execute(due.replace("%s", "'1 hour'").encode())
+    assert issues(module_db) == {"queue": "error"}
+    module_db.execute("UPDATE graphrag.jobs SET state = 'leased', lease = 7")
+    assert issues(module_db) == {"leases": "warning"}
+    other.execute("SELECT pg_advisory_lock(1735549294, 7)")
+    assert issues(module_db) == {}
+    module_db.execute("UPDATE graphrag.jobs SET state = 'failed', lease = NULL, last_error = 'Secret: of a document'")
+    module_db.execute(
+        "INSERT INTO graphrag.providers (name, kind, base_url) VALUES ('spared', 'openai', 'http://127.0.0.1:1');"
+        "INSERT INTO graphrag.provider_state (provider, failures, openings, last_error, open_until)"
+        " VALUES ('spared', 5, 1, 'TimeoutError: secret', now() + interval '1 hour')"
+    )
+    assert issues(module_db) == {f'corpus "{corpus}"': "warning", 'provider "spared"': "warning"}
+    with session_of(module_db, "pg_monitor") as monitor:
+        details = rows(monitor, "SELECT detail FROM graphrag.health()")
+        assert len(details) == 2
+        assert "secret" not in str(details)
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"llm": {"monthly_budget": 0}})])
+    assert issues(module_db)[f'budget of corpus "{corpus}"'] == "error"

@@ -22,7 +22,9 @@ SELECT c.name AS corpus,
          WHERE s.corpus_id = c.id AND s.state = 'building'
         HAVING pg_catalog.count(*) > 0) AS reembedded,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS replication_lag,
-       d.searchable
+       d.searchable,
+       j.vectors_pending,
+       j.graphs_pending
   FROM graphrag.corpora c
  CROSS JOIN LATERAL (
        SELECT coalesce(pg_catalog.sum(x.count), 0)::bigint                                      AS documents,
@@ -46,7 +48,9 @@ SELECT c.name AS corpus,
               (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.substring(x.last_error, '^([A-Za-z]+):') END
                                     ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
               pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
-              pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
+              pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending,
+              coalesce(pg_catalog.sum(pg_catalog.upper(x.chunks) - pg_catalog.lower(x.chunks)) FILTER (WHERE x.kind = 'embed'), 0)::bigint AS vectors_pending,
+              coalesce(pg_catalog.sum(pg_catalog.upper(x.chunks) - pg_catalog.lower(x.chunks)) FILTER (WHERE x.kind = 'graph'), 0)::bigint AS graphs_pending
          FROM (SELECT y.*, y.state = 'pending' AND y.last_error IS NOT NULL AND y.next_attempt_at > pg_catalog.now() AS held
                  FROM graphrag.jobs y
                 WHERE y.corpus_id = c.id) x,
@@ -70,6 +74,8 @@ COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last 
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
 COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text can be found; of those that are pending or failed, the graph is still to come';
+COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents whose vectors are still to come; workers do them in parts, after the text';
+COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents whose graph is still to come; workers do them in parts, after the vectors';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

@@ -29,6 +29,8 @@ HALF = Progress(
     reembedded=None,
     replication_lag=None,
     searchable=490,
+    vectors_pending=0,
+    graphs_pending=0,
 )
 DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0, searchable=1_000)
 

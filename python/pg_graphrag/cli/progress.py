@@ -39,6 +39,8 @@ def total(rows: Sequence[Progress]) -> Progress:
         reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
         searchable=sum(row.searchable for row in rows),
+        vectors_pending=sum(row.vectors_pending for row in rows),
+        graphs_pending=sum(row.graphs_pending for row in rows),
     )
 
 
@@ -142,8 +144,13 @@ def _document_counts(progress: Progress) -> list[str]:
 
 
 def _graph_counts(progress: Progress) -> list[str]:
+    pending = [
+        f"{count:,} {what}"
+        for count, what in ((progress.vectors_pending, "without vectors"), (progress.graphs_pending, "without graph"))
+        if count
+    ]
     return [
-        f"{progress.chunks:,} chunks",
+        f"{progress.chunks:,} chunks" + (f" ({', '.join(pending)})" if pending else ""),
         f"{progress.entities:,} entities",
         f"{progress.relationships:,} relationships",
     ]

@@ -105,7 +105,8 @@ class Neighbor:
 class Progress:
     """One row of ``graphrag.progress``: how far the indexing of a corpus is.
 
-    `searchable` documents have their texts in the index, `indexed` ones their graphs too.
+    `searchable` documents have their texts in the index, `indexed` ones their graphs too. `vectors_pending` and
+    `graphs_pending` count the chunks of long documents that lack these still.
     """
 
     corpus: str
@@ -125,6 +126,8 @@ class Progress:
     reembedded: int | None
     replication_lag: timedelta | None
     searchable: int
+    vectors_pending: int
+    graphs_pending: int
 
 
 @dataclass(frozen=True, slots=True)

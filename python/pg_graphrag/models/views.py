@@ -228,6 +228,8 @@ class IndexingProgress(Base):
     reembedded: Mapped[BigInt | None]
     replication_lag: Mapped[timedelta | None]
     searchable: Mapped[BigInt]
+    vectors_pending: Mapped[BigInt]
+    graphs_pending: Mapped[BigInt]
 
 
 class FailedJob(Base):

@@ -32,6 +32,20 @@ def is_beside(connection: psycopg.Connection[Any]) -> bool:
     return _is_beside[connection]
 
 
+def is_installed(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database has the extension or the plain schema."""
+    is_beside(connection)
+    return connection in _is_beside
+
+
+def cancel(connection: psycopg.Connection[Any]) -> None:
+    """End the call that another thread has under way on a connection."""
+    if _is_beside.get(connection):
+        process(connection).cancel()
+    else:
+        connection.cancel_safe(timeout=2.0)
+
+
 async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
     """Return False for a database with the extension.
 

@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.routines import Routine, routines
 from pg_graphrag.process.values import encode, parameter_of, register_loaders
-from pg_graphrag.server import OWNER, Database, Row, run
+from pg_graphrag.server import OWNER, Database, Row, Rows, run
 
 T = TypeVar("T")
 
@@ -73,7 +73,8 @@ class ProcessDatabase(Database):
             The error of a statement, or the package's own as the server would raise it: with SQLSTATE, DETAIL and HINT.
         """
         with self._call(routine):
-            return run(self, routine.path, arguments)
+            returned = run(self, routine.path, arguments)
+            return list(returned) if isinstance(returned, Rows) else returned
 
     def rows(self, routine: Routine, arguments: Sequence[Any]) -> Iterator[Any]:
         """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
@@ -88,6 +89,7 @@ class ProcessDatabase(Database):
                 yield
             return
         self._check_idle()
+        self.is_cancelled = False
         try:
             with self._within(routine):
                 yield

@@ -38,6 +38,17 @@ QUESTION = "What did Ada Lovelace write, and who broke Enigma?"
 # Who reads the plain schema by its process is a role that the process may take on.
 OPEN = "(metadata ->> 'open')::boolean"
 
+# Some of what the owner alone may call.
+OWNERS_CALLS: dict[str, dict[str, Any]] = {
+    "set_provider": {"name": "x", "kind": "openai", "base_url": "http://x"},
+    "merge_entities": {"entities": ["Enigma"], "target": "Bombe"},
+    "estimate_ask": {"question": "Enigma?"},
+    "create_corpus": {"name": "new"},
+    "fingerprint": {},
+    "process_jobs": {},
+    "prune": {},
+}
+
 Hosts = tuple[Host, Host]
 
 
@@ -117,7 +128,7 @@ def test_a_model_is_asked_the_same_and_answers_the_same(hosts: Hosts, module_end
     assert answer.citations
     # From the cache, which the first call has written.
     assert same(hosts, lambda rag: rag.ask(QUESTION, mode=mode)).usage["calls"] == 0
-    assert "".join(same(hosts, lambda rag: list(rag.ask_stream(QUESTION, mode=mode)))) == answer.text
+    assert "".join(same(hosts, lambda rag: list(rag.ask_stream(QUESTION, mode=mode)))) == answer.answer
     accounts = "SELECT purpose, model, tokens_in, tokens_out, cost, error FROM graphrag.llm_calls ORDER BY 1, 2, 3, 4"
     assert hosts[0].rows(accounts) == hosts[1].rows(accounts)
 
@@ -153,7 +164,7 @@ def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], An
         lambda rag: rag.search("x", mode="nonsense"),
         lambda rag: rag.search("x", top_k=-1),
         lambda rag: rag.search("x", nonsense=1),
-        lambda rag: rag.context("x", max_tokens=0),
+        lambda rag: rag.context("x", max_tokens=-1),
         lambda rag: rag.ask(""),
         lambda rag: rag.create_corpus(),
         lambda rag: rag.alter_corpus(nonsense=1),
@@ -164,8 +175,8 @@ def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], An
     ],
 )
 def test_what_is_refused_is_refused_in_the_same_words(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
-    kind, sqlstate, message, _, hint = same(hosts, call)
-    assert kind and sqlstate and message and hint
+    kind, sqlstate, message, _, _ = same(hosts, call)
+    assert kind and sqlstate and message
 
 
 def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
@@ -241,10 +252,10 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
                 with host.as_role(reader) as rag:
                     connection: Any = rag._source
                     assert outcome(lambda c=connection: c.execute("SELECT FROM graphrag.chunks"))[1] == "42501"
-                    assert (
-                        outcome(lambda r=rag: r.call("set_provider", name="x", kind="openai", base_url="http://x"))[1]
-                        == "42501"
-                    )
+                    for function, arguments in OWNERS_CALLS.items():
+                        refused = outcome(lambda r=rag, f=function, a=arguments: r.call(f, **a))
+                        kind = "procedure" if function == "process_jobs" else "function"
+                        assert refused[1:3] == ("42501", f"permission denied for {kind} {function}")
                     assert connection.execute("SELECT current_user").fetchone() == (reader,)
         finally:
             for host in hosts:

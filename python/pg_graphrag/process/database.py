@@ -157,9 +157,17 @@ class ProcessDatabase(Database):
         # What a routine that writes has to write afterwards shows in this setting.
         begin = f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if outer.reads else ''}"
         settings = [f"SET LOCAL {name} = {value}" for name, value in outer.settings]
+        # What may be called is said of the function in the database, which does nothing else.
+        identity = (
+            "SELECT current_user::text AS role, pg_catalog.has_function_privilege("
+            f"'{outer.signature}'::pg_catalog.regprocedure, 'EXECUTE') AS may_execute"
+        )
         # One message to the server.
-        rows = self._execute("; ".join([begin, *settings, "SELECT current_user::text AS role"]))
-        self._caller = self._role = rows[0]["role"]
+        row = self._execute("; ".join([begin, *settings, identity]))[0]
+        if not row["may_execute"]:
+            kind = "procedure" if outer.is_procedure else "function"
+            raise StatementError(f"permission denied for {kind} {outer.name}", "42501")
+        self._caller = self._role = row["role"]
         if not self._owner:
             self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
 

@@ -52,6 +52,11 @@ class Routine:
     as_owner: bool
     settings: tuple[tuple[str, str], ...]
 
+    @property
+    def signature(self) -> str:
+        """The function as SQL names it among others of its name."""
+        return f"graphrag.{self.name}({', '.join(argument.type for argument in self.arguments)})"
+
 
 def statements() -> Iterator[str]:
     """Yield the statements of ``sql/`` in the order of the install script, without the comments between them.

@@ -132,9 +132,11 @@ def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Sta
 
     try:
         routine = find(name, arguments)
-    except GraphRAGError:
-        arguments = {"corpus": corpus, **arguments}
-        routine = find(name, arguments)
+    except GraphRAGError as error:
+        try:
+            routine = find(name, {"corpus": corpus, **arguments})
+        except GraphRAGError:
+            raise error from None
     if "corpus" in {item.name for item in routine.arguments}:
         arguments = {"corpus": corpus, **arguments}
     types = {item.name: item.type for item in routine.arguments}

@@ -41,7 +41,7 @@ bundle:
 	cp extension/released/*.sql extension/build/*.sql $(BUNDLE)/scripts
 	cp -r extension/sql extension/expected $(BUNDLE)/test
 	cp extension/install-package $(BUNDLE)/extension
-	cp -r python docs $(BUNDLE)
+	cp -rL python docs $(BUNDLE)
 	cp docker/install-python docker/fetch-models docker/*.lock docker/packages.txt $(BUNDLE)/docker
 	find $(BUNDLE) '(' -name __pycache__ -o -name '*.egg-info' ')' -prune -exec rm -rf {} +
 	$(PYTHON) -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' $(DIST)/$(NAME) zip build/bundle $(NAME)

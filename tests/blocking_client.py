@@ -15,6 +15,8 @@ _NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncConnection": "Connection",
     "AsyncGraphRAG": "GraphRAG",
+    "is_beside_async": "is_beside",
+    "rows_beside_async": "rows_beside",
 }
 _WORDS = {
     "programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file.": (

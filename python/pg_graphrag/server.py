@@ -1,6 +1,6 @@
-"""What PL/Python bodies call: version check, cached plans, errors.
+"""The database as the package sees it, and the first of its two hosts: what PL/Python bodies call in the server.
 
-Every PL/Python body of the extension reads::
+The second host is `pg_graphrag.process`. Every PL/Python body of the extension reads::
 
     from pg_graphrag.server import call
     return call(plpy, "<extension version>", "search.search:search", …)
@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pg_graphrag import __version__
@@ -19,13 +20,15 @@ from pg_graphrag.json_reading import check_size
 
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
+# Who owns the extension, or what stands for it in a database without: an oid, for pg_has_role().
+OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass)"
 
 Row = dict[str, Any]
 T = TypeVar("T")
 
 
 class Database:
-    """Statements through SPI, in the caller's transaction and snapshot.
+    """Statements through SPI, in the caller's transaction and snapshot. `process.database` has them over a connection.
 
     Every name in a statement is qualified, except ``unnest`` with several arrays: that is grammar and finds pg_catalog's.
 
@@ -58,6 +61,33 @@ class Database:
         """Run a plan."""
         with undisturbed():
             return list(self.plpy.execute(plan, list(values)))
+
+    def poll(self) -> None:
+        """Let cancel, timeout and terminate through, where much is done without a statement."""
+        self.literal_query("SELECT 1")
+
+    def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
+        """Call a function of the schema whose body is Python, with the rights and the snapshot that SQL gives it."""
+        parameters = ", ".join(f"${place}" for place in range(1, len(types) + 1))
+        self.query(f"SELECT graphrag.{routine}({parameters})", types, values)
+
+    @property
+    def statement_error(self) -> type[Exception]:
+        """The class of the errors of statements. They have ``sqlstate``; their text is the message."""
+        error: type[Exception] = self.plpy.SPIError
+        return error
+
+    def error(self, error: GraphRAGError) -> Exception:
+        """Return what to raise where nothing of the package is left to turn `error` into one of SQL."""
+        # PL/Python puts the name of the exception's class before the message: users see "graphrag: …", not "plpy.Error: …".
+        kind = type("graphrag", (self.plpy.Error,), {"__module__": "builtins"})
+        raised: Any = kind(error.message)
+        raised.sqlstate, raised.detail, raised.hint = error.sqlstate, error.detail, error.hint
+        return raised  # type: ignore[no-any-return]
+
+    def folder(self, name: str) -> Path:
+        """Return the folder ``pg_stat`` or ``pg_stat_tmp``, for files that all sessions of the database share."""
+        return Path(name)
 
     @cached_property
     def vector_type(self) -> str:
@@ -179,39 +209,44 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         58P01 when package and extension differ in version; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
         Errors of SQL statements, query cancel among them, pass unchanged.
     """
+    db = database(plpy)
     if extension_version != __version__:
-        _raise(
-            plpy,
+        raise db.error(
             GraphRAGError(
                 f"the Python package pg_graphrag is version {__version__}, the extension is {extension_version}",
                 sqlstate="58P01",
                 hint="Install the package of the extension's version, or run ALTER EXTENSION pg_graphrag UPDATE; "
                 "then reconnect.",
-            ),
+            )
         )
     try:
-        for argument in arguments:
-            if isinstance(argument, list) and argument and isinstance(argument[0], list):
-                raise GraphRAGError(
-                    f"an array of several dimensions is not understood: {str(argument)[:200]}",
-                    hint="Give an array of one, such as ARRAY['a', 'b'].",
-                )
         with watched(plpy):
             # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
-            check_size(arguments)
-            result = function_at(path)(database(plpy), *arguments)
-            # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
-            return list(result) if isinstance(result, Iterator) else result
+            return run(db, path, arguments)
     except GraphRAGError as error:
-        _raise(plpy, error)
+        raise db.error(error) from None
     except RecursionError:
         deep = GraphRAGError(
             "functions of the extension call each other too deep",
             sqlstate="54001",
             hint="A view or function that a filter or policy names may not search through itself.",
         )
-        _raise(plpy, deep)
+        raise db.error(deep) from None
+
+
+def run(db: Database, path: str, arguments: Sequence[Any]) -> Any:
+    """Check the arguments of an SQL function and return what its function of the package returns: for either host."""
+    for argument in arguments:
+        if isinstance(argument, list) and argument and isinstance(argument[0], list):
+            raise GraphRAGError(
+                f"an array of several dimensions is not understood: {str(argument)[:200]}",
+                hint="Give an array of one, such as ARRAY['a', 'b'].",
+            )
+    check_size(tuple(arguments))
+    result = function_at(path)(db, *arguments)
+    # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
+    return list(result) if isinstance(result, Iterator) else result
 
 
 class Rows:
@@ -230,12 +265,4 @@ class Rows:
         try:
             yield from self._rest
         except GraphRAGError as error:
-            _raise(self._db.plpy, error)
-
-
-def _raise(plpy: Any, error: GraphRAGError) -> None:
-    # PL/Python puts the name of the exception's class before the message: users see "graphrag: …", not "plpy.Error: …".
-    kind = type("graphrag", (plpy.Error,), {"__module__": "builtins"})
-    raised = kind(error.message)
-    raised.sqlstate, raised.detail, raised.hint = error.sqlstate, error.detail, error.hint
-    raise raised from None
+            raise self._db.error(error) from None

@@ -7,7 +7,7 @@ from pg_graphrag.access.relations import keys_of
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import Ids, int64s, np
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import OWNER, Database, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids
   FROM graphrag.documents d {joins}
  WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND {condition}
 """
-_CALLER = """
+_CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
-       graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
+       graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
        graphrag._reads_whole(c.id) AS reads_whole
-  FROM graphrag.corpora c, pg_catalog.pg_extension e
- WHERE c.name = $1 AND e.extname = 'pg_graphrag'
+  FROM graphrag.corpora c
+ WHERE c.name = $1
 """
 
 

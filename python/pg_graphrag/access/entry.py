@@ -60,7 +60,7 @@ def _run_in(function: str, db: Database, run: Callable[[], T]) -> T:
     token, work = os.urandom(16).hex(), _Work(run)
     _pending[token] = work
     try:
-        db.query(f"SELECT graphrag.{function}($1)", ["text"], [token])
+        db.call(function, ["text"], [token])
     except Exception:
         if work.error is not None:
             raise work.error from None

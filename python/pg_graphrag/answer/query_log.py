@@ -8,17 +8,17 @@ from typing import Any
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.meters import Meter
-from pg_graphrag.server import Database
+from pg_graphrag.server import OWNER, Database
 
 # Characters of a question that the log keeps.
 MAX_QUESTION = 10_000
 # So that no role fills the disk, or crowds the entries of others out of the log.
 ENTRIES_PER_MINUTE = 600
 # Read as the caller: a role that sees no document of a corpus may not log questions to it.
-_LOGGED = """
-SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner
-  FROM graphrag.corpora c, pg_catalog.pg_extension e
- WHERE c.name = $1 AND e.extname = 'pg_graphrag' AND c.options @> '{"query_log": true}'
+_LOGGED = f"""
+SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner
+  FROM graphrag.corpora c
+ WHERE c.name = $1 AND c.options @> '{{"query_log": true}}'
    AND (graphrag._reads_whole(c.id) OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus = $1))
 """
 

@@ -203,6 +203,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     metrics.set_defaults(run=_metrics)
 
+    install = commands.add_parser(
+        "install",
+        parents=[common],
+        help="make the schema in a database that cannot have the extension",
+        description="""Make the schema graphrag in a database with pgvector, without the extension: PL/Python, Apache AGE and
+        a superuser are not needed. The role of the URL then owns it. This command, the client and workers serve it.""",
+    )
+    install.set_defaults(run=_install)
+
+    call = commands.add_parser(
+        "call",
+        parents=[corpus],
+        help="call a function of the schema",
+        description="""Call a function of the schema graphrag by its name, and print what it returns as JSON. Without the
+        extension this is the way to functions whose body is Python.""",
+    )
+    call.add_argument("function", metavar="FUNCTION", help="such as merge_entities or check")
+    call.add_argument(
+        "arguments", nargs="?", type=json_object, default={}, metavar="JSON", help="its arguments by name, one object"
+    )
+    call.set_defaults(run=_call)
+
     add_commands(commands, corpus)
     return parser
 
@@ -270,6 +292,18 @@ def _ask(args: argparse.Namespace) -> int:
         args.json,
         args.estimate,
     )
+
+
+def _install(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.host import install
+
+    return install(args.url)
+
+
+def _call(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.host import call
+
+    return call(args.url, args.corpus, args.function, args.arguments)
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -5,28 +5,30 @@ from typing import Any
 
 import psycopg
 
+from pg_graphrag.client.hosts import is_installed
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.errors import GraphRAGError
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """Connect to a database that has the extension.
+    """Connect to a database that has the extension, or the schema of `pg-graphrag install`.
 
     Raises
     ------
     psycopg.OperationalError
         When there is no such server or database.
     GraphRAGError
-        58P01 when the database lacks the extension.
+        58P01 when the database has neither.
     """
     connection = psycopg.connect(url, **SETTINGS)
-    if connection.execute("SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'").rowcount == 0:
+    if not is_installed(connection):
         database = connection.info.dbname
         connection.close()
         raise GraphRAGError(
             f'database "{database}" has no extension pg_graphrag',
             sqlstate="58P01",
-            hint="Create it there as a superuser: CREATE EXTENSION pg_graphrag CASCADE;",
+            hint="Create it there as a superuser: CREATE EXTENSION pg_graphrag CASCADE; without a superuser, or without"
+            " PL/Python: pg-graphrag install.",
         )
     connection.add_notice_handler(_warn)
     return connection

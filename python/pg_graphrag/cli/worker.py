@@ -15,7 +15,7 @@ import psycopg
 from pg_graphrag.cli.database import connect, explain
 from pg_graphrag.cli.progress import Display
 from pg_graphrag.cli.status import follow
-from pg_graphrag.client import statements
+from pg_graphrag.client import hosts, statements
 from pg_graphrag.client.blocking import execute
 from pg_graphrag.errors import GraphRAGError
 
@@ -46,6 +46,12 @@ def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
     stop = _Stop()
     # A wrong URL or a database without the extension is an error now, not something to wait for.
     with connect(url) as connection:
+        if concurrency > 1 and hosts.is_beside(connection):
+            raise GraphRAGError(
+                "a worker beside a database does one thing at a time",
+                sqlstate="0A000",
+                hint="Run so many commands pg-graphrag worker instead of --concurrency, here or on other machines.",
+            )
         sessions = [_Session(url, exit_when_drained, stop.event, number) for number in range(1, concurrency + 1)]
         for session in sessions:
             session.start()
@@ -119,7 +125,7 @@ class _Session(Thread):
         connection = self._connection
         if connection is not None and not connection.closed:
             try:
-                connection.cancel_safe(timeout=2.0)
+                hosts.cancel(connection)
             except psycopg.Error as error:
                 logger.warning("cannot cancel: %s", explain(error))
 

@@ -11,6 +11,7 @@ import psycopg
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
+from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
@@ -289,14 +290,18 @@ class AsyncGraphRAG:
             options,
         )
         statement = statements.ask_stream(self.corpus, request)
-        async with (
-            self._connection() as connection,
-            _atomic(connection),
-            connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
-        ):
-            await cursor.execute(statement.sql, statement.parameters)
-            while row := await cursor.fetchone():
-                yield row[0]
+        async with self._connection() as connection:
+            if await is_beside_async(connection):
+                for (piece,) in stream_beside(connection, statement):
+                    yield piece
+                return
+            async with (
+                _atomic(connection),
+                connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+            ):
+                await cursor.execute(statement.sql, statement.parameters)
+                while row := await cursor.fetchone():
+                    yield row[0]
 
     async def evaluate(
         self,
@@ -439,6 +444,26 @@ class AsyncGraphRAG:
         """Remove the corpus and everything in it."""
         await self._run(statements.drop_corpus(self.corpus))
 
+    async def call(self, function: str, **arguments: Any) -> Any:
+        """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
+
+        Parameters
+        ----------
+        **arguments
+            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
+
+        Returns
+        -------
+        object
+            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
+
+        Raises
+        ------
+        GraphRAGError
+            42883 when there is no such function with these arguments.
+        """
+        return await self._run(function_statement(self.corpus, function, arguments))
+
 
 def _atomic(connection: Connection) -> AbstractAsyncContextManager[Any]:
     """Make several statements one transaction; without autocommit they are in one already, which its owner ends."""
@@ -446,7 +471,9 @@ def _atomic(connection: Connection) -> AbstractAsyncContextManager[Any]:
 
 
 async def execute(connection: Connection, statement: Statement[T]) -> T:
-    """Run a statement of the client on a connection."""
+    """Run a statement of the client on a connection, in the database or beside it."""
+    if (rows := await rows_beside_async(connection, statement)) is not None:
+        return statement.result(rows)
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         await cursor.execute(statement.sql, statement.parameters)
         return statement.result(await cursor.fetchall() if cursor.description else [])

@@ -12,6 +12,7 @@ import psycopg
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
+from pg_graphrag.client.hosts import function_statement, is_beside, rows_beside, stream_beside
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
@@ -290,14 +291,18 @@ class GraphRAG:
             options,
         )
         statement = statements.ask_stream(self.corpus, request)
-        with (
-            self._connection() as connection,
-            _atomic(connection),
-            connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
-        ):
-            cursor.execute(statement.sql, statement.parameters)
-            while row := cursor.fetchone():
-                yield row[0]
+        with self._connection() as connection:
+            if is_beside(connection):
+                for (piece,) in stream_beside(connection, statement):
+                    yield piece
+                return
+            with (
+                _atomic(connection),
+                connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+            ):
+                cursor.execute(statement.sql, statement.parameters)
+                while row := cursor.fetchone():
+                    yield row[0]
 
     def evaluate(
         self,
@@ -440,6 +445,26 @@ class GraphRAG:
         """Remove the corpus and everything in it."""
         self._run(statements.drop_corpus(self.corpus))
 
+    def call(self, function: str, **arguments: Any) -> Any:
+        """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
+
+        Parameters
+        ----------
+        **arguments
+            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
+
+        Returns
+        -------
+        object
+            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
+
+        Raises
+        ------
+        GraphRAGError
+            42883 when there is no such function with these arguments.
+        """
+        return self._run(function_statement(self.corpus, function, arguments))
+
 
 def _atomic(connection: Connection) -> AbstractContextManager[Any]:
     """Make several statements one transaction; without autocommit they are in one already, which its owner ends."""
@@ -447,7 +472,9 @@ def _atomic(connection: Connection) -> AbstractContextManager[Any]:
 
 
 def execute(connection: Connection, statement: Statement[T]) -> T:
-    """Run a statement of the client on a connection."""
+    """Run a statement of the client on a connection, in the database or beside it."""
+    if (rows := rows_beside(connection, statement)) is not None:
+        return statement.result(rows)
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         cursor.execute(statement.sql, statement.parameters)
         return statement.result(cursor.fetchall() if cursor.description else [])

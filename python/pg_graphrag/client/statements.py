@@ -34,11 +34,49 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Statement(Generic[T]):
-    """SQL with its parameters, and what makes the client's result of the rows."""
+    """SQL with its parameters, and what makes the client's result of the rows.
+
+    `function`, `columns`: where the SQL is nothing but the call of a function with the parameters as its arguments, which
+    function, and which columns of its rows; a database without the extension has no such function (`hosts`).
+    """
 
     sql: str
     parameters: Mapping[str, Any]
     result: Callable[[list[Row]], T]
+    function: str | None = None
+    columns: tuple[str, ...] | None = None
+
+
+_TYPES = {
+    "max_jobs": "int",
+    "max_tokens": "int",
+    "hops": "int",
+    "top_k": "int",
+    "entities": "int",
+    "relationships": "int",
+    "chunks": "int",
+    "milliseconds": "float8",
+    "k": "int[]",
+    "modes": "text[]",
+    "low_level_keywords": "text[]",
+    "high_level_keywords": "text[]",
+    "embedding": "jsonb",
+    "filter": "jsonb",
+    "history": "jsonb",
+    "options": "jsonb",
+    "params": "jsonb",
+    "questions": "jsonb",
+}
+
+
+def _call(
+    function: str, arguments: Mapping[str, Any], result: Callable[[list[Row]], T], columns: str = "", suffix: str = ""
+) -> Statement[T]:
+    """The call of a function with named arguments: its value, or `columns` of its rows."""
+    parameters = ", ".join(f"{name} => %({name})s::{_TYPES.get(name, 'text')}" for name in arguments)
+    call = f"graphrag.{function}({parameters})"
+    sql = f"SELECT {columns} FROM {call}{suffix}" if columns else f"SELECT {call}"
+    return Statement(sql, arguments, result, function, tuple(columns.split(", ")) if columns else None)
 
 
 def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], list[T]]:
@@ -124,27 +162,18 @@ def search(
     high_level_keywords: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Statement[list[SearchResult]]:
-    return Statement(
-        """
-        SELECT rank, chunk_id, document_id, source_key, title, content, score, explain
-          FROM graphrag.search(
-               query => %(query)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text, top_k => %(top_k)s::int,
-               filter => %(filter)s::jsonb, low_level_keywords => %(low_level_keywords)s::text[],
-               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb)
-         ORDER BY rank
-        """,
-        {
-            "query": query,
-            "corpus": corpus,
-            "mode": mode,
-            "top_k": top_k,
-            "filter": _json(filter),
-            "low_level_keywords": _list(low_level_keywords),
-            "high_level_keywords": _list(high_level_keywords),
-            "options": _json(options),
-        },
-        _rows_as(SearchResult),
-    )
+    arguments = {
+        "query": query,
+        "corpus": corpus,
+        "mode": mode,
+        "top_k": top_k,
+        "filter": _json(filter),
+        "low_level_keywords": _list(low_level_keywords),
+        "high_level_keywords": _list(high_level_keywords),
+        "options": _json(options),
+    }
+    columns = "rank, chunk_id, document_id, source_key, title, content, score, explain"
+    return _call("search", arguments, _rows_as(SearchResult), columns, " ORDER BY rank")
 
 
 def search_entities(
@@ -154,23 +183,15 @@ def search_entities(
     filter: Mapping[str, Any] | None,
     low_level_keywords: Sequence[str] | None,
 ) -> Statement[list[EntityResult]]:
-    return Statement(
-        """
-        SELECT rank, entity_id, name, type, description, degree, score, explain
-          FROM graphrag.search_entities(
-               query => %(query)s::text, corpus => %(corpus)s::text, top_k => %(top_k)s::int,
-               filter => %(filter)s::jsonb, low_level_keywords => %(keywords)s::text[])
-         ORDER BY rank
-        """,
-        {
-            "query": query,
-            "corpus": corpus,
-            "top_k": top_k,
-            "filter": _json(filter),
-            "keywords": _list(low_level_keywords),
-        },
-        _rows_as(EntityResult),
-    )
+    arguments = {
+        "query": query,
+        "corpus": corpus,
+        "top_k": top_k,
+        "filter": _json(filter),
+        "low_level_keywords": _list(low_level_keywords),
+    }
+    columns = "rank, entity_id, name, type, description, degree, score, explain"
+    return _call("search_entities", arguments, _rows_as(EntityResult), columns, " ORDER BY rank")
 
 
 def search_relationships(
@@ -180,23 +201,15 @@ def search_relationships(
     filter: Mapping[str, Any] | None,
     high_level_keywords: Sequence[str] | None,
 ) -> Statement[list[RelationshipResult]]:
-    return Statement(
-        """
-        SELECT rank, relationship_id, source, target, keywords, description, weight, score, explain
-          FROM graphrag.search_relationships(
-               query => %(query)s::text, corpus => %(corpus)s::text, top_k => %(top_k)s::int,
-               filter => %(filter)s::jsonb, high_level_keywords => %(keywords)s::text[])
-         ORDER BY rank
-        """,
-        {
-            "query": query,
-            "corpus": corpus,
-            "top_k": top_k,
-            "filter": _json(filter),
-            "keywords": _list(high_level_keywords),
-        },
-        _rows_as(RelationshipResult),
-    )
+    arguments = {
+        "query": query,
+        "corpus": corpus,
+        "top_k": top_k,
+        "filter": _json(filter),
+        "high_level_keywords": _list(high_level_keywords),
+    }
+    columns = "rank, relationship_id, source, target, keywords, description, weight, score, explain"
+    return _call("search_relationships", arguments, _rows_as(RelationshipResult), columns, " ORDER BY rank")
 
 
 def context(
@@ -209,34 +222,21 @@ def context(
     high_level_keywords: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Statement[dict[str, Any]]:
-    return Statement(
-        """
-        SELECT graphrag.context(
-               query => %(query)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text,
-               max_tokens => %(max_tokens)s::int, filter => %(filter)s::jsonb,
-               low_level_keywords => %(low_level_keywords)s::text[],
-               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb)
-        """,
-        {
-            "query": query,
-            "corpus": corpus,
-            "mode": mode,
-            "max_tokens": max_tokens,
-            "filter": _json(filter),
-            "low_level_keywords": _list(low_level_keywords),
-            "high_level_keywords": _list(high_level_keywords),
-            "options": _json(options),
-        },
-        _first,
-    )
+    arguments = {
+        "query": query,
+        "corpus": corpus,
+        "mode": mode,
+        "max_tokens": max_tokens,
+        "filter": _json(filter),
+        "low_level_keywords": _list(low_level_keywords),
+        "high_level_keywords": _list(high_level_keywords),
+        "options": _json(options),
+    }
+    return _call("context", arguments, _first)
 
 
 def understand(corpus: str, question: str) -> Statement[dict[str, Any]]:
-    return Statement(
-        "SELECT graphrag.understand(%(question)s::text, %(corpus)s::text)",
-        {"question": question, "corpus": corpus},
-        _first,
-    )
+    return _call("understand", {"question": question, "corpus": corpus}, _first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ class Question:
             options={name: value for name, value in arguments.items() if name not in own_arguments},
         )
 
-    def parameters(self, corpus: str) -> dict[str, Any]:
-        """The parameters of `_ARGUMENTS`."""
+    def arguments(self, corpus: str) -> dict[str, Any]:
+        """The arguments of the SQL functions."""
         return {
             "question": self.question,
             "corpus": corpus,
@@ -279,61 +279,42 @@ class Question:
         }
 
 
-_ARGUMENTS = """
-               question => %(question)s::text, corpus => %(corpus)s::text, mode => %(mode)s::text,
-               max_tokens => %(max_tokens)s::int, filter => %(filter)s::jsonb,
-               low_level_keywords => %(low_level_keywords)s::text[],
-               high_level_keywords => %(high_level_keywords)s::text[], options => %(options)s::jsonb,
-               history => %(history)s::jsonb, response_type => %(response_type)s::text)"""
-
-
 def ask(corpus: str, question: Question) -> Statement[Answer]:
     def the_answer(rows: list[Row]) -> Answer:
         answer, citations, usage, context = rows[0]
         return Answer(answer, [Citation(**citation) for citation in citations], usage, context)
 
-    return Statement(
-        f"SELECT answer, citations, usage, context FROM graphrag.ask({_ARGUMENTS}",
-        question.parameters(corpus),
-        the_answer,
-    )
+    return _call("ask", question.arguments(corpus), the_answer, "answer, citations, usage, context")
 
 
 def ask_stream(corpus: str, question: Question) -> Statement[None]:
     """In the SELECT list, where rows are made as a cursor fetches them."""
-    return Statement(f"SELECT graphrag.ask_stream({_ARGUMENTS}", question.parameters(corpus), _nothing)
+    return _call("ask_stream", question.arguments(corpus), _nothing)
 
 
 def estimate_ask(corpus: str, question: Question) -> Statement[dict[str, Any]]:
-    return Statement(
-        f"SELECT pg_catalog.to_jsonb(e) FROM graphrag.estimate_ask({_ARGUMENTS} AS e",
-        question.parameters(corpus),
-        _first,
-    )
+    columns = "calls, tokens_in, tokens_out, cost, basis"
+
+    def the_estimate(rows: list[Row]) -> dict[str, Any]:
+        estimate = dict(zip(columns.split(", "), rows[0], strict=True))
+        return estimate | {"cost": float(estimate["cost"])}
+
+    return _call("estimate_ask", question.arguments(corpus), the_estimate, columns)
 
 
 def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, result: Any) -> Statement[None]:
     """Note a search, or a context with its entities, relationships and chunks, in the query log."""
     parts = {part: len(result[part]) if isinstance(result, Mapping) else None for part in ("entities", "relationships")}
-    chunks = len(result["chunks"]) if isinstance(result, Mapping) else len(result)
-    return Statement(
-        """
-        SELECT graphrag.log_query(
-               question => %(question)s::text, corpus => %(corpus)s::text, kind => %(kind)s::text, mode => %(mode)s::text,
-               milliseconds => %(milliseconds)s::float8, entities => %(entities)s::int,
-               relationships => %(relationships)s::int, chunks => %(chunks)s::int)
-        """,
-        {
-            "question": question,
-            "corpus": corpus,
-            "kind": kind,
-            "mode": mode,
-            "milliseconds": 1000 * seconds,
-            "chunks": chunks,
-            **parts,
-        },
-        _nothing,
-    )
+    arguments = {
+        "question": question,
+        "corpus": corpus,
+        "kind": kind,
+        "mode": mode,
+        "milliseconds": 1000 * seconds,
+        **parts,
+        "chunks": len(result["chunks"]) if isinstance(result, Mapping) else len(result),
+    }
+    return _call("log_query", arguments, _nothing)
 
 
 def evaluate(
@@ -344,44 +325,30 @@ def evaluate(
     baseline: str | None,
     options: Mapping[str, Any],
 ) -> Statement[list[Evaluation]]:
-    return Statement(
-        """
-        SELECT mode, k, questions, without_evidence, recall, ndcg, mrr, any_hit, all_hit, p50_ms, p95_ms, baseline,
-               intervals, differences, per_question
-          FROM graphrag.evaluate(
-               corpus => %(corpus)s::text, questions => %(questions)s::jsonb, modes => %(modes)s::text[],
-               k => %(k)s::int[], baseline => %(baseline)s::text, options => %(options)s::jsonb)
-        """,
-        {
-            "corpus": corpus,
-            "questions": Jsonb(list(questions)),
-            "modes": list(modes),
-            "k": list(k),
-            "baseline": baseline,
-            "options": _json(options),
-        },
-        _rows_as(Evaluation),
+    arguments = {
+        "corpus": corpus,
+        "questions": Jsonb(list(questions)),
+        "modes": list(modes),
+        "k": list(k),
+        "baseline": baseline,
+        "options": _json(options),
+    }
+    columns = (
+        "mode, k, questions, without_evidence, recall, ndcg, mrr, any_hit, all_hit, p50_ms, p95_ms, baseline,"
+        " intervals, differences, per_question"
     )
+    return _call("evaluate", arguments, _rows_as(Evaluation), columns)
 
 
 def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[list[Neighbor]]:
-    return Statement(
-        """
-        SELECT hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path
-          FROM graphrag.neighbors(entity => %(entity)s::text, filter => %(filter)s::jsonb, corpus => %(corpus)s::text,
-                                  hops => %(hops)s::int)
-        """,
-        {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops},
-        _rows_as(Neighbor),
-    )
+    arguments = {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops}
+    columns = "hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path"
+    return _call("neighbors", arguments, _rows_as(Neighbor), columns)
 
 
 def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Statement[list[dict[str, Any]]]:
-    return Statement(
-        "SELECT * FROM graphrag.cypher(%(corpus)s::text, %(query)s::text, %(params)s::jsonb)",
-        {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))},
-        lambda rows: [row[0] for row in rows],
-    )
+    arguments = {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))}
+    return _call("cypher", arguments, lambda rows: [row[0] for row in rows])
 
 
 def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
@@ -451,35 +418,23 @@ def retry_failed(corpus: str) -> Statement[int]:
 
 
 def process_jobs(max_jobs: int | None) -> Statement[None]:
-    return Statement("CALL graphrag.process_jobs(%(max_jobs)s::int)", {"max_jobs": max_jobs}, _nothing)
+    return Statement("CALL graphrag.process_jobs(%(max_jobs)s::int)", {"max_jobs": max_jobs}, _nothing, "process_jobs")
 
 
 def create_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[int]:
-    return Statement(
-        "SELECT graphrag.create_corpus(%(corpus)s::text, %(options)s::jsonb)",
-        {"corpus": corpus, "options": Jsonb(dict(options))},
-        _first,
-    )
+    return _call("create_corpus", {"name": corpus, "options": Jsonb(dict(options))}, _first)
 
 
 def alter_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[None]:
-    return Statement(
-        "SELECT graphrag.alter_corpus(%(corpus)s::text, %(options)s::jsonb)",
-        {"corpus": corpus, "options": Jsonb(dict(options))},
-        _nothing,
-    )
+    return _call("alter_corpus", {"name": corpus, "options": Jsonb(dict(options))}, _nothing)
 
 
 def reembed(corpus: str, embedding: Mapping[str, Any]) -> Statement[None]:
-    return Statement(
-        "SELECT graphrag.reembed(%(corpus)s::text, %(embedding)s::jsonb)",
-        {"corpus": corpus, "embedding": Jsonb(dict(embedding))},
-        _nothing,
-    )
+    return _call("reembed", {"corpus": corpus, "embedding": Jsonb(dict(embedding))}, _nothing)
 
 
 def drop_corpus(corpus: str) -> Statement[None]:
-    return Statement("SELECT graphrag.drop_corpus(%(corpus)s::text)", {"corpus": corpus}, _nothing)
+    return _call("drop_corpus", {"name": corpus}, _nothing)
 
 
 def pauses() -> Iterator[float]:

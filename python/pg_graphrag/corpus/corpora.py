@@ -44,7 +44,7 @@ REVISION = """(
           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned())"""
 
 _SELECT = f"""
-SELECT c.id, c.name, c.options, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
+SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        s.id AS space, s.provider, s.model, s.dimensions, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
@@ -111,6 +111,8 @@ def _corpus(row: Row) -> Corpus:
         options = replace(options, embedding=Embedding(*used))
     # Without memory nothing may be cached.
     revision = row["revision"] if row["memory"] else None
+    if not values.pop("has_cypher"):
+        options = replace(options, cypher=False)
     return Corpus(**{**values, "options": options, "chooses_embedding": chooses, "revision": revision})
 
 

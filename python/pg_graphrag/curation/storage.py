@@ -55,7 +55,7 @@ class Storage:
         for part in slices(missing_texts, BATCH):
             if model.local:
                 vectors = document_embedder(self._db, model.model).embed(part)
-                self._db.literal_query("SELECT 1")
+                self._db.poll()
             else:
                 vectors, _ = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name)).embed(part)
             self._vectors.update(zip(part, vectors, strict=True))

@@ -9,15 +9,14 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.belonging import has_graph
 from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, parse
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import OWNER, Database, Row
 
 # With the caller's rights: readers may read no more of a corpus than its name and number.
-_STATE = """
-SELECT c.graph_name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS is_owner,
-       pg_catalog.pg_get_userbyid(e.extowner)::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
+_STATE = f"""
+SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
+       pg_catalog.pg_get_userbyid({OWNER})::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
        pg_catalog.row_security_active('graphrag.documents') AS row_security
   FROM graphrag.corpora c
-  JOIN pg_catalog.pg_extension e ON e.extname = 'pg_graphrag'
  WHERE c.name = $1
 """
 
@@ -118,7 +117,7 @@ def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row
         if values is None:
             return db.literal_query(statement)
         return db.execute(db.prepare(statement, ["ag_catalog.agtype"]), [values])
-    except db.plpy.SPIError as error:
+    except db.statement_error as error:
         raise _with_reference(error) from None
 
 

@@ -59,7 +59,7 @@ class _Endpoint:
         try:
             requests.start(None, partial(request, self.provider, self._key))
             while (outcome := requests.take(POLL_SECONDS)) is None:
-                self._db.literal_query("SELECT 1")
+                self._db.poll()
                 self._db.rollback()
         finally:
             requests.cancel()

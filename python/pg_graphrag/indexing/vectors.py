@@ -41,7 +41,7 @@ class MissingVectors(Exception):
 
 def poll(db: Database) -> None:
     """Check for query cancel, statement_timeout and termination, without keeping a snapshot, which would pin vacuum."""
-    db.literal_query("SELECT 1")
+    db.poll()
     db.rollback()
 
 

@@ -144,7 +144,7 @@ class Channel:
         if now - self._last_poll < POLL_SECONDS:
             return
         self._last_poll = now
-        self.db.literal_query("SELECT 1")
+        self.db.poll()
         if self.worker:
             if now - self._last_save >= SAVE_SECONDS:
                 self.save()

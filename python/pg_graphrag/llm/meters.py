@@ -1,9 +1,9 @@
 """Meters of cost and requests, which no rollback and no end of a session takes back.
 
 `llm_calls` is written in the caller's transaction, and is gone with it. So each corpus, and each role of it, has a meter
-besides: a file of 40 bytes in ``pg_stat``, which PostgreSQL gives to extensions for what outlives the server, changed under the
-kernel's lock. It also counts in a read-only transaction and on a standby (its own). A crash of the machine may cost the last
-seconds; a restored database begins with what `llm_calls` says.
+besides: a file of 40 bytes, changed under the kernel's lock, in the host's folder for what outlives the server: in a server
+``pg_stat``, which PostgreSQL gives to extensions. It also counts in a read-only transaction and on a standby (its own). A
+crash of the machine may cost the last seconds; a restored database begins with what `llm_calls` says.
 """
 
 import fcntl
@@ -14,13 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.places import installation
 from pg_graphrag.server import Database
 
-FOLDER = Path("pg_stat")
+_FOLDER = "pg_stat"
 _RECORD = struct.Struct("<qdqqq")
 MINUTE = 60.0
 
@@ -42,7 +41,7 @@ class Meter:
     def __init__(self, db: Database, corpus_id: int, role: str | None = None) -> None:
         # A role's name may have characters that a file's may not.
         suffix = "" if role is None else "_" + hashlib.sha256(role.encode()).hexdigest()[:32]
-        self._path = FOLDER / f"{installation(db)}_spent_{corpus_id}{suffix}"
+        self._path = db.folder(_FOLDER) / f"{installation(db)}_spent_{corpus_id}{suffix}"
 
     def spent(self) -> float | None:
         """Return this month's cost; None where nothing is known of it."""
@@ -81,7 +80,7 @@ class Meter:
             raise GraphRAGError(
                 f"what models cost cannot be counted: {error.strerror}",
                 sqlstate="58030",
-                hint=f"The server must be able to write files in {FOLDER} of its data directory.",
+                hint=f"It must be possible to write files in {self._path.parent} (of a server: in its data directory).",
             ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

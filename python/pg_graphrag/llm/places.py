@@ -4,8 +4,8 @@ An advisory lock would do, but for two things: any user of SQL can take it, and 
 sits idle with an open stream. The kernel frees a file's lock with its process. And a place has a deadline, written in its
 file: once it has passed, others take the place, although its holder is still there (a new file of the name takes over).
 
-The files lie in ``pg_stat_tmp``, which PostgreSQL gives to extensions for what need not outlive the server; a backend's working
-directory is the data directory.
+The files lie in the host's folder for what need not outlive the server: in a server ``pg_stat_tmp``, which PostgreSQL gives to
+extensions.
 """
 
 import contextlib
@@ -21,18 +21,19 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import undisturbed
 from pg_graphrag.server import Database
 
-FOLDER = Path("pg_stat_tmp")
+_FOLDER = "pg_stat_tmp"
 _DEADLINE = struct.Struct("<d")
 
 
 @cache
 def installation(db: Database) -> str:
-    """Return the prefix of this installation's files: the unique numbers of database and extension."""
+    """Return the prefix of this installation's files: the unique numbers of the database, and of extension or schema."""
     row = db.query(
-        "SELECT d.oid::text AS database, e.oid::text AS extension FROM pg_catalog.pg_database d, pg_catalog.pg_extension e"
-        " WHERE d.datname = pg_catalog.current_database() AND e.extname = 'pg_graphrag'"
+        "SELECT d.oid::text AS database, coalesce(e.oid, n.oid)::text AS installed FROM pg_catalog.pg_database d"
+        " CROSS JOIN pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_extension e ON e.extname = 'pg_graphrag'"
+        " WHERE d.datname = pg_catalog.current_database() AND n.nspname = 'graphrag'"
     )[0]
-    return f"pg_graphrag_{row['database']}_{row['extension']}"
+    return f"pg_graphrag_{row['database']}_{row['installed']}"
 
 
 class Place:
@@ -68,7 +69,7 @@ class Places:
     """
 
     def __init__(self, db: Database, name: str, count: int) -> None:
-        self._path = FOLDER / f"{installation(db)}_{name}"
+        self._path = db.folder(_FOLDER) / f"{installation(db)}_{name}"
         self._count = count
 
     def take(self, seconds: float = 0.0) -> Place | None:
@@ -89,7 +90,7 @@ class Places:
             raise GraphRAGError(
                 f"the places at a provider cannot be counted: {error.strerror}",
                 sqlstate="58030",
-                hint=f"The server must be able to write files in {FOLDER} of its data directory.",
+                hint=f"It must be possible to write files in {self._path.parent} (of a server: in its data directory).",
             ) from None
         finally:
             if turn is not None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.server import Database
+from pg_graphrag.server import OWNER, Database
 
 KINDS = ("openai", "rerank")
 # Characters of a key file that are read; a longer one is no key.
@@ -246,10 +246,7 @@ def load(db: Database, name: str, kind: str = "openai") -> Provider:
 
 
 def _refuse_others(db: Database) -> None:
-    row = db.query(
-        "SELECT current_user AS name, pg_catalog.pg_has_role(e.extowner, 'USAGE') AS may"
-        "  FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
-    )[0]
+    row = db.query(f"SELECT current_user AS name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS may")[0]
     if not row["may"]:
         raise GraphRAGError(
             f'role "{row["name"]}" may not set a provider',

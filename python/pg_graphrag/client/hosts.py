@@ -1,0 +1,158 @@
+"""Which host serves a connection: the server, where the database has the extension, or this process beside it.
+
+The only door from what speaks SQL to what runs the package (`process`). It opens for a database with the plain schema alone.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.client.statements import Row, Statement
+from pg_graphrag.errors import GraphRAGError
+
+if TYPE_CHECKING:
+    from pg_graphrag.process.host import Process
+
+_INSTALLED = """
+SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
+       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') AS has_extension
+"""
+# For as long as a connection lives; not where there is nothing yet.
+_is_beside: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def is_beside(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the functions of the database's schema are served by this process."""
+    if connection not in _is_beside:
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        return _note(connection, cursor.execute(_INSTALLED).fetchone())
+    return _is_beside[connection]
+
+
+def is_installed(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database has the extension or the plain schema."""
+    is_beside(connection)
+    return connection in _is_beside
+
+
+def cancel(connection: psycopg.Connection[Any]) -> None:
+    """End the call that another thread has under way on a connection."""
+    if _is_beside.get(connection):
+        process(connection).cancel()
+    else:
+        connection.cancel_safe(timeout=2.0)
+
+
+async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Return False for a database with the extension.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 for one with the plain schema: its process is not written for asyncio.
+    """
+    if connection not in _is_beside:
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        _note(connection, await (await cursor.execute(_INSTALLED)).fetchone())
+    if _is_beside.get(connection):
+        raise GraphRAGError(
+            "AsyncGraphRAG serves databases with the extension alone",
+            sqlstate="0A000",
+            hint="Use GraphRAG in a thread: await asyncio.to_thread(rag.search, …).",
+        )
+    return False
+
+
+def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
+    is_installed, has_extension = row or (False, False)
+    if is_installed or has_extension:
+        _is_beside[connection] = bool(is_installed and not has_extension)
+    return bool(is_installed and not has_extension)
+
+
+def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:
+    """Return the rows of a statement that this process serves; None where the database does."""
+    if statement.function is None or not is_beside(connection):
+        return None
+    return process(connection).call(statement.function, statement.parameters, statement.columns)
+
+
+async def rows_beside_async(connection: psycopg.AsyncConnection[Any], statement: Statement[Any]) -> list[Row] | None:
+    """Return None, or raise as `is_beside_async` does."""
+    if statement.function is not None:
+        await is_beside_async(connection)
+    return None
+
+
+def stream_beside(connection: Any, statement: Statement[Any]) -> Iterator[Row]:
+    """Yield the rows of a statement that this process serves, as they are made."""
+    assert statement.function is not None
+    yield from process(connection).stream(statement.function, statement.parameters)
+
+
+def process(connection: psycopg.Connection[Any]) -> "Process":
+    """Return what serves a connection beside its database.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where the packages that it needs are not installed.
+    """
+    try:
+        from pg_graphrag.process.host import process_of
+
+        return process_of(connection)
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            f"a database without the extension is served by this process, which needs the Python package {error.name}",
+            sqlstate="58P01",
+            hint='Install it with pip install "pg-graphrag[server]".',
+        ) from error
+
+
+def install(connection: psycopg.Connection[Any]) -> bool:
+    """Make the plain schema in a database: `process.schema.install`."""
+    from pg_graphrag.process import schema
+
+    return schema.install(connection)
+
+
+def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Statement[Any]:
+    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
+
+    Raises
+    ------
+    GraphRAGError
+        42883 when there is none that takes these arguments.
+    """
+    from pg_graphrag.process.routines import find
+
+    try:
+        routine = find(name, arguments)
+    except GraphRAGError as error:
+        try:
+            routine = find(name, {"corpus": corpus, **arguments})
+        except GraphRAGError:
+            raise error from None
+    if "corpus" in {item.name for item in routine.arguments}:
+        arguments = {"corpus": corpus, **arguments}
+    types = {item.name: item.type for item in routine.arguments}
+    parameters = {name: _as_json(value) if types[name] == "jsonb" else value for name, value in arguments.items()}
+    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in parameters)
+    names = tuple(column for column, _ in routine.columns)
+
+    def result(rows: list[Row]) -> Any:
+        if not names:
+            return None
+        values = [row[0] if names == ("",) else dict(zip(names, row, strict=True)) for row in rows]
+        return values if routine.is_set else values[0]
+
+    sql = f"CALL graphrag.{name}({given})" if routine.is_procedure else f"SELECT * FROM graphrag.{name}({given})"
+    return Statement(sql, parameters, result, name)
+
+
+def _as_json(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else Jsonb(value)

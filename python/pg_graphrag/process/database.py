@@ -1,0 +1,352 @@
+"""`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the database.
+
+A call of a routine is a transaction of its own, or several where the routine commits. What SQL declares of a routine holds here
+too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's role, SET is a setting of the transaction. The
+caller is the role that the session has when the call begins.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import DiagnosticField, TransactionStatus
+from psycopg.rows import dict_row
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.process.routines import Routine, routines
+from pg_graphrag.process.values import encode, parameter_of, register_loaders
+from pg_graphrag.server import OWNER, Database, Row, Rows, run
+
+T = TypeVar("T")
+
+# A statement, and the types of its parameters.
+Plan = tuple[str, tuple[str, ...]]
+
+
+class StatementError(Exception):
+    """An error of a statement as PL/Python shows it: its text is the message; `sqlstate`, `detail` and `hint` beside it."""
+
+    def __init__(self, message: str, sqlstate: str | None, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.detail = detail
+        self.hint = hint
+
+
+class ProcessDatabase(Database):
+    """Statements over a connection in autocommit mode, which is this object's while a call is under way.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 for a connection in a transaction: of another isolation level, it would not have the snapshot of a search.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        self._cursor = psycopg.RawCursor(connection, row_factory=dict_row)
+        register_loaders(self._cursor)
+        self._parameters: dict[str, Callable[[Any], Any]] = {}
+        self._routines: list[Routine] = []
+        self._owner = ""
+        self._cursors = 0
+        # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
+        self._caller = self._role = ""
+        self._is_snapshot = False
+        self.is_cancelled = False
+
+    # Calls
+
+    def run(self, routine: Routine, arguments: Sequence[Any]) -> Any:
+        """Return what a routine returns for the values of all its arguments, in its own transaction.
+
+        Raises
+        ------
+        psycopg.Error
+            The error of a statement, or the package's own as the server would raise it: with SQLSTATE, DETAIL and HINT.
+        """
+        with self._call(routine):
+            returned = run(self, routine.path, arguments)
+            return list(returned) if isinstance(returned, Rows) else returned
+
+    def rows(self, routine: Routine, arguments: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
+        with self._call(routine):
+            yield from run(self, routine.path, arguments)
+
+    @contextmanager
+    def _call(self, routine: Routine) -> Iterator[None]:
+        if self._routines:
+            # A routine within a routine is a part of its transaction.
+            with self._within(routine):
+                yield
+            return
+        self._check_idle()
+        self.is_cancelled = False
+        try:
+            with self._within(routine):
+                yield
+            self._end("COMMIT")
+        except BaseException as error:
+            with suppress(psycopg.Error):
+                self._end("ROLLBACK")
+            if isinstance(error, StatementError) and isinstance(error.__cause__, psycopg.Error):
+                raise error.__cause__ from None
+            if isinstance(error, StatementError):
+                raise _as_psycopg(str(error), error.sqlstate, error.detail, error.hint) from None
+            if isinstance(error, GraphRAGError):
+                raise self.error(error) from None
+            raise
+
+    @contextmanager
+    def _within(self, routine: Routine) -> Iterator[None]:
+        self._routines.append(routine)
+        try:
+            yield
+        finally:
+            self._routines.pop()
+
+    def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
+        (found,) = routines()[routine]
+        with self._within(found):
+            run(self, found.path, list(values))
+
+    def _check_idle(self) -> None:
+        status = self.connection.info.transaction_status
+        if not self.connection.autocommit or status == TransactionStatus.INTRANS:
+            raise self.error(
+                GraphRAGError(
+                    "a call of pg_graphrag is a transaction of its own, and this connection has one of its caller's",
+                    sqlstate="25001",
+                    hint="Give GraphRAG a URL, or a connection with autocommit=True outside of a transaction.",
+                )
+            )
+
+    # Transactions
+
+    def _prepare_for_statement(self) -> None:
+        """Begin the transaction that the routine needs, where none is open, and take on the role that it has."""
+        if self.is_cancelled:
+            self.is_cancelled = False
+            raise StatementError("canceling statement due to user request", "57014")
+        if self.connection.info.transaction_status == TransactionStatus.IDLE:
+            self._begin()
+        elif self._is_snapshot and not any(item.reads for item in self._routines):
+            # What reads one snapshot has not written; what writes is to see what others have written meanwhile.
+            self._end("COMMIT")
+            self._begin()
+        role = self._owner if self._as_owner() else self._caller
+        if role != self._role:
+            self._set_role(role)
+
+    def _as_owner(self) -> bool:
+        """Whether SECURITY DEFINER holds: of the routines under way, any."""
+        return any(item.as_owner for item in self._routines)
+
+    def _begin(self) -> None:
+        self._is_snapshot = any(item.reads for item in self._routines)
+        outer = self._routines[0]
+        mode = "REPEATABLE READ" if self._is_snapshot else "READ COMMITTED"
+        # What a routine that writes has to write afterwards shows in this setting.
+        begin = f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if outer.reads else ''}"
+        settings = [f"SET LOCAL {name} = {value}" for name, value in outer.settings]
+        # What may be called is said of the function in the database, which does nothing else.
+        identity = (
+            "SELECT current_user::text AS role, pg_catalog.has_function_privilege("
+            f"'{outer.signature}'::pg_catalog.regprocedure, 'EXECUTE') AS may_execute"
+        )
+        # One message to the server.
+        row = self._execute("; ".join([begin, *settings, identity]))[0]
+        if not row["may_execute"]:
+            kind = "procedure" if outer.is_procedure else "function"
+            raise StatementError(f"permission denied for {kind} {outer.name}", "42501")
+        self._caller = self._role = row["role"]
+        if not self._owner:
+            self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
+
+    def _set_role(self, role: str) -> None:
+        try:
+            self._execute("SELECT pg_catalog.set_config('role', $1, true)", [role])
+        except StatementError as error:
+            if error.sqlstate != "42501":
+                raise
+            raise GraphRAGError(
+                f'role "{self.connection.info.user}" cannot act for "{role}", who owns the schema graphrag',
+                sqlstate="42501",
+                hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+                "options=-c role=…, says who asks.",
+            ) from None
+        self._role = role
+
+    def _end(self, command: str) -> None:
+        if self.connection.info.transaction_status != TransactionStatus.IDLE:
+            self._cursor.execute(command.encode())
+
+    def commit(self) -> None:
+        """Commit; only in a procedure."""
+        self._check_procedure()
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll back; only in a procedure."""
+        self._check_procedure()
+        self._end("ROLLBACK")
+
+    def _check_procedure(self) -> None:
+        if not all(routine.is_procedure for routine in self._routines):
+            raise StatementError("invalid transaction termination", "2D000")
+
+    # Statements
+
+    def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
+        return self.execute((sql, tuple(types)), values)
+
+    def literal_query(self, sql: str) -> list[Row]:
+        self._prepare_for_statement()
+        return self._execute(sql)
+
+    def prepare(self, sql: str, types: Sequence[str]) -> Plan:
+        return sql, tuple(types)
+
+    def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
+        self._prepare_for_statement()
+        return self._execute(plan[0], self._encoded(plan[1], values), prepare=True)
+
+    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> "ProcessCursor":
+        self._prepare_for_statement()
+        self._cursors += 1
+        name = f"graphrag_{self._cursors}"
+        self._execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
+        return ProcessCursor(self, name)
+
+    def poll(self) -> None:
+        """Let a cancel through; a session that has ended shows at the next statement."""
+        if self.is_cancelled:
+            self._prepare_for_statement()
+
+    def warning(self, message: str, **fields: str) -> None:
+        texts = {"MESSAGE": message, **{name.upper(): text for name, text in fields.items()}}
+        options = sql.SQL(", ").join(
+            sql.SQL("{} = {}").format(sql.SQL(name), sql.Literal(text)) for name, text in texts.items()
+        )
+        body = sql.SQL("BEGIN RAISE WARNING USING {}; END").format(options).as_string(self.connection)
+        self.run_command(f"DO {sql.Literal(body).as_string(self.connection)}")
+
+    def run_command(self, command: str) -> list[Row]:
+        """Run a command of this class' own, in the transaction of the call."""
+        self._prepare_for_statement()
+        return self._execute(command)
+
+    def _execute(self, statement: str, parameters: Sequence[Any] | None = None, *, prepare: bool = False) -> list[Row]:
+        cursor = self._cursor
+        try:
+            cursor.execute(statement.encode(), parameters, prepare=prepare)
+        except psycopg.Error as error:
+            diag = error.diag
+            message = diag.message_primary or str(error)
+            raise StatementError(message, error.sqlstate, diag.message_detail, diag.message_hint) from error
+        while cursor.nextset():
+            pass
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _encoded(self, types: tuple[str, ...], values: Sequence[Any]) -> list[Any]:
+        return [self._encoder(name)(value) for name, value in zip(types, values, strict=True)]
+
+    def _encoder(self, name: str) -> Callable[[Any], Any]:
+        """Return what makes parameters of the SQL type called `name`."""
+        encoder = self._parameters.get(name)
+        if encoder is None:
+            element, is_array = name.removesuffix("[]"), name.endswith("[]")
+            info = self._cursor.adapters.types.get(element)
+            if info is not None:
+                oid = info.array_oid if is_array else info.oid
+            else:
+                statement = "SELECT pg_catalog.to_regtype($1)::oid AS oid"
+                oid = self._execute(statement, [name])[0]["oid"]
+            cls, dumper = parameter_of(oid)
+            self._cursor.adapters.register_dumper(cls, dumper)
+
+            def encoder(value: Any) -> Any:
+                return cls(encode(value, is_array=is_array, element=element))
+
+            self._parameters[name] = encoder
+        return encoder
+
+    # The host
+
+    @property
+    def statement_error(self) -> type[Exception]:
+        return StatementError
+
+    def error(self, error: GraphRAGError) -> Exception:
+        return _as_psycopg(f"graphrag: {error.message}", error.sqlstate, error.detail, error.hint)
+
+    def folder(self, name: str) -> Path:
+        """Return a folder of this machine, of the user whose process it is and of this database."""
+        info = self.connection.info
+        place = hashlib.sha256(f"{info.host}:{info.port}/{info.dbname}".encode()).hexdigest()[:16]
+        if name == "pg_stat":
+            base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+        else:
+            base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+        own_folder = base / f"pg_graphrag-{os.getuid()}"
+        own_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = own_folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise GraphRAGError(
+                f"{own_folder} is another user's, or others may write in it",
+                sqlstate="58030",
+                hint="Remove it, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to folders of your own.",
+            )
+        folder = own_folder / place
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class ProcessCursor:
+    """A cursor of the server, as PL/Python has it."""
+
+    def __init__(self, db: ProcessDatabase, name: str) -> None:
+        self._db = db
+        self._name = name
+
+    def fetch(self, count: int) -> list[Row]:
+        """Return the next rows, at most `count`."""
+        return self._db.run_command(f"FETCH {count} FROM {self._name}")
+
+    def close(self) -> None:
+        """Free it. In a transaction that has failed it is free already."""
+        if self._db.connection.info.transaction_status == TransactionStatus.INTRANS:
+            self._db.run_command(f"CLOSE {self._name}")
+
+
+def _as_psycopg(message: str, sqlstate: str | None, detail: str | None, hint: str | None) -> psycopg.Error:
+    """Return an error as psycopg makes it of one of the server."""
+    fields = {
+        DiagnosticField.SEVERITY: "ERROR",
+        DiagnosticField.SEVERITY_NONLOCALIZED: "ERROR",
+        DiagnosticField.SQLSTATE: sqlstate,
+        DiagnosticField.MESSAGE_PRIMARY: message,
+        DiagnosticField.MESSAGE_DETAIL: detail,
+        DiagnosticField.MESSAGE_HINT: hint,
+    }
+    text = "\n".join([message, *([f"DETAIL:  {detail}"] if detail else []), *([f"HINT:  {hint}"] if hint else [])])
+    try:
+        kind: type[psycopg.Error] = psycopg.errors.lookup(sqlstate or "")
+    except KeyError:
+        kind = psycopg.DatabaseError
+    info: Any = {field: None if value is None else value.encode() for field, value in fields.items()}
+    error = kind(text, info=info, encoding="utf-8")
+    if error.sqlstate is None:
+        error.sqlstate = sqlstate
+    return error

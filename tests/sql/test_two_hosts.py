@@ -1,0 +1,444 @@
+"""The same documents and calls on both hosts give the same rows: the server with the extension, and a process beside a plain one.
+
+Ids are compared too: both databases are new, and one worker does the same jobs in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from pg_graphrag import AsyncGraphRAG, GraphRAG
+from pg_graphrag.client import Document
+from pg_graphrag.process.database import ProcessDatabase
+from pg_graphrag.process.host import process_of
+from pg_graphrag.process.routines import Routine, routines
+from psycopg.conninfo import make_conninfo
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Cluster, Database, Server
+from tests.security.acting import new_role
+from tests.sql.ingest import STORIES
+from tests.sql.themes import SEA
+from tests.sql.two_hosts import OWNER, PROBE, Host, close, outcome, plain_database, probe, reply
+
+REPLY = reply
+MODES = (
+    *("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr"),
+    *("graph_local", "graph_global", "drift", "lazy"),
+)
+QUESTION = "What did Ada Lovelace write, and who broke Enigma?"
+# Who reads the plain schema by its process is a role that the process may take on.
+OPEN = "(metadata ->> 'open')::boolean"
+
+# Some of what the owner alone may call.
+OWNERS_CALLS: dict[str, dict[str, Any]] = {
+    "set_provider": {"name": "x", "kind": "openai", "base_url": "http://x"},
+    "merge_entities": {"entities": ["Enigma"], "target": "Bombe"},
+    "estimate_ask": {"question": "Enigma?"},
+    "create_corpus": {"name": "new"},
+    "fingerprint": {},
+    "process_jobs": {},
+    "prune": {},
+}
+
+Hosts = tuple[Host, Host]
+
+
+@pytest.fixture(scope="module")
+def plain(shared_cluster: Cluster | Server) -> Iterator[str]:
+    with plain_database(shared_cluster) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hosts(module_db: Database, plain: str, module_endpoint: Endpoint) -> Iterator[Hosts]:
+    """Both hosts with the same corpus, communities and reports by a model."""
+    both = tuple(
+        Host(name, url, GraphRAG(url, "stories")) for name, url in (("server", module_db.url), ("process", plain))
+    )
+    for host in both:
+        host.rag.call(
+            "set_provider",
+            name="stand-in",
+            kind="openai",
+            base_url=module_endpoint.url,
+            options={"timeout": 5, "price_input": 1, "price_output": 2},
+        )
+        model = {"provider": "stand-in", "model": "m"}
+        host.rag.create_corpus(cypher=False, communities={"max_cluster_size": 5}, llm=model, query_log=True)
+        host.rag.insert(
+            Document(content, key, key.title(), {"open": place % 3 > 0, "place": place})
+            for place, (key, content) in enumerate((STORIES | SEA).items())
+        )
+        host.rag.process_jobs()
+    assert [host.rag.progress().indexed for host in both] == [7, 7]
+    yield both[0], both[1]
+    for host in both:
+        host.rag.close()
+
+
+def same(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> Any:
+    """What a call returns on both hosts, or its error; equal on both."""
+    server, process = (outcome(lambda host=host: call(host.rag)) for host in hosts)
+    assert close(_plain(server), _plain(process)), f"\nserver:  {server}\nprocess: {process}"
+    return process
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_same_is_made_of_documents_and_nothing_is_wrong(hosts: Hosts) -> None:
+    assert same(hosts, lambda rag: rag.call("fingerprint_sections"))
+    assert same(hosts, lambda rag: rag.call("fingerprint"))
+    assert same(hosts, lambda rag: rag.call("check")) == []
+    assert same(hosts, lambda rag: rag.failed_jobs()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_finds_the_same_rows_for_the_same_reasons(hosts: Hosts, mode: str) -> None:
+    assert same(hosts, lambda rag: rag.search(QUESTION, mode=mode))
+    assert same(hosts, lambda rag: rag.search(QUESTION, mode=mode, filter={"open": True}, top_k=3))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_makes_the_same_context(hosts: Hosts, mode: str) -> None:
+    assert same(hosts, lambda rag: rag.context(QUESTION, mode=mode, max_tokens=2000))["prompt"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "graph_global", "drift", "lazy"])
+def test_a_model_is_asked_the_same_and_answers_the_same(hosts: Hosts, module_endpoint: Endpoint, mode: str) -> None:
+    prompts = []
+    for host in hosts:
+        module_endpoint.forget()
+        host.rag.call("prune")
+        prompts.append(sorted(request.text for request in module_endpoint.requests))
+    assert prompts[0] == prompts[1]
+    answer = same(hosts, lambda rag: rag.ask(QUESTION, mode=mode))
+    assert answer.citations
+    # From the cache, which the first call has written.
+    assert same(hosts, lambda rag: rag.ask(QUESTION, mode=mode)).usage["calls"] == 0
+    assert "".join(same(hosts, lambda rag: list(rag.ask_stream(QUESTION, mode=mode)))) == answer.answer
+    accounts = "SELECT purpose, model, tokens_in, tokens_out, cost, error FROM graphrag.llm_calls ORDER BY 1, 2, 3, 4"
+    assert hosts[0].rows(accounts) == hosts[1].rows(accounts)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rag: rag.neighbors("Ada Lovelace", 2),
+        lambda rag: rag.search_entities(QUESTION),
+        lambda rag: rag.search_relationships(QUESTION),
+        lambda rag: rag.understand(QUESTION),
+        lambda rag: rag.estimate_ask(QUESTION),
+        lambda rag: rag.call("search_reports", query="a group"),
+        lambda rag: rag.call("to_mermaid", entity="Ada Lovelace", hops=2),
+        lambda rag: rag.call("suggest_merges"),
+        lambda rag: rag.call("estimate_cost"),
+        lambda rag: rag.call("optimize"),
+        lambda rag: [
+            dataclasses.replace(row, p50_ms=0.0, p95_ms=0.0)
+            for row in rag.evaluate([{"question": "Who broke Enigma?", "evidence": ["turing"]}])
+        ],
+    ],
+    ids="neighbors entities relationships understand estimate_ask reports mermaid merges cost optimize evaluate".split(),
+)
+def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
+    assert same(hosts, call) is not None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rag: GraphRAG(rag._source, "nobody's").search("x"),
+        lambda rag: rag.search("x", mode="nonsense"),
+        lambda rag: rag.search("x", top_k=-1),
+        lambda rag: rag.search("x", nonsense=1),
+        lambda rag: rag.context("x", max_tokens=-1),
+        lambda rag: rag.ask(""),
+        lambda rag: rag.create_corpus(),
+        lambda rag: rag.alter_corpus(nonsense=1),
+        lambda rag: rag.process_jobs(-1),
+        lambda rag: rag.call("undo_curation", id=10**6),
+        lambda rag: rag.call("merge_entities", entities=["Nobody"], target="Ada Lovelace"),
+        lambda rag: rag.call("set_provider", name="x", kind="openai", base_url="ftp://x"),
+    ],
+)
+def test_what_is_refused_is_refused_in_the_same_words(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
+    kind, sqlstate, message, _, _ = same(hosts, call)
+    assert kind and sqlstate and message
+
+
+def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
+    def change(rag: GraphRAG) -> Any:
+        rag.insert([Document("Hedy Lamarr met Ada Lovelace in Vienna.", "hedy"), Document("", "empty")])
+        rag.process_jobs(1)
+        between = dataclasses.replace(rag.progress(), oldest_pending=None)
+        rag.delete("nemo")
+        rag.insert(Document("Alan Turing left Bletchley Park.", "turing"))
+        rag.process_jobs()
+        return between, dataclasses.asdict(rag.progress()), rag.call("fingerprint"), rag.call("check")
+
+    for host in hosts:
+        assert host.rag.call("check") == []
+    changed = same(hosts, lambda rag: [_plain(part) for part in change(rag)])
+    assert changed[-1] == []
+
+
+def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
+    def curate(rag: GraphRAG) -> Any:
+        calls = [
+            ("create_entity", {"name": "Byron", "type": "PERSON", "description": "A poet."}),
+            ("create_relationship", {"source": "Byron", "target": "Ada Lovelace", "keywords": ["father"], "weight": 2}),
+            ("merge_entities", {"entities": ["Enigma machine"], "target": "Enigma"}),
+            ("edit_entity", {"entity": "Harvard", "type": "PLACE"}),
+            ("rename_entity", {"entity": "London", "new_name": "London Town"}),
+            ("delete_entity", {"entity": "Bombe"}),
+        ]
+        prints = []
+        numbers = []
+        for function, arguments in calls:
+            numbers.append(outcome(lambda f=function, a=arguments: rag.call(f, **a)))
+            prints.append(rag.call("fingerprint"))
+        for number in reversed(numbers):
+            if isinstance(number, int):
+                rag.call("undo_curation", id=number)
+        return numbers, prints, rag.call("fingerprint"), rag.call("check")
+
+    before = hosts[1].rag.call("fingerprint_sections")
+    numbers, _, _, violations = same(hosts, curate)
+    assert violations == [] and any(isinstance(number, int) for number in numbers)
+    after = hosts[1].rag.call("fingerprint_sections")
+    entities = [{row["section"]: row["hash"] for row in rows}["entities"] for rows in (before, after)]
+    assert entities[0] == entities[1]
+
+
+def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, module_db: Database) -> None:
+    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
+        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+        for host in hosts:
+            host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
+        try:
+            for mode in MODES:
+                found = []
+                for host in hosts:
+                    with host.as_role(reader) as rag:
+                        found.append(
+                            _plain(
+                                [
+                                    rag.search(QUESTION, mode=mode),
+                                    rag.context(QUESTION, mode=mode),
+                                    rag.neighbors("Enigma"),
+                                ]
+                            )
+                        )
+                assert close(*found), mode
+                keys = {row["source_key"] for row in found[1][0]}
+                shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
+                assert keys <= shown
+            assert hosts[1].rag.search("Alan Turing", top_k=100) != []
+            # What is the owner's stays so: in SQL, and in calls for owners.
+            for host in hosts:
+                with host.as_role(reader) as rag:
+                    connection: Any = rag._source
+                    assert outcome(lambda c=connection: c.execute("SELECT FROM graphrag.chunks"))[1] == "42501"
+                    for function, arguments in OWNERS_CALLS.items():
+                        refused = outcome(lambda r=rag, f=function, a=arguments: r.call(f, **a))
+                        kind = "procedure" if function == "process_jobs" else "function"
+                        assert refused[1:3] == ("42501", f"permission denied for {kind} {function}")
+                    assert connection.execute("SELECT current_user").fetchone() == (reader,)
+        finally:
+            for host in hosts:
+                host.rows("SELECT graphrag.unprotect('stories')")
+            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
+
+
+def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, module_db: Database) -> None:
+    with (
+        new_role(module_db, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader,
+        psycopg.connect(make_conninfo(plain, user=reader, password="x"), autocommit=True) as connection,
+    ):
+        rag = GraphRAG(connection, "stories")
+        _, sqlstate, message, _, hint = outcome(lambda: rag.search("Enigma"))
+        assert sqlstate == "42501" and OWNER in message and "options=-c role" in hint
+        # Nor by SQL: the doors to the owner's rights are not there.
+        for statement in ("SELECT graphrag._enter('x')", "SELECT * FROM graphrag.search('Enigma')"):
+            assert outcome(lambda s=statement: connection.execute(s))[1] == "0A000"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rag: rag.cypher("MATCH (n) RETURN n"),
+        lambda rag: rag.alter_corpus(cypher=True),
+        lambda rag: rag.call("backfill_table", source="pg_class"),
+    ],
+    ids=["cypher", "option cypher", "attached tables"],
+)
+def test_what_a_plain_database_lacks_says_so(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
+    _, sqlstate, _, _, hint = outcome(lambda: call(hosts[1].rag))
+    assert sqlstate == "0A000" and hint
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM graphrag.search('Enigma')",
+        "CALL graphrag.process_jobs()",
+        "SELECT graphrag.attach_table('pg_class', 'stories', 'oid', '{relname}')",
+        "SELECT graphrag.rebuild_graph('stories')",
+        "SELECT graphrag.uninstall()",
+    ],
+)
+def test_sql_that_needs_the_servers_python_or_age_says_so(hosts: Hosts, statement: str) -> None:
+    _, sqlstate, _, _, hint = outcome(lambda: hosts[1].rows(statement))
+    assert sqlstate == "0A000" and hint
+
+
+def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts: Hosts) -> None:
+    with psycopg.connect(plain) as connection:
+        connection.execute("SELECT 1")
+        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
+    with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
+        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
+
+
+def test_asyncio_is_refused(plain: str, hosts: Hosts) -> None:
+    async def search() -> Any:
+        async with AsyncGraphRAG(plain, "stories") as rag:
+            return await rag.search("Enigma")
+
+    with pytest.raises(Exception, match="AsyncGraphRAG serves databases with the extension alone"):
+        asyncio.run(search())
+
+
+def test_a_search_has_one_snapshot_and_writes_nothing(plain: str, hosts: Hosts) -> None:
+    (search,) = routines()["search"]
+    with psycopg.connect(plain, autocommit=True) as connection:
+        db = ProcessDatabase(connection)
+        seen = []
+        count = "SELECT pg_catalog.count(*) AS count FROM graphrag.jobs"
+
+        def look(db: ProcessDatabase) -> None:
+            seen.append(db.query(count))
+            hosts[1].rows(
+                "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('stories', 'late', 'Late.')"
+            )
+            seen.append(db.query(count))
+            db.query("DELETE FROM graphrag.jobs")
+
+        assert outcome(lambda: _called(db, search, look))[1] == "25006"
+    assert seen[0] == seen[1]
+    assert hosts[1].rag.delete("late") == 1
+
+
+def _called(db: ProcessDatabase, routine: Routine, work: Callable[[ProcessDatabase], None]) -> None:
+    """Do some work as a routine would."""
+    with db._call(routine):
+        work(db)
+
+
+VALUES = [
+    ("SELECT $1 AS value", ["bool"], [True]),
+    ("SELECT $1 AS value", ["bool"], [None]),
+    ("SELECT $1 AS a, $2 AS b, $3 AS c", ["int2", "int4", "int8"], [1, -(2**31), 2**62]),
+    ("SELECT $1 AS a, $1::float4 AS b, $1::numeric AS c", ["float8"], [0.1]),
+    ("SELECT ARRAY[0.1, 1e-5]::float4[] AS value", [], []),
+    ("SELECT $1 AS value", ["numeric"], [1.25]),
+    ("SELECT $1 AS value, pg_catalog.length($1) AS length", ["text"], ["日本 \\ \" ' {}, NULL"]),
+    ("SELECT $1 AS value", ["text[]"], [["a", None, "", "NULL", 'q"\\', "{x}", " "]]),
+    ("SELECT $1 AS value", ["int8[]"], [[1, 2, None]]),
+    ("SELECT $1 AS value", ["int4[]"], [[]]),
+    ("SELECT $1 AS value", ["bytea"], [b"\x00\xff\\x"]),
+    ("SELECT $1 AS value", ["bytea[]"], [[b"\x00", b"\\"]]),
+    ("SELECT $1 AS value, $1 -> 'b' AS part, '[1]'::json AS plain", ["jsonb"], ['{"b": [1, 2], "a": null}']),
+    ("SELECT ARRAY['{}'::jsonb] AS value", [], []),
+    ("SELECT '2024-05-01 10:00+02'::timestamptz AS a, '2024-05-01'::date AS b, '1 day 2 hours'::interval AS c", [], []),
+    ("SELECT 'graphrag.corpora'::pg_catalog.regclass AS a, 12::oid AS b, 'x'::name AS c, 'c'::\"char\" AS d", [], []),
+    ("SELECT ARRAY['x']::name[] AS a, '{1,2}'::int2[] AS b, ARRAY[true, false] AS c", [], []),
+    ("SELECT '[1,2.5]'::public.vector AS value", [], []),
+    ("SELECT coalesce($1, 'none') AS value", ["text"], [None]),
+    ("SELECT FROM pg_catalog.generate_series(1, 2)", [], []),
+    ("SELECT u.a, u.b FROM unnest($1, $2) AS u (a, b)", ["text[]", "float8[]"], [["x", "y"], [0.1, None]]),
+]
+
+
+@pytest.fixture(scope="module")
+def probed(module_db: Database) -> Database:
+    module_db.execute(PROBE)
+    return module_db
+
+
+@pytest.mark.parametrize(("statement", "types", "values"), VALUES)
+def test_values_have_the_types_of_pl_python(
+    probed: Database, plain: str, hosts: Hosts, statement: str, types: list[str], values: list[Any]
+) -> None:
+    statement = statement.replace("public.vector", _vector_type(probed))
+    (search,) = routines()["search"]
+    with psycopg.connect(plain, autocommit=True) as connection:
+        rows: list[Any] = []
+        _called(ProcessDatabase(connection), search, lambda db: rows.extend(db.query(statement, types, values)))
+    assert repr(rows) == probe(probed, statement, types, values)
+
+
+def _vector_type(db: Database) -> str:
+    row = db.execute(
+        "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'"
+    )
+    found = row.fetchone()
+    assert found is not None
+    return f"{found[0]}.vector"
+
+
+def test_a_text_with_a_null_character_is_refused_and_not_cut(plain: str, hosts: Hosts) -> None:
+    (search,) = routines()["search"]
+    with psycopg.connect(plain, autocommit=True) as connection:
+        db = ProcessDatabase(connection)
+        found = outcome(lambda: _called(db, search, lambda db: db.query("SELECT $1 AS value", ["text"], ["a\0b"])))
+    assert found[1] == "22021"
+
+
+def test_a_process_keeps_two_databases_apart(shared_cluster: Cluster | Server, hosts: Hosts) -> None:
+    with plain_database(shared_cluster) as url, GraphRAG(url, "stories") as other:
+        # With the number that the corpus of the first has.
+        assert [(other.create_corpus(),)] == hosts[1].rows("SELECT id FROM graphrag.corpora WHERE name = 'stories'")
+        other.insert(Document("Enigma is a puzzle of another database.", "puzzle"))
+        other.process_jobs()
+        for _ in range(3):
+            assert [row.source_key for row in other.search("Enigma")] == ["puzzle"]
+            assert same(hosts, lambda rag: rag.search("Enigma"))
+
+
+def test_a_cancelled_worker_gives_its_jobs_back(hosts: Hosts) -> None:
+    process = hosts[1]
+    process.rag.insert(Document(f"Ada Lovelace saw number {number}. " * 40, f"many {number}") for number in range(40))
+    with psycopg.connect(process.url, autocommit=True) as connection:
+        errors: list[Any] = []
+        rag = GraphRAG(connection, "stories")
+        thread = threading.Thread(target=lambda: errors.append(outcome(rag.process_jobs)))
+        thread.start()
+        while not process.rows("SELECT FROM graphrag.jobs WHERE lease IS NOT NULL"):
+            time.sleep(0.01)
+        process_of(connection).cancel()
+        thread.join(30)
+    assert errors[0][1] == "57014"
+    assert process.rows("SELECT FROM graphrag.jobs WHERE lease IS NOT NULL") == []
+    process.rag.process_jobs()
+    assert process.rag.call("check") == [] and process.rag.progress().pending == 0
+    assert process.rag.delete([f"many {number}" for number in range(40)]) == 40
+    process.rag.process_jobs()
+
+
+def test_decimals_stay_decimals(hosts: Hosts) -> None:
+    weights = [row.weight for row in same(hosts, lambda rag: rag.neighbors("Ada Lovelace"))]
+    assert weights and all(isinstance(weight, Decimal) for weight in weights)

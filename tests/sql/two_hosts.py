@@ -1,0 +1,130 @@
+"""What the tests of both hosts share: a database with the extension, and one with pgvector alone, served by this process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from pg_graphrag import GraphRAG
+from pg_graphrag.process import schema
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from tests.endpoint.server import Messages
+from tests.runtime.cluster import Cluster, Database, Server
+from tests.sql.themes import points, task
+
+# Owns the plain schema: no superuser, and nothing but what it needs.
+OWNER = "plain_owner"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A database and who serves it. `url` connects as the owner of its schema; `rag` is the client of one corpus."""
+
+    name: str
+    url: str
+    rag: GraphRAG
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of an SQL statement, run as the owner."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def as_role(self, role: str) -> Iterator[GraphRAG]:
+        """The client of the same corpus, of a session that has taken on a role."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+            yield GraphRAG(connection, self.rag.corpus)
+
+
+@contextmanager
+def plain_database(cluster: Cluster | Server, *, schema_too: bool = True) -> Iterator[str]:
+    """A database with pgvector alone; yields the URL of the role that may make the schema, and by default has."""
+    name = f"plain{next(_numbers)}"
+    url = cluster.create_database(name)
+    try:
+        with cluster.connect(name) as connection:
+            with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+                connection.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{OWNER}'".encode())
+            connection.execute("CREATE EXTENSION vector")
+            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {OWNER}".encode())
+        owner_url = make_conninfo(url, user=OWNER, password=OWNER)
+        if schema_too:
+            with psycopg.connect(owner_url, autocommit=True) as connection:
+                assert schema.install(connection)
+        yield owner_url
+    finally:
+        cluster.drop_database(name)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or its error as the caller sees it."""
+    try:
+        return call()
+    except psycopg.Error as error:
+        diag = error.diag
+        # PL/Python puts the class of a statement's error before its message.
+        message = re.sub(r"^spiexceptions\.\w+: ", "", diag.message_primary or "")
+        return type(error).__name__, diag.sqlstate, message, diag.message_detail, diag.message_hint
+
+
+def close(left: Any, right: Any) -> bool:
+    """Whether two results are equal: scores, which are rounded to multiples of 1e-6, within one such step, large ones within a
+    millionth. The server has another build of numpy than the tests, and cosines are of single precision."""
+    if isinstance(left, float) and isinstance(right, float):
+        return abs(left - right) < 1.1e-6 * max(1.0, abs(left))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(close(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(close, left, right))
+    return type(left) is type(right) and bool(left == right)
+
+
+# Runs a statement by SPI, and returns the representation of its rows.
+PROBE = """
+CREATE FUNCTION public.probe(statement text, types text[], literals text) RETURNS text LANGUAGE plpython3u AS $body$
+import ast
+from pg_graphrag.server import database
+return repr(database(plpy).query(statement, types, ast.literal_eval(literals)))
+$body$
+"""
+
+
+def probe(db: Database, statement: str, types: list[str], values: list[Any]) -> Any:
+    """The rows that a statement has in the server."""
+    db.execute("SET search_path = pg_catalog")
+    row = db.execute("SELECT public.probe(%s, %s, %s)", [statement, types, repr(values)]).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def reply(messages: Messages) -> str:
+    """What the stand-in for models answers, whichever task it is given."""
+    if "Write a report on the group" in str(messages[-1]["content"]):
+        finding = {"summary": "First.", "explanation": "Told.", "entities": ["E1"], "relationships": ["R1"]}
+        return json.dumps(
+            {"title": "A group", "summary": "Of some.", "rating": 5, "rating_explanation": "So.", "findings": [finding]}
+        )
+    kind = task(messages)
+    if kind == "keywords":
+        keywords = {"low_level_keywords": ["Ada Lovelace"], "high_level_keywords": ["writing notes"]}
+        return json.dumps(keywords | {"entities": ["Ada Lovelace"], "answer_types": ["work"]})
+    if kind in ("relevant", "rate"):
+        return json.dumps({"relevant": True, "rating": 5})
+    if kind == "refine":
+        return json.dumps({"queries": ["Who broke Enigma?"], "expanded": "Who broke which machine?"})
+    if kind == "primer":
+        return json.dumps({"answer": "Ada wrote [1].", "score": 50, "follow_ups": ["Who broke Enigma?"]})
+    if kind == "follow_up":
+        return json.dumps({"answer": "Turing did [1].", "score": 60, "follow_ups": []})
+    return points(("Ada Lovelace wrote notes [1].", 90)) if kind == "map" else "Ada Lovelace wrote notes [1]."

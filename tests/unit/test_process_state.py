@@ -1,0 +1,63 @@
+"""What a process remembers of one database is set aside for another: every dictionary of a module is of one, or of none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from pg_graphrag.process import state
+from pg_graphrag.retrieval import document_languages
+from pg_graphrag.retrieval.session_cache import SessionCache, cache
+
+PACKAGE = Path(state.__file__).parents[1]
+# Of no database: by address of an endpoint, by connection, by token, by path, or of the process itself.
+OF_NONE = {
+    "access.entry:_pending",
+    "client.hosts:_is_beside",
+    "llm.embedding:_limits",
+    "llm.embedding:_texts",
+    "llm.wire:_refused_fields",
+    "process.host:_processes",
+    "process.state:_set_aside",
+    "server:_databases",
+}
+
+
+def dictionaries() -> Iterator[str]:
+    """The dictionaries of modules that are empty at first: what fills them is remembered."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                value = node.value
+                is_call = isinstance(value, ast.Call) and not value.args
+                is_dict = "dict" in ast.unparse(node.annotation).lower()
+                if is_dict and (is_call or (isinstance(value, ast.Dict) and not value.keys)):
+                    yield f"{module}:{node.target.id}"
+
+
+def test_every_dictionary_that_modules_fill_is_set_aside_or_of_no_database() -> None:
+    of_modules = {path for path in state.MEMORIES if "cache." not in path}
+    assert set(dictionaries()) == of_modules | OF_NONE
+    of_cache = {f"retrieval.session_cache:cache.{name}" for name in vars(SessionCache())}
+    assert of_cache == set(state.MEMORIES) - of_modules
+
+
+def test_another_database_has_other_memories_and_the_first_gets_its_own_back() -> None:
+    state.remember("first")
+    document_languages._cache[1] = ("en", True)
+    cache._entries["key"] = "entry"  # type: ignore[assignment]
+    try:
+        state.remember("second")
+        assert document_languages._cache == {} and not cache._entries
+        document_languages._cache[1] = ("ja", True)
+        state.remember("first")
+        assert document_languages._cache == {1: ("en", True)} and list(cache._entries) == ["key"]
+        state.remember("second")
+        assert document_languages._cache == {1: ("ja", True)}
+    finally:
+        document_languages._cache.clear()
+        state.remember("first")
+        document_languages._cache.clear()
+        cache._entries.clear()

@@ -6,8 +6,9 @@ every matrix product runs over real tokens only, and attention runs per group of
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,19 @@ class BertEncoder:
         self._limit = np.full_like(self._scratch[0], _GELU_LIMIT)  # minimum() with a scalar is three times slower
         self._summing_column = np.ones((longest, 1), np.float32)
         self._scores = np.empty(self._heads * max_tokens * longest, np.float32)
+
+    def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
+        """Sort keys by the length of their sequences, and cut them into runs of at most ``max_tokens`` tokens."""
+        step: list[int] = []
+        tokens = 0
+        for index, length in sorted(lengths.items(), key=itemgetter(1)):
+            if tokens + length > len(self._states):
+                yield step
+                step, tokens = [], 0
+            step.append(index)
+            tokens += length
+        if step:
+            yield step
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
         """Return the (n, width) vectors of `sequences` of token ids, which together have at most ``max_tokens`` tokens.

@@ -24,7 +24,7 @@ from pg_graphrag.signals import signals_blocked
 
 # Its converter of models would load a package for telemetry: importing it fails, which openvino takes for not installed.
 _CONVERTER = "openvino.tools.ovc"
-# Lengths in tokens to which sequences are padded, by one sixteenth to one eighth at most.
+# Lengths in tokens to which sequences are padded: by less than an eighth.
 _LENGTHS: list[int] = [
     *range(1, 16),
     *range(16, 32, 2),
@@ -98,13 +98,7 @@ class EngineEncoder:
 
     def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
         """Sort keys by the length of their sequences, and cut them into what `encode` takes."""
-        ordered = sorted(lengths, key=lengths.__getitem__)
-        for padded, members in groupby(ordered, key=lambda key: _padded(lengths[key])):
-            rest = list(members)
-            while rest:
-                count = min(_size(padded, len(rest)), len(rest))
-                yield rest[:count]
-                rest = rest[count:]
+        return steps(lengths)
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
         """Return the (n, width) vectors of the `sequences` of token ids of one of `steps`."""
@@ -125,6 +119,17 @@ class EngineEncoder:
             self._request.infer([states, mask, shares], share_inputs=True)
             vectors: Floats = self._request.get_output_tensor(0).data[: len(sequences)].copy()
         return vectors
+
+
+def steps(lengths: Mapping[int, int]) -> Iterator[list[int]]:
+    """Sort keys by the length of their sequences, and cut them into batches of one padded length."""
+    ordered = sorted(lengths, key=lengths.__getitem__)
+    for padded, members in groupby(ordered, key=lambda key: _padded(lengths[key])):
+        rest = list(members)
+        while rest:
+            count = min(_size(padded, len(rest)), len(rest))
+            yield rest[:count]
+            rest = rest[count:]
 
 
 def _padded(length: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
+import psycopg.sql
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -40,6 +42,24 @@ def test_embedding_of_many_names_is_stopped_and_nothing_is_half_written(large: D
     before = rows(large, "SELECT count(*) FROM graphrag.entities")
     assert stopped(large, "SELECT graphrag.insert_graph('large', %s)", [Jsonb(graph)], after=1.0, how=how) <= PROMISED
     assert rows(large, "SELECT count(*) FROM graphrag.entities") == before
+    assert value(large, "SELECT count(*) FROM graphrag.curations") == 0
+
+
+@pytest.fixture
+def engine(large: Database) -> Iterator[None]:
+    """New sessions embed documents as they do by default; those of other tests do it by numpy."""
+    name = psycopg.sql.Identifier(large.info.dbname)
+    large.execute(psycopg.sql.SQL("ALTER DATABASE {} SET graphrag.embedding_engine = 'auto'").format(name))
+    yield
+    large.execute(psycopg.sql.SQL("ALTER DATABASE {} RESET graphrag.embedding_engine").format(name))
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.usefixtures("engine")
+def test_the_engine_is_stopped_while_it_is_loaded_and_while_it_computes(large: Database, how: str) -> None:
+    graph = {"entities": [{"name": f"The long name of the thing with number {number}"} for number in range(6000)]}
+    for after in (0.1, 0.2, 0.3, 0.5, 1.0):
+        assert stopped(large, "SELECT graphrag.insert_graph('large', %s)", [Jsonb(graph)], after, how) <= PROMISED
     assert value(large, "SELECT count(*) FROM graphrag.curations") == 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pg_graphrag.embedding import Embedder, documents, local_embedder
+from pg_graphrag.embedding import engine as engine_module
 from pg_graphrag.paths import MODELS
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
@@ -59,6 +60,26 @@ def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
     assert (np.concatenate([embedder.embed([text]) for text in texts()]) == vectors).all()
     sevens = [embedder.embed(texts()[place : place + 7]) for place in range(0, len(texts()), 7)]
     assert (np.concatenate(sevens) == vectors).all()
+
+
+def test_many_lengths_are_few_shapes_with_little_padding() -> None:
+    lengths = {number: random.Random(number).randint(2, 256) for number in range(3000)}
+    shapes, rows = set(), 0
+    for count, length in ((len(step), max(map(lengths.__getitem__, step))) for step in engine_module.steps(lengths)):
+        shape = engine_module._size(engine_module._padded(length), count), engine_module._padded(length)
+        assert count <= shape[0]
+        shapes.add(shape)
+        rows += shape[0] * shape[1]
+    assert len(shapes) <= 120
+    assert rows <= 1.1 * sum(lengths.values())
+
+
+def test_steps_have_every_text_once_and_one_padded_length() -> None:
+    lengths = {number: random.Random(number).randint(2, 512) for number in range(500)}
+    steps = list(engine_module.steps(lengths))
+    assert sorted(number for step in steps for number in step) == list(range(500))
+    for step in steps:
+        assert len({engine_module._padded(lengths[number]) for number in step}) == 1
 
 
 _MASKS = """

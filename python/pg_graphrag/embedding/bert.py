@@ -6,8 +6,9 @@ every matrix product runs over real tokens only, and attention runs per group of
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ _GELU_LIMIT = np.float32(5.5**2)
 _GELU_POWER = np.float32(80)
 _GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
 # A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
-# takes as long as reading them. So they are multiplied in slices of so many rows.
+# takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
 _FEW_TOKENS = 32
-_SLICE_ROWS = 48
+_SMALL_PRODUCT = 100**3
+_SLICE_ROWS = 128
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -90,6 +92,19 @@ class BertEncoder:
         self._limit = np.full_like(self._scratch[0], _GELU_LIMIT)  # minimum() with a scalar is three times slower
         self._summing_column = np.ones((longest, 1), np.float32)
         self._scores = np.empty(self._heads * max_tokens * longest, np.float32)
+
+    def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
+        """Sort keys by the length of their sequences, and cut them into runs of at most ``max_tokens`` tokens."""
+        step: list[int] = []
+        tokens = 0
+        for index, length in sorted(lengths.items(), key=itemgetter(1)):
+            if tokens + length > len(self._states):
+                yield step
+                step, tokens = [], 0
+            step.append(index)
+            tokens += length
+        if step:
+            yield step
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
         """Return the (n, width) vectors of `sequences` of token ids, which together have at most ``max_tokens`` tokens.
@@ -192,8 +207,9 @@ def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
         return
     columns = np.ascontiguousarray(inputs.T)
     transposed = np.empty((len(weight), len(inputs)), np.float32)
-    for row in range(0, len(weight), _SLICE_ROWS):
-        np.matmul(weight[row : row + _SLICE_ROWS], columns, out=transposed[row : row + _SLICE_ROWS])
+    rows = min(_SLICE_ROWS, _SMALL_PRODUCT // columns.size // 8 * 8)
+    for row in range(0, len(weight), rows):
+        np.matmul(weight[row : row + rows], columns, out=transposed[row : row + rows])
     product[:] = transposed.T
 
 

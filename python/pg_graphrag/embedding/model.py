@@ -3,8 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -21,8 +20,11 @@ _SORTED_TEXTS = 4096  # sorted by length together: texts of equal length share p
 class Encoder(Protocol):
     """What turns token ids into vectors."""
 
+    def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
+        """Cut the keys of sequences of these lengths into batches that are encoded together, of about 0.1 s."""
+
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
-        """Return the (n, width) vectors of `sequences`, sorted by length and of `_STEP_TOKENS` tokens together at most."""
+        """Return the (n, width) vectors of the `sequences` of one of `steps`, in their order."""
 
 
 def numpy_encoder(weights: Path, config: dict[str, Any]) -> Encoder:
@@ -79,7 +81,7 @@ class LocalModel(ABC):
                 ids[index] = self.tokens(texts[index])
                 if len(ids) % _STEP_TEXTS == 0:
                     yield np.empty(0, np.intp), np.empty((0, self.dimensions), np.float32)
-            for indices in _steps({index: len(tokens) for index, tokens in ids.items()}):
+            for indices in self._encoder.steps({index: len(tokens) for index, tokens in ids.items()}):
                 yield np.array(indices, np.intp), self.finish(self._encoder.encode([ids[index] for index in indices]))
 
 
@@ -117,16 +119,3 @@ def _check_files(directory: Path, model: type["LocalModel"]) -> None:
             detail=f"Folder: {directory}",
             hint=f"Rebuild the server's runtime, which installs the files with these SHA-256: {model.digests}",
         )
-
-
-def _steps(lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Sort indices by length and cut them into runs of at most ``_STEP_TOKENS`` tokens."""
-    step: list[int] = []
-    tokens = 0
-    for index, length in sorted(lengths.items(), key=itemgetter(1)):
-        if tokens + length > _STEP_TOKENS:
-            yield step
-            step, tokens = [], 0
-        step.append(index)
-        tokens += length
-    yield step

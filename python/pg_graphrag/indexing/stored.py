@@ -30,16 +30,17 @@ SELECT u.id
 """
 _SAME = """
 SELECT pg_catalog.count(*) AS chunks
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)
-       AS u (ordinal, start_offset, own_offset, end_offset, language, token_count, config, lexical, window_ends)
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       AS u (ordinal, start_offset, own_offset, end_offset, language, token_count, section, page, config, lexical,
+             window_ends)
   JOIN graphrag.chunks c ON c.document_id = $1 AND c.ordinal = u.ordinal
    AND (c.start_offset, c.own_offset, c.end_offset) = (u.start_offset, u.own_offset, u.end_offset)
-   AND (c.language, c.token_count) = (u.language, u.token_count)
+   AND (c.language, c.token_count, c.section, c.page) IS NOT DISTINCT FROM (u.language, u.token_count, u.section, u.page)
    AND c.tsv = pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
    AND u.window_ends = coalesce((SELECT pg_catalog.string_agg(w.end_offset::text, ' ' ORDER BY w.ordinal)
                                    FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
 """
-_SAME_TYPES = ["int8", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "int4[]", "text[]", "text[]", "text[]"]
+_SAME_TYPES = ["int8", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "int4[]", "text[]", "int4[]", *["text[]"] * 3]
 
 
 def stored_drafts(
@@ -99,6 +100,8 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.end for chunk in part],
             [chunk.language for chunk in part],
             [chunk.token_count for chunk in part],
+            [chunk.section for chunk in part],
+            [chunk.page for chunk in part],
             [config(chunk) for chunk in part],
             [chunk.lexical for chunk in part],
             [" ".join(str(end) for _, end in chunk.windows) for chunk in part],

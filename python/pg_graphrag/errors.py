@@ -1,4 +1,4 @@
-"""The one exception of the package: what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT."""
+"""The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
 
 
 class GraphRAGError(Exception):
@@ -20,3 +20,8 @@ class GraphRAGError(Exception):
         self.sqlstate = sqlstate
         self.detail = detail
         self.hint = hint
+
+
+def is_interrupt(error: Exception) -> bool:
+    """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
+    return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")

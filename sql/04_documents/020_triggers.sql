@@ -86,7 +86,8 @@ BEGIN
        FROM updated_new n
        JOIN updated_old o USING (id)
       WHERE n.indexed_at IS NULL
-        AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key);
+        AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key
+             OR n.indexed_hash IS NULL AND o.indexed_hash IS NOT NULL);
     RETURN NULL;
 END
 $$;

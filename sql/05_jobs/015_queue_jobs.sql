@@ -1,5 +1,5 @@
--- The writers of the queue: every job comes by one of these two, so that what keeps a job the only one of its kind, and what a
--- new one begins with, are written once. Jobs of documents have a document each, the others of a corpus stand alone.
+-- The writers of the queue: every job comes by one of these three, so that what keeps a job the only one of its kind, and what a
+-- new one begins with, are written once. Jobs of documents have a document, or a part of one, each; the others of a corpus stand alone.
 
 -- Queues jobs. Where there is one already it stays as it is, leased, failed or in its back-off. Returns how many are new.
 CREATE FUNCTION graphrag._queue_jobs(kind text, corpus_ids int[], document_ids bigint[] DEFAULT NULL, next_attempt_at timestamptz DEFAULT now(), payload jsonb DEFAULT '{}', last_error text DEFAULT NULL) RETURNS bigint
@@ -19,21 +19,24 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._queue_jobs(text, int[], bigint[], timestamptz, jsonb, text) FROM PUBLIC;
 
--- Queues jobs that begin anew: one that waits, is leased or failed is superseded, and its worker's lease void. Rows are locked in
--- one order. What a job begins with are the defaults of its columns. Returns how many.
+-- Queues jobs that begin anew: one that waits, is leased or failed is superseded, and its worker's lease void; so are the parts of a
+-- document. Rows are locked in one order. What a job begins with are the defaults of its columns. Returns how many.
+-- By index alone: the plan that a session keeps was made for an empty queue.
 CREATE FUNCTION graphrag._requeue_jobs(kind text, corpus_ids int[], document_ids bigint[] DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
     queued bigint;
 BEGIN
     IF document_ids IS NOT NULL THEN
+        -- Who changes the same documents waits for their rows before: no order is needed here.
+        DELETE FROM graphrag.jobs j WHERE j.chunks IS NOT NULL AND j.document_id = ANY (_requeue_jobs.document_ids);
         INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
         SELECT u.corpus_id, _requeue_jobs.kind, u.document_id
           FROM unnest(corpus_ids, document_ids) AS u (corpus_id, document_id)
          ORDER BY u.document_id
-            ON CONFLICT (document_id) WHERE document_id IS NOT NULL
+            ON CONFLICT (document_id) WHERE document_id IS NOT NULL AND chunks IS NULL
             DO UPDATE SET (kind, state, lease, attempts, errors, next_attempt_at, last_error, payload)
                         = (EXCLUDED.kind, EXCLUDED.state, EXCLUDED.lease, EXCLUDED.attempts, EXCLUDED.errors,
                            EXCLUDED.next_attempt_at, EXCLUDED.last_error, EXCLUDED.payload);
@@ -55,3 +58,14 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._requeue_jobs(text, int[], bigint[]) FROM PUBLIC;
+
+-- Queues what is left to do of a long document whose text is written: jobs of a kind, each for a range of chunks.
+CREATE FUNCTION graphrag._queue_parts(kind text, corpus_id int, document_id bigint, parts int4range[]) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO graphrag.jobs (corpus_id, kind, document_id, chunks)
+    SELECT _queue_parts.corpus_id, _queue_parts.kind, _queue_parts.document_id, p.chunks
+      FROM pg_catalog.unnest(parts) WITH ORDINALITY AS p (chunks, place)
+     ORDER BY p.place;
+END;
+REVOKE ALL ON FUNCTION graphrag._queue_parts(text, int, bigint, int4range[]) FROM PUBLIC;

@@ -1,9 +1,10 @@
 -- The first of a worker's three transactions: leases the jobs of one batch, of one corpus and one kind of work, and returns them;
 -- with no kind, those whose document an open transaction has locked, which come back after retry_seconds.
 -- worker_lock: first half of the advisory lock that every worker holds. What workers died over alone_from times is tried alone.
--- The claim sets next_attempt_at, so that what a worker died over comes back behind the others.
+-- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
+-- alone, while others may have other parts of it: so it locks the document as they do, shared.
 CREATE FUNCTION graphrag._claim_jobs(worker_lock int, worker int, most int, most_bytes bigint, alone_from int, look int, retry_seconds int)
-    RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, payload jsonb, attempts int, errors int)
+    RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, first_chunk int, last_chunk int, payload jsonb, attempts int, errors int)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -15,8 +16,8 @@ BEGIN
          WHERE l.locktype = 'advisory' AND l.classid = worker_lock::oid AND l.objsubid = 2 AND l.granted
            AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
     ), due AS (
-        SELECT j.id, j.corpus_id, j.kind, j.document_id, j.attempts, j.next_attempt_at,
-               CASE j.kind WHEN 'graph' THEN 1 WHEN 'optimize' THEN 2 WHEN 'communities' THEN 2 WHEN 'reports' THEN 2 ELSE 0 END AS turn
+        SELECT j.id, j.corpus_id, j.kind, j.document_id, j.chunks IS NOT NULL AS is_part, j.attempts, j.next_attempt_at,
+               CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
           FROM graphrag.jobs j
          WHERE j.state <> 'failed'
            AND j.next_attempt_at <= now()
@@ -27,26 +28,33 @@ BEGIN
     ), free AS MATERIALIZED (
         SELECT doc.id
           FROM graphrag.documents doc
-         WHERE doc.id IN (SELECT d.document_id FROM due d)
+         WHERE doc.id IN (SELECT d.document_id FROM due d WHERE NOT d.is_part)
            FOR NO KEY UPDATE SKIP LOCKED
+    ), shared AS MATERIALIZED (
+        SELECT doc.id
+          FROM graphrag.documents doc
+         WHERE doc.id IN (SELECT d.document_id FROM due d WHERE d.is_part)
+           FOR SHARE SKIP LOCKED
     ), held AS (
         SELECT d.id
           FROM due d
           JOIN graphrag.documents doc ON doc.id = d.document_id
-         WHERE d.kind IN ('index', 'graph')
-           AND NOT EXISTS (SELECT FROM free f WHERE f.id = d.document_id)
+         WHERE d.kind IN ('index', 'embed', 'graph')
+           AND NOT EXISTS (SELECT FROM free f WHERE NOT d.is_part AND f.id = d.document_id)
+           AND NOT EXISTS (SELECT FROM shared s WHERE d.is_part AND s.id = d.document_id)
     ), sized AS (
-        SELECT d.id, d.corpus_id, d.kind,
+        SELECT d.id, d.corpus_id, d.kind, d.is_part,
                row_number() OVER same AS place,
                max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
                coalesce(sum(octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
                    AS bytes,
                first_value(d.corpus_id) OVER turns AS first_corpus,
-               first_value(d.kind) OVER turns AS first_kind
+               first_value(d.kind) OVER turns AS first_kind,
+               first_value(d.is_part) OVER turns AS first_is_part
           FROM due d
-          LEFT JOIN graphrag.documents doc ON doc.id = d.document_id
+          LEFT JOIN graphrag.documents doc ON doc.id = d.document_id AND NOT d.is_part
          WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
-        WINDOW same AS (PARTITION BY d.corpus_id, d.kind ORDER BY d.id),
+        WINDOW same AS (PARTITION BY d.corpus_id, d.kind, d.is_part ORDER BY d.id),
                turns AS (ORDER BY d.turn, d.next_attempt_at, d.id)
     ), postponed AS (
         UPDATE graphrag.jobs j
@@ -61,13 +69,14 @@ BEGIN
          WHERE j.id = s.id
            AND s.corpus_id = s.first_corpus
            AND s.kind = s.first_kind
+           AND s.is_part = s.first_is_part
            AND (s.place = 1
-                OR (s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
-        RETURNING j.id, j.corpus_id, j.kind, j.document_id, j.payload, j.attempts, j.errors
+                OR (NOT s.is_part AND s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
+        RETURNING j.id, j.corpus_id, j.kind, j.document_id, lower(j.chunks), upper(j.chunks) - 1, j.payload, j.attempts, j.errors
     )
     SELECT l.* FROM leased l
      UNION ALL
-    SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
+    SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, int, int) FROM PUBLIC;

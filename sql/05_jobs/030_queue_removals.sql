@@ -12,7 +12,7 @@ BEGIN
                AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id)
                AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')) gone;
     DELETE FROM graphrag.jobs j
-     WHERE j.corpus_id = _queue_removals.corpus_id AND j.kind IN ('index', 'graph')
+     WHERE j.corpus_id = _queue_removals.corpus_id AND j.kind IN ('index', 'embed', 'graph')
        AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id);
     RETURN queued;
 END

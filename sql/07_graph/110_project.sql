@@ -10,9 +10,10 @@ BEGIN ATOMIC
 END;
 
 -- Make the AGE projection equal to the tables for these ids of one corpus, whatever happened to them (inserted, changed, gone). The write step calls it in
--- its own transaction, under the corpus' lock. A document stands for its chunks and their mentions; rows that did not change are not touched.
+-- its own transaction, under the corpus' lock. A document stands for its chunks and their mentions, and a chunk of given_chunk_ids for its own;
+-- rows that did not change are not touched.
 -- SECURITY DEFINER: the graph is the owner's (100_ensure_graph.sql), and must be whole whoever runs the worker.
-CREATE FUNCTION graphrag._project(corpus_id int, document_ids bigint[], entity_ids bigint[], relationship_ids bigint[]) RETURNS void
+CREATE FUNCTION graphrag._project(corpus_id int, document_ids bigint[], entity_ids bigint[], relationship_ids bigint[], given_chunk_ids bigint[] DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- Plans outlive their tables' sizes (empty at first): always by index, from the ids given. LATERAL and OFFSET 0 have our tables read so even where
@@ -97,6 +98,8 @@ BEGIN
               FROM graphrag.chunks AS c
              WHERE c.document_id = ANY (document_ids)
              UNION
+            SELECT pg_catalog.unnest(given_chunk_ids)
+             UNION
             SELECT p.id::ag_catalog.agtype::bigint & 281474976710655
               FROM pg_catalog.unnest(document_ids) AS i (id)
               JOIN "PART_OF" AS p ON p.end_id OPERATOR(ag_catalog.=) ag_catalog._graphid(document, i.id)) AS c;
@@ -144,7 +147,7 @@ BEGIN
      WHEN NOT MATCHED THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[], bigint[]) FROM PUBLIC;
 
 -- The same for mentions that were there before and belong to another entity now, or to none. SECURITY DEFINER: likewise.
 CREATE FUNCTION graphrag._project_mentions(corpus_id int, mention_ids bigint[]) RETURNS void

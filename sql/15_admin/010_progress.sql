@@ -29,7 +29,9 @@ SELECT c.name AS corpus,
                                      x.foreign_chunks, x.chunks, c.name, '{"model": "multilingual-e5-small"}')
               FROM (SELECT pg_catalog.count(*) FILTER (WHERE y.language <> 'en') AS foreign_chunks, pg_catalog.count(*) AS chunks
                       FROM (SELECT z.language FROM graphrag.chunks z WHERE z.corpus_id = c.id ORDER BY z.id DESC LIMIT 100) y) x
-             WHERE x.foreign_chunks > 0.1 * x.chunks) END AS embedding_advice
+             WHERE x.foreign_chunks > 0.1 * x.chunks) END AS embedding_advice,
+       j.vectors_pending,
+       j.graphs_pending
   FROM graphrag.corpora c
   LEFT JOIN LATERAL (
        SELECT CASE WHEN x.provider = 'local' THEN x.model ELSE x.provider || ': ' || x.model END AS embedding
@@ -57,7 +59,9 @@ SELECT c.name AS corpus,
               (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.substring(x.last_error, '^([A-Za-z]+):') END
                                     ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
               pg_catalog.count(*) FILTER (WHERE x.state = 'leased')            AS leased,
-              pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending
+              pg_catalog.min(x.created_at) FILTER (WHERE x.state <> 'failed')  AS oldest_pending,
+              coalesce(pg_catalog.sum(pg_catalog.upper(x.chunks) - pg_catalog.lower(x.chunks)) FILTER (WHERE x.kind = 'embed'), 0)::bigint AS vectors_pending,
+              coalesce(pg_catalog.sum(pg_catalog.upper(x.chunks) - pg_catalog.lower(x.chunks)) FILTER (WHERE x.kind = 'graph'), 0)::bigint AS graphs_pending
          FROM (SELECT y.*, y.state = 'pending' AND y.last_error IS NOT NULL AND y.next_attempt_at > pg_catalog.now() AS held
                  FROM graphrag.jobs y
                 WHERE y.corpus_id = c.id) x,
@@ -83,6 +87,8 @@ COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of
 COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text can be found; of those that are pending or failed, the graph is still to come';
 COMMENT ON COLUMN graphrag.progress.embedding IS 'Embedding model of the vectors that are searched: a local one''s name, or provider and name; null before the first document';
 COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding model would find more, and how to change to it; null where the model fits the last chunks';
+COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents whose vectors are still to come; workers do them in parts, after the text';
+COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents whose graph is still to come; workers do them in parts, after the vectors';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pg_graphrag.indexing.stored import PART_CHUNKS
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
@@ -283,37 +282,6 @@ def test_without_an_endpoint_for_vectors_words_find_a_text(
     put_all(module_db, again, STORIES | {"ada": STORIES["ada"] + " She liked poetry."})
     work(module_db)
     assert canonical(module_db, corpus) == canonical(module_db, again)
-
-
-def test_the_graph_of_a_long_document_comes_in_parts_and_is_that_of_the_whole(
-    module_db: Database, endpoint: Endpoint
-) -> None:
-    names = ["Ada Lovelace", "Alan Turing", "Grace Hopper", "Charles Babbage"]
-    text = " ".join(f"{names[n % 4]} met {names[n % 3]} in London on day {n}." for n in range(2400))
-    options = {"chunk_token_size": 200, "chunk_overlap": 20, "summaries": False}
-    corpus = texts_only(module_db, endpoint, {"long": text}, **options)
-    chunks = value(module_db, "SELECT chunks FROM graphrag.progress WHERE corpus = %s", corpus)
-    assert chunks > 2 * PART_CHUNKS
-    done = "SELECT count(extraction) FROM graphrag.chunks WHERE corpus_id = %s"
-    for part in (1, 2):
-        work(module_db, 1)
-        assert value(module_db, done, corpus_id(module_db, corpus)) == len(chats(endpoint)) == part * PART_CHUNKS
-        assert counts(module_db, corpus) == (1, 1, 0, 1, 0)
-        checked(module_db, corpus)
-    # Other content begins anew, whatever part is next.
-    put(module_db, corpus, "long", text + " The end.")
-    work(module_db, 2)
-    put(module_db, corpus, "long", text)
-    work(module_db)
-    checked(module_db, corpus)
-    assert counts(module_db, corpus) == (1, 1, 1, 0, 0)
-    module_db.execute("UPDATE graphrag.documents SET source_key = 'at once' WHERE corpus = %s", [corpus])
-    work(module_db)
-    at_once = canonical(module_db, corpus)
-    again = extracted(module_db, endpoint, **options)
-    put(module_db, again, "at once", text)
-    work(module_db)
-    assert canonical(module_db, again) == at_once
 
 
 def test_communities_wait_for_the_graph(module_db: Database, endpoint: Endpoint) -> None:

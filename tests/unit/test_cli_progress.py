@@ -31,6 +31,8 @@ HALF = Progress(
     searchable=490,
     embedding=None,
     embedding_advice=None,
+    vectors_pending=0,
+    graphs_pending=0,
 )
 DONE = replace(HALF, indexed=1_000, pending=0, failed=0, jobs=0, searchable=1_000)
 

@@ -91,11 +91,11 @@ def test_a_title_that_is_a_sentence_is_no_name() -> None:
 
 def test_windows_are_embedded_with_the_title() -> None:
     whole = small(TEXT, "Diary")
-    texts = window_texts("Diary", TEXT, whole.chunks)
+    texts = window_texts("Diary", whole.chunks)
     assert len(texts) == sum(len(piece.windows) for piece in whole.chunks)
     assert all(text.startswith("Diary\n") for text in texts)
     assert "".join(text.removeprefix("Diary\n") for text in texts) == TEXT
-    assert "".join(window_texts(None, TEXT, whole.chunks)) == TEXT
+    assert "".join(window_texts(None, whole.chunks)) == TEXT
 
 
 def test_the_same_text_makes_the_same_draft() -> None:

@@ -41,6 +41,8 @@ def total(rows: Sequence[Progress]) -> Progress:
         searchable=sum(row.searchable for row in rows),
         embedding=None,
         embedding_advice=None,
+        vectors_pending=sum(row.vectors_pending for row in rows),
+        graphs_pending=sum(row.graphs_pending for row in rows),
     )
 
 
@@ -144,8 +146,13 @@ def _document_counts(progress: Progress) -> list[str]:
 
 
 def _graph_counts(progress: Progress) -> list[str]:
+    pending = [
+        f"{count:,} {what}"
+        for count, what in ((progress.vectors_pending, "without vectors"), (progress.graphs_pending, "without graph"))
+        if count
+    ]
     return [
-        f"{progress.chunks:,} chunks",
+        f"{progress.chunks:,} chunks" + (f" ({', '.join(pending)})" if pending else ""),
         f"{progress.entities:,} entities",
         f"{progress.relationships:,} relationships",
     ]

@@ -110,7 +110,8 @@ class Neighbor:
 class Progress:
     """One row of ``graphrag.progress``: how far the indexing of a corpus is.
 
-    `searchable` documents have their texts in the index, `indexed` ones their graphs too.
+    `searchable` documents have their texts in the index, `indexed` ones their graphs too. `vectors_pending` and
+    `graphs_pending` count the chunks of long documents that lack these still.
     """
 
     corpus: str
@@ -132,6 +133,8 @@ class Progress:
     searchable: int
     embedding: str | None
     embedding_advice: str | None
+    vectors_pending: int
+    graphs_pending: int
 
 
 @dataclass(frozen=True, slots=True)

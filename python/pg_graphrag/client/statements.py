@@ -387,7 +387,8 @@ def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
 _PROGRESS = """
         SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
                oldest_pending, waiting, waiting_until, waiting_for, reembedded,
-               replication_lag, searchable, embedding, embedding_advice
+               replication_lag, searchable, embedding, embedding_advice, vectors_pending,
+               graphs_pending
           FROM graphrag.progress"""
 
 

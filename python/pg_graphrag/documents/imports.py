@@ -103,10 +103,10 @@ class ImportedDocument:
             )
             previous_end = max(previous_end, end)
 
-    def add_to(self, draft: DocumentDraft, content: str, count: Callable[[str], int]) -> None:
+    def add_to(self, draft: DocumentDraft, count: Callable[[str], int]) -> None:
         """Add the mentions and claims to a draft with the chunks of `spans`."""
         for chunk, entry in zip(draft.chunks, self.chunks, strict=True):
-            add_mentions(chunk, content, _extraction(entry), count)
+            add_mentions(chunk, _extraction(entry), count)
 
 
 def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDocument]:

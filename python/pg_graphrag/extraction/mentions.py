@@ -11,18 +11,16 @@ from pg_graphrag.text.lexical import lexical
 MAX_TOKENS = 1200
 
 
-def add_mentions(chunk_draft: ChunkDraft, content: str, extraction: Extraction, count: Callable[[str], int]) -> None:
+def add_mentions(chunk_draft: ChunkDraft, extraction: Extraction, count: Callable[[str], int]) -> None:
     """Add the mentions and claims of an extraction to its chunk.
 
     Parameters
     ----------
-    content : str
-        The document's, which the chunk's offsets count.
     count : callable
         Tokens of a text, by the corpus' tokenizer.
     """
     folded_content = fold(chunk_draft.content)
-    parts = [fold(content[start:end]) for start, end in chunk_draft.windows]
+    parts = [fold(text) for text in chunk_draft.window_texts()]
     for entity_key, entity in sorted(extraction.entities.items()):
         chunk_draft.entities[entity_key] = EntityDraft(
             entity.type,

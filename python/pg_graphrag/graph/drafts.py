@@ -103,13 +103,22 @@ class ChunkDraft:
     section: str | None = None
     page: int | None = None
 
+    def text(self, start: int, end: int) -> str:
+        """Return a stretch of the chunk, by characters of the document's content."""
+        return self.content[start - self.start : end - self.start]
+
+    def window_texts(self) -> list[str]:
+        """Return the text of each window."""
+        return [self.text(start, end) for start, end in self.windows]
+
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, of the version with `content_hash`. `window_texts`: what is embedded for the windows of all chunks.
+    """One document, or some chunks of one, of the version with `content_hash`.
 
-    `chunk_ids`: where the chunks are stored already, and their mentions alone are new. `lacks_graph`: mentions come by a
-    job of their own, `next_ordinal`: from this chunk on. `fault`: why it has no vectors yet.
+    `window_texts`: what is embedded for the windows of all chunks. `chunk_ids`: where the chunks are stored already, and
+    their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both in parts.
+    `fault`: why it has no vectors yet.
     """
 
     id: int
@@ -118,7 +127,7 @@ class DocumentDraft:
     window_texts: list[str]
     chunk_ids: list[int] | None = None
     lacks_graph: bool = False
-    next_ordinal: int = 0
+    is_long: bool = False
     fault: GraphRAGError | None = None
 
     def keep_text(self, fault: GraphRAGError) -> None:
@@ -137,7 +146,7 @@ class DocumentDraft:
 
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
-        windows = self.window_texts if self.fault is None else []
+        windows = self.window_texts if self.fault is None and not self.is_long else []
         return windows + [statement.text for statement in self.statements()]
 
     def entity_keys(self) -> set[str]:

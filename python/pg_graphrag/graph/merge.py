@@ -14,11 +14,14 @@ from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
 
 
-def merge(db: Database, change: Change, document_ids: list[int], summarize: bool) -> tuple[dict[str, int], list[int]]:
+def merge(
+    db: Database, change: Change, document_ids: list[int], chunk_ids: list[int], summarize: bool
+) -> tuple[dict[str, int], list[int]]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
 
-    `summarize`: whether a model is to summarise descriptions of which there are many. Returns the entities created, as
-    {key: id}, and those that are gone, whose names have vectors still.
+    `document_ids`, `chunk_ids`: what is projected anew, documents with all their chunks. `summarize`: whether a model is to
+    summarise descriptions of which there are many. Returns the entities created, as {key: id}, and those that are gone,
+    whose names have vectors still.
     """
     curations = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
     ids, new_ids = _resolve_entities(db, change, curations)
@@ -60,11 +63,13 @@ def merge(db: Database, change: Change, document_ids: list[int], summarize: bool
         [list(change.entities)],
     )
     apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
-    _project(db, change, document_ids, sorted({*change.entities, *degrees}))
+    _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
     return new_ids, [row["id"] for row in deleted_rows]
 
 
-def _project(db: Database, change: Change, document_ids: list[int], entity_ids: list[int]) -> None:
+def _project(
+    db: Database, change: Change, document_ids: list[int], chunk_ids: list[int], entity_ids: list[int]
+) -> None:
     # Entities before what refers to them; in one step where there are few.
     *entities, last_entities = list(slices(entity_ids)) or [[]]
     first_relationships, *relationships = list(slices(sorted(change.relationships))) or [[]]
@@ -75,9 +80,9 @@ def _project(db: Database, change: Change, document_ids: list[int], entity_ids: 
     ]
     for place, part in enumerate(parts, 1):
         db.query(
-            "SELECT graphrag._project($1, $2, $3, $4)",
-            ["int4", "int8[]", "int8[]", "int8[]"],
-            [change.corpus_id, document_ids if place == len(parts) else [], *part],
+            "SELECT graphrag._project($1, $2, $3, $4, $5)",
+            ["int4", "int8[]", "int8[]", "int8[]", "int8[]"],
+            [change.corpus_id, *((document_ids, *part, chunk_ids) if place == len(parts) else ([], *part, []))],
         )
 
 

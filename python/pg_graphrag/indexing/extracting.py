@@ -73,9 +73,9 @@ def extract(
             failed[draft.id] = min(earlier, result, key=weight)
             if isinstance(earlier, Waiting) and isinstance(result, Waiting):
                 failed[draft.id] = earlier.with_keys(result)
-    for (document, draft, piece), extracted in zip(pieces, results, strict=True):
+    for (_, draft, piece), extracted in zip(pieces, results, strict=True):
         if draft.id not in failed:
-            add_mentions(piece, document["content"], extracted, ranks.count)
+            add_mentions(piece, extracted, ranks.count)
     return failed
 
 

@@ -50,8 +50,8 @@ def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
     )
 
 
-def hand_on(db: Database, worker: int, job_ids: list[int], next_ordinals: list[int], *, has_text: bool) -> None:
-    """Make jobs of documents jobs for their graphs, from these chunks on, unless newer content has taken them over.
+def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) -> None:
+    """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
 
     `has_text`: the text was written; else the graph job writes it too.
     """
@@ -59,10 +59,9 @@ def hand_on(db: Database, worker: int, job_ids: list[int], next_ordinals: list[i
         "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
         " last_error = NULL, next_attempt_at = pg_catalog.now(),"
         " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true) ELSE '{}' END"
-        " || CASE WHEN u.next > 0 THEN pg_catalog.jsonb_build_object('next', u.next) ELSE '{}' END"
-        "  FROM unnest($1, $4) AS u (job, next) WHERE id = u.job AND lease = $2",
-        ["int8[]", "int4", "bool", "int4[]"],
-        [job_ids, worker, has_text, next_ordinals],
+        " WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4", "bool"],
+        [job_ids, worker, has_text],
     )
 
 
@@ -117,7 +116,7 @@ def fail(db: Database, worker: int, job: Row, error: Exception) -> None:
         ["int8", "int4", "bool", "text", "float8", "text"],
         [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
     )
-    if dead and rows and job["kind"] in ("index", "graph"):
+    if dead and rows and job["kind"] in ("index", "embed", "graph"):
         db.query(
             "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
             ["int8", "text"],

@@ -1,4 +1,4 @@
-"""The slow part of indexing: cut, find concepts, embed. Pure computation; the caller polls for cancel between steps."""
+"""The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
 
 import hashlib
 from bisect import bisect_right
@@ -38,11 +38,13 @@ def draft(
     options: Options,
     tokenizer: Tokenizer,
     spans: Iterable[Chunk] | None = None,
+    *,
+    is_long: bool = False,
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
     White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of an imported document,
-    whose mentions are known: no concepts are extracted.
+    whose mentions are known: no concepts are extracted. Nor are they of a document that `is_long`, whose graph comes in parts.
     """
     chunks = []
     if content.strip() and not content.isspace():
@@ -66,28 +68,33 @@ def draft(
                 section=section,
                 page=outline.page(piece.start),
             )
-            if options.extractor == "nlp" and spans is None:
-                _add_concepts(chunk_draft, title, content)
+            if options.extractor == "nlp" and spans is None and not is_long:
+                add_concepts(chunk_draft, title)
             chunks.append(chunk_draft)
             yield None
-    yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, content, chunks))
+    if is_long and chunks:
+        yield DocumentDraft(document_id, content_hash, chunks, [], lacks_graph=True, is_long=True)
+    else:
+        yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, chunks))
 
 
-def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) -> list[str]:
+def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
     """Return what is embedded for each window: title and section, a line end, and the window's text."""
     texts = []
     for chunk_draft in chunks:
         head = PATH_JOINT.join(part for part in (title, chunk_draft.section) if part)
-        texts += [f"{head}\n{content[start:end]}" if head else content[start:end] for start, end in chunk_draft.windows]
+        texts += [f"{head}\n{text}" if head else text for text in chunk_draft.window_texts()]
     return texts
 
 
-def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> None:
-    """Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
+def add_concepts(chunk_draft: ChunkDraft, title: str | None) -> None:
+    """Add the mentions that need no model.
+
+    Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
-    text = content[chunk_draft.own_start : chunk_draft.end]
+    text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
         (chunk_draft.own_start + start, chunk_draft.own_start + end)
         for start, end in sentences(text, chunk_draft.language)
@@ -100,7 +107,7 @@ def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> N
     for concept in concepts(text, chunk_draft.language):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
-        evidence = _evidence(content, *spans[number])
+        evidence = _evidence(chunk_draft, *spans[number])
         sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
         keys = []
         for concept in sentence_concepts:
@@ -110,7 +117,7 @@ def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> N
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     if title:
-        evidence = _evidence(content, *spans[0])
+        evidence = _evidence(chunk_draft, *spans[0])
         for concept in concepts(title, chunk_draft.language):
             _mention(chunk_draft, concept.name, concept.type, evidence, 0)
         name = " ".join(title.split())
@@ -149,8 +156,8 @@ def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidenc
         relationship.evidence = evidence
 
 
-def _evidence(content: str, start: int, end: int) -> Evidence:
-    text = " ".join(content[start:end].split())
+def _evidence(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
+    text = " ".join(chunk_draft.text(start, end).split())
     low, high = GOOD_SENTENCE
     penalty = max(low - len(text), len(text) - high, 0)
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest()

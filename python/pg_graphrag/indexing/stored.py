@@ -1,19 +1,23 @@
-"""Chunks that are stored already, as drafts to which the graph is added, of a long document in parts."""
+"""Chunks that are stored already: as drafts to which the graph is added, and compared with a text that is cut anew."""
 
 from collections.abc import Sequence
 
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, slices
+from pg_graphrag.text.languages import REGCONFIG
 
-# Chunks of a document whose graph is written at once: a long one takes as much memory, and shows how far it is.
-PART_CHUNKS = 64
+# Chunks that are compared by one statement, which makes their lexemes: some 100 ms.
+_COMPARED = 100
+# Of a whole document.
+LAST_ORDINAL = 2**31 - 1
 
 _CHUNKS = """
 SELECT c.document_id, c.id, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.content, c.token_count,
+       c.section, c.page,
        ARRAY(SELECT w.start_offset FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id ORDER BY w.ordinal) AS starts,
        ARRAY(SELECT w.end_offset FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id ORDER BY w.ordinal) AS ends
-  FROM unnest($1, $2) AS u (id, first)
-  JOIN graphrag.chunks c ON c.document_id = u.id AND c.ordinal BETWEEN u.first AND u.first + $3
+  FROM graphrag.chunks c
+ WHERE c.document_id = ANY ($1) AND c.ordinal BETWEEN $2 AND $3
  ORDER BY c.document_id, c.ordinal
 """
 _CURRENT = """
@@ -24,21 +28,29 @@ SELECT u.id
                               FROM graphrag.chunks c
                              WHERE c.document_id = u.id AND c.ordinal BETWEEN u.first AND u.last), '')
 """
+_SAME = """
+SELECT pg_catalog.count(*) AS chunks
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       AS u (ordinal, start_offset, own_offset, end_offset, language, token_count, section, page, config, lexical,
+             window_ends)
+  JOIN graphrag.chunks c ON c.document_id = $1 AND c.ordinal = u.ordinal
+   AND (c.start_offset, c.own_offset, c.end_offset) = (u.start_offset, u.own_offset, u.end_offset)
+   AND (c.language, c.token_count, c.section, c.page) IS NOT DISTINCT FROM (u.language, u.token_count, u.section, u.page)
+   AND c.tsv = pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
+   AND u.window_ends = coalesce((SELECT pg_catalog.string_agg(w.end_offset::text, ' ' ORDER BY w.ordinal)
+                                   FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
+"""
+_SAME_TYPES = ["int8", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "int4[]", "text[]", "int4[]", *["text[]"] * 3]
 
 
-def stored_drafts(db: Database, documents: Sequence[Row], firsts: dict[int, int]) -> list[DocumentDraft]:
-    """Return drafts of documents (id, content_hash) with the next chunks that they have, without mentions.
-
-    `firsts`: {document: ordinal of the first of these chunks}.
-    """
+def stored_drafts(
+    db: Database, documents: Sequence[Row], first: int = 0, last: int = LAST_ORDINAL
+) -> list[DocumentDraft]:
+    """Return drafts of documents (id, content_hash) with the chunks of these ordinals, without mentions."""
     drafts = {row["id"]: DocumentDraft(row["id"], row["content_hash"], [], [], []) for row in documents}
-    values = [list(drafts), [firsts[document] for document in drafts], PART_CHUNKS]
-    for row in db.query(_CHUNKS, ["int8[]", "int4[]", "int4"], values) if drafts else ():
+    for row in db.query(_CHUNKS, ["int8[]", "int4", "int4"], [list(drafts), first, last]) if drafts else ():
         draft = drafts[row["document_id"]]
         assert draft.chunk_ids is not None
-        if len(draft.chunks) == PART_CHUNKS:
-            draft.lacks_graph, draft.next_ordinal = True, row["ordinal"]
-            continue
         draft.chunk_ids.append(row["id"])
         draft.chunks.append(
             ChunkDraft(
@@ -51,6 +63,8 @@ def stored_drafts(db: Database, documents: Sequence[Row], firsts: dict[int, int]
                 lexical="",
                 token_count=row["token_count"],
                 windows=list(zip(row["starts"], row["ends"], strict=True)),
+                section=row["section"],
+                page=row["page"],
             )
         )
     return list(drafts.values())
@@ -68,6 +82,40 @@ def still_stored(db: Database, drafts: Sequence[DocumentDraft]) -> set[int]:
     return {row["id"] for row in rows}
 
 
+def is_stored(db: Database, draft: DocumentDraft) -> bool:
+    """Whether the index holds just these chunks and windows of this version of a document, which is locked."""
+    rows = db.query(
+        "SELECT (SELECT pg_catalog.count(*) FROM graphrag.chunks c WHERE c.document_id = d.id) AS chunks"
+        "  FROM graphrag.documents d WHERE d.id = $1 AND d.indexed_hash = $2",
+        ["int8", "text"],
+        [draft.id, draft.content_hash],
+    )
+    if not rows or rows[0]["chunks"] != len(draft.chunks):
+        return False
+    for part in slices(draft.chunks, _COMPARED):
+        columns = [
+            [chunk.ordinal for chunk in part],
+            [chunk.start for chunk in part],
+            [chunk.own_start for chunk in part],
+            [chunk.end for chunk in part],
+            [chunk.language for chunk in part],
+            [chunk.token_count for chunk in part],
+            [chunk.section for chunk in part],
+            [chunk.page for chunk in part],
+            [config(chunk) for chunk in part],
+            [chunk.lexical for chunk in part],
+            [" ".join(str(end) for _, end in chunk.windows) for chunk in part],
+        ]
+        if db.query(_SAME, _SAME_TYPES, [draft.id, *columns])[0]["chunks"] != len(part):
+            return False
+    return True
+
+
+def config(chunk: ChunkDraft) -> str:
+    """Return the text search configuration of a chunk's language."""
+    return "pg_catalog." + REGCONFIG[chunk.language]
+
+
 def note_extractions(db: Database, drafts: Sequence[DocumentDraft]) -> None:
     """Store of chunks that were there what their extraction came to."""
     rows = [
@@ -78,7 +126,7 @@ def note_extractions(db: Database, drafts: Sequence[DocumentDraft]) -> None:
     if rows:
         db.query(
             "UPDATE graphrag.chunks c SET extraction = u.extraction FROM unnest($1, $2) AS u (id, extraction)"
-            " WHERE c.id = u.id",
+            " WHERE c.id = u.id AND c.extraction IS DISTINCT FROM u.extraction",
             ["int8[]", "text[]"],
             [[row[0] for row in rows], [row[1] for row in rows]],
         )

@@ -107,10 +107,16 @@ def insert_vectors(
         )
 
 
-def delete_vectors(db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int]) -> None:
-    """Remove the vectors of removed chunks and entities; the corpus is locked."""
+def delete_vectors(
+    db: Database,
+    space: Space,
+    chunk_ids: Sequence[int],
+    entity_ids: Sequence[int],
+    kinds: Sequence[str] = OF_CHUNKS,
+) -> None:
+    """Remove the vectors of removed chunks, or of these kinds of what they have, and of entities; the corpus is locked."""
     if chunk_ids:
-        for kind in OF_CHUNKS:
+        for kind in kinds:
             sql = f"DELETE FROM ONLY {space.target(kind)} WHERE space_id = {space.id} AND chunk_id = ANY ($1)"
             db.query(sql, ["int8[]"], [list(chunk_ids)])
     if entity_ids:

@@ -1,4 +1,4 @@
-"""The write step: one transaction per batch of documents, so that readers see a document whole or not at all."""
+"""The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,15 +10,15 @@ from pg_graphrag.documents.imports import forget
 from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
+from pg_graphrag.indexing.parts import queue_parts
 from pg_graphrag.indexing.statements import write_statements
-from pg_graphrag.indexing.stored import note_extractions, still_stored
+from pg_graphrag.indexing.stored import config, is_stored, note_extractions, still_stored
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.numeric import Vectors
 from pg_graphrag.retrieval.bm25 import tail_is_long
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
-from pg_graphrag.text.languages import REGCONFIG
 
 # Chunks per statement: parsing the text of one takes some milliseconds.
 CHUNK_SLICE = 100
@@ -40,9 +40,10 @@ def write_documents(
 
     `fitting`: the embedding model of a corpus that chooses one.
 
-    Drafts of outdated content are discarded: newer content has its own job. Returns the documents to be tried again, which
-    are untouched: those that another session is changing at this moment (waiting for it could deadlock), and those whose
-    chunks are others than the mentions are of.
+    Drafts of outdated content are discarded: newer content has its own job. Of a long document the text is written, and jobs
+    for its parts are queued; where the index holds just this text, it stays, with what was made of it. Returns the documents
+    to be tried again, which are untouched: those that another session is changing at this moment (waiting for it could
+    deadlock), and those whose chunks are others than the mentions are of.
 
     Raises
     ------
@@ -53,41 +54,33 @@ def write_documents(
     lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus, fitting)
     ready, removable, skipped_ids = _lock_documents(db, drafts, document_ids)
-    new = [draft for draft in ready if draft.chunk_ids is None]
+    unchanged_ids = {draft.id for draft in ready if draft.is_long and is_stored(db, draft)}
+    new = [draft for draft in ready if draft.chunk_ids is None and draft.id not in unchanged_ids]
     extended = [draft for draft in ready if draft.chunk_ids is not None]
     active_vectors = vectors.get(active.embedding, {})
-    _check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
+    check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
     change = Change(corpus.id)
     affected = sorted([draft.id for draft in ready] + removable)
     old = _remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
     new_ids = _insert_chunks(db, corpus, new)
     items = {"window": _insert_windows(db, corpus, new, new_ids)}
     note_extractions(db, extended)
-    ready = new + extended
+    drafts = new + extended
     chunk_ids = new_ids + [draft.chunk_ids or [] for draft in extended]
-    items |= write_statements(db, corpus.id, ready, chunk_ids)
+    items |= write_statements(db, corpus.id, drafts, chunk_ids)
     for kind, kind_items in items.items():
         # Windows whose texts could not be embedded have none yet.
         insert_vectors(db, active, kind, [item for item in kind_items if item[3] in active_vectors], active_vectors)
-    for draft, ids in zip(ready, chunk_ids, strict=True):
+    for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    created, removed_ids = merge(db, change, affected, corpus.options.llm.has("summary"))
-    _check_vectors(active, active_vectors, created)
-    items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
-    insert_vectors(db, active, "entity", items["entity"], active_vectors)
     # Under the lock, so that reembed() leaves no vectors of removed chunks.
     all_spaces = spaces(db, corpus.id)
     for space in all_spaces:
         if space.state != "retired":
-            delete_vectors(db, space, old, removed_ids)
-    if (building := of_state(all_spaces, "building")) is not None:
-        # The job of kind reembed fills in the others.
-        building_vectors = vectors.get(building.embedding, {})
-        for kind, kind_items in items.items():
-            new_items = [item for item in kind_items if item[3] in building_vectors]
-            insert_vectors(db, building, kind, new_items, building_vectors)
+            delete_vectors(db, space, old, [])
+    write_change(db, corpus, all_spaces, change, items, vectors, affected, [])
     # A text is found from now on; indexed is what has its graph too.
     db.query(
         "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"
@@ -97,17 +90,62 @@ def write_documents(
         ["int8[]", "bool[]"],
         [[draft.id for draft in ready], [draft.lacks_graph for draft in ready]],
     )
-    revise(db, corpus.id)
+    for draft in ready:
+        if draft.is_long:
+            queue_parts(db, corpus.id, draft)
     forget(db, affected)
     # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
     if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
         queue_refresh(db, corpus.id)
-    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
-        queue(db, "optimize", corpus.id)
     return skipped_ids
 
 
-def _check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
+def write_change(
+    db: Database,
+    corpus: Corpus,
+    all_spaces: list[Space],
+    change: Change,
+    items: dict[str, list[Item]],
+    vectors: VectorsByModel,
+    document_ids: list[int],
+    chunk_ids: list[int],
+) -> None:
+    """Merge a change into the graph, and store vectors: of new entities, and in a space that is being built of `items` too.
+
+    The corpus is locked; `all_spaces` are its. `document_ids`, `chunk_ids`: what the graph for Cypher is made anew of.
+
+    Raises
+    ------
+    MissingVectors
+        As `write_documents`.
+    """
+    active = of_state(all_spaces, "active")
+    assert active is not None
+    active_vectors = vectors.get(active.embedding, {})
+    created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
+    check_vectors(active, active_vectors, created)
+    items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
+    insert_vectors(db, active, "entity", items["entity"], active_vectors)
+    for space in all_spaces:
+        if space.state != "retired":
+            delete_vectors(db, space, [], removed_ids)
+    if (building := of_state(all_spaces, "building")) is not None:
+        # The job of kind reembed fills in the others.
+        building_vectors = vectors.get(building.embedding, {})
+        for kind, kind_items in items.items():
+            new_items = [item for item in kind_items if item[3] in building_vectors]
+            insert_vectors(db, building, kind, new_items, building_vectors)
+    note_change(db, corpus)
+
+
+def note_change(db: Database, corpus: Corpus) -> None:
+    """Say to sessions that what they cache is old, and queue upkeep that is due; the corpus is locked."""
+    revise(db, corpus.id)
+    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
+        queue(db, "optimize", corpus.id)
+
+
+def check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
     missing_texts = [text for text in texts if text not in vectors]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)
@@ -216,7 +254,7 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         rows = []
         for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
-            text = (p.language, p.content, p.token_count, _config(p), p.lexical, p.extraction)
+            text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
             rows.append((*place, *text, p.section, p.page))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
@@ -227,10 +265,6 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         )
     remaining_ids = iter(ids)
     return [[next(remaining_ids) for _ in draft.chunks] for draft in drafts]
-
-
-def _config(piece: ChunkDraft) -> str:
-    return "pg_catalog." + REGCONFIG[piece.language]
 
 
 def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
@@ -251,7 +285,7 @@ def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
             " UPDATE graphrag.chunks SET tf_overflow ="
             " (SELECT pg_catalog.jsonb_object_agg(x.lexeme, x.tf) FROM counted x WHERE x.tf >= $4) WHERE id = $1",
             ["int8", "text", "text[]", "int4"],
-            [row["id"], _config(piece), list(_stretches(piece.lexical)), MAX_POSITIONS],
+            [row["id"], config(piece), list(_stretches(piece.lexical)), MAX_POSITIONS],
         )
 
 
@@ -272,7 +306,7 @@ def _stretches(text: str) -> Iterator[str]:
 def _insert_windows(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> list[Item]:
-    """Write the windows of new chunks; return the items to embed."""
+    """Write the windows of new chunks; return the items to embed, which are none of long documents."""
     rows = [
         (draft.id, chunk_id, ordinal, start, end)
         for draft, ids in zip(drafts, chunk_ids, strict=True)
@@ -288,5 +322,7 @@ def _insert_windows(
             ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
             [corpus.id, *columns([(number, *row) for number, row in part])],
         )
+    long_ids = {draft.id for draft in drafts if draft.is_long}
+    embedded = [(number, row) for number, row in zip(ids, rows, strict=True) if row[0] not in long_ids]
     texts = [text for draft in drafts for text in draft.window_texts]
-    return [(number, row[1], row[0], text) for number, row, text in zip(ids, rows, texts, strict=True)]
+    return [(number, row[1], row[0], text) for (number, row), text in zip(embedded, texts, strict=True)]

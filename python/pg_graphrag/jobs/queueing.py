@@ -1,6 +1,6 @@
 """What Python queues: jobs that a corpus has one of at most, of a kind that `graphrag.jobs` lists."""
 
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 # A refresh that took less may run again at once; a longer one waits this many times as long: a twentieth of a worker's time.
 FREE_SECONDS = 2.0
@@ -20,10 +20,21 @@ def requeue(db: Database, kind: str, corpus_id: int) -> None:
 def requeue_documents(db: Database, corpus_id: int) -> None:
     """Let every document's job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
     db.query(
-        "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(j.corpus_id), pg_catalog.array_agg(j.document_id))"
-        "  FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph')",
+        "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg($1), pg_catalog.array_agg(j.document_id))"
+        "  FROM (SELECT DISTINCT x.document_id FROM graphrag.jobs x"
+        "         WHERE x.corpus_id = $1 AND x.kind IN ('index', 'embed', 'graph')) j",
         ["int4"],
         [corpus_id],
+    )
+
+
+def requeue_document(db: Database, worker: int, job: Row) -> None:
+    """Let a leased document begin anew, with all its parts, unless newer content has taken the job over."""
+    db.query(
+        "SELECT graphrag._requeue_jobs('index', ARRAY[j.corpus_id], ARRAY[j.document_id]) FROM graphrag.jobs j"
+        " WHERE j.id = $1 AND j.lease = $2",
+        ["int8", "int4"],
+        [job["id"], worker],
     )
 
 

@@ -230,6 +230,8 @@ class IndexingProgress(Base):
     searchable: Mapped[BigInt]
     embedding: Mapped[str | None]
     embedding_advice: Mapped[str | None]
+    vectors_pending: Mapped[BigInt]
+    graphs_pending: Mapped[BigInt]
 
 
 class FailedJob(Base):

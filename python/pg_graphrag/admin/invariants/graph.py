@@ -60,7 +60,7 @@ SELECT pg_catalog.format('%s %s', '{label}', coalesce(s.id, v.id & 2814749767106
 # Until its job is done, the graph has the old version of a document.
 _WAITS = (
     "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1"
-    " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'graph', 'remove') OR j.kind = 'sweep'))"
+    " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'embed', 'graph', 'remove') OR j.kind = 'sweep'))"
 )
 _REGISTERED = """
 SELECT l.name::text AS label, l.id, l.relation = c.oid AS same

@@ -31,19 +31,24 @@ _STATEMENTS = {
     # A job of an indexed document is superseded work that is done once more.
     "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,
-               CASE WHEN j.id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
-                    WHEN j.kind NOT IN ('index', 'graph') THEN 'exists, and is queued to be removed'
-                    ELSE pg_catalog.format('is %s, its job %s', d.status, j.state) END AS detail
+               CASE WHEN j.document_id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
+                    WHEN j.removes THEN 'exists, and is queued to be removed'
+                    WHEN j.in_parts AND d.indexed_hash IS DISTINCT FROM d.content_hash THEN 'is done in parts, and has no text'
+                    ELSE pg_catalog.format('is %s, a job of it has failed: %s', d.status, j.failed) END AS detail
           FROM graphrag.documents d
-          LEFT JOIN graphrag.jobs j ON j.document_id = d.id
+          LEFT JOIN (SELECT x.document_id,
+                            pg_catalog.bool_or(x.kind = 'remove') AS removes,
+                            pg_catalog.bool_or(x.chunks IS NOT NULL) AS in_parts,
+                            pg_catalog.bool_or(x.state = 'failed') AS failed
+                       FROM graphrag.jobs x WHERE x.corpus_id = $1 GROUP BY x.document_id) j ON j.document_id = d.id
          WHERE d.corpus_id = $1
-           AND CASE WHEN j.id IS NULL THEN d.indexed_at IS NULL
-                    ELSE j.kind NOT IN ('index', 'graph')
-                         OR d.indexed_at IS NULL AND (j.state = 'failed') <> (d.status = 'failed') END
+           AND CASE WHEN j.document_id IS NULL THEN d.indexed_at IS NULL
+                    ELSE j.removes OR j.in_parts AND d.indexed_hash IS DISTINCT FROM d.content_hash
+                         OR d.indexed_at IS NULL AND j.failed <> (d.status = 'failed') END
          UNION ALL
         SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
           FROM graphrag.jobs j
-         WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph')
+         WHERE j.corpus_id = $1 AND j.kind IN ('index', 'embed', 'graph')
            AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)
            AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
     "a chunk has its document, or a job that removes it": f"""

@@ -1,0 +1,227 @@
+"""Jobs of whole documents: prepare, embed and write a batch of them (docs/decisions.md)."""
+
+import json
+from collections.abc import Collection, Sequence
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.fitting import embedding_of
+from pg_graphrag.documents.imports import ImportedDocument, imported_of
+from pg_graphrag.errors import GraphRAGError, is_interrupt
+from pg_graphrag.graph.drafts import DocumentDraft
+from pg_graphrag.indexing.extracting import extract, open_breaker, weight
+from pg_graphrag.indexing.outcomes import MAX_ERRORS, begin_graph, finish, hand_on, release, settle
+from pg_graphrag.indexing.parts import is_long
+from pg_graphrag.indexing.prepare import MAX_TITLE, draft
+from pg_graphrag.indexing.stored import stored_drafts
+from pg_graphrag.indexing.vectors import VectorsByModel, poll
+from pg_graphrag.indexing.write import write_documents
+from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
+from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
+
+
+def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+    """Prepare and write a batch; when it fails, do each document alone, so that a bad one does not hold up the others."""
+    try:
+        _index(db, worker, corpus, jobs)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        db.rollback()
+        if len(jobs) == 1:
+            settle(db, worker, jobs[0], error)
+            return
+        for job in jobs:
+            try:
+                _index(db, worker, corpus, [job])
+            except Exception as single_error:
+                if is_interrupt(single_error):
+                    raise
+                db.rollback()
+                settle(db, worker, job, single_error)
+            db.commit()
+
+
+_READ = f"""
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash,
+       pg_catalog.octet_length(d.content) AS size,
+       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text
+  FROM graphrag.documents d
+ WHERE d.id = ANY ($1)
+ ORDER BY d.id
+"""
+
+
+def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+    """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`.
+
+    Where a model finds the graph, a job of kind index writes the text alone, which is searchable then, and hands on to one of
+    kind graph; so it does without vectors where the endpoint for them fails. A text that is searchable already keeps what was
+    made of it until all is there anew. Of a long document the text is written, whose parts are jobs of their own.
+    """
+    is_second = jobs[0]["kind"] == "graph"
+    asks = is_second and corpus.options.extractor == "llm"
+    embedding_fault = None
+    if not corpus.options.embedding.local:
+        embedding_fault = open_breaker(db, corpus.options.embedding.provider)
+    fault = open_breaker(db, corpus.options.llm.of("extract")[0]) if asks else None
+    if is_second and (first_fault := fault or embedding_fault) is not None:
+        _settle_faulty(db, worker, jobs, {job["document_id"]: first_fault for job in jobs})
+        return
+    document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
+    documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
+    imported_documents = imported_of(db, documents) if documents else {}
+    long_ids = set[int]()
+    if not is_second:
+        long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(imported_documents)
+        if corpus.options.extractor == "llm":
+            apart_ids = long_ids | set(imported_documents)
+            unchanged_ids = {row["id"] for row in documents if row["has_text"]} - apart_ids
+            _hand_on(db, worker, jobs, unchanged_ids, has_text=False)
+            db.commit()
+            documents = [row for row in documents if row["id"] not in unchanged_ids]
+    with_text_ids = (
+        {job["document_id"] for job in jobs if json.loads(job["payload"]).get("text")} if asks else set[int]()
+    )
+    with_text_ids &= {row["id"] for row in documents if row["has_text"]} - set(imported_documents)
+    drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text_ids])
+    db.rollback()
+    if documents:
+        ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
+        cut_documents = [row for row in documents if row["id"] not in with_text_ids]
+        drafts += _cut(db, corpus, cut_documents, imported_documents, long_ids, ranks, lacks_graph=not is_second)
+        if asks:
+            drafts = _extract(db, worker, corpus, jobs, documents, drafts, imported_documents, ranks)
+    if not jobs:
+        return
+    new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
+    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
+    _conclude(db, worker, jobs, drafts, skipped_ids)
+
+
+def _cut(
+    db: Database,
+    corpus: Corpus,
+    documents: Sequence[Row],
+    imported_documents: dict[int, ImportedDocument],
+    long_ids: Collection[int],
+    ranks: Tokenizer,
+    *,
+    lacks_graph: bool,
+) -> list[DocumentDraft]:
+    """Return drafts of documents, with concepts or imported mentions; `lacks_graph`: a model finds the others later."""
+    drafts = []
+    for document in documents:
+        number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
+        for document_draft in draft(
+            number,
+            document["content_hash"],
+            document["title"],
+            content,
+            corpus.options,
+            ranks,
+            None if imported is None else imported.spans(content, ranks.count),
+            is_long=number in long_ids,
+        ):
+            poll(db)
+            if document_draft is None:
+                continue
+            drafts.append(document_draft)
+            if imported is not None:
+                imported.add_to(document_draft, ranks.count)
+            elif corpus.options.extractor == "llm" and lacks_graph:
+                document_draft.lacks_graph = bool(document_draft.chunks)
+    return drafts
+
+
+def _extract(
+    db: Database,
+    worker: int,
+    corpus: Corpus,
+    jobs: list[Row],
+    documents: Sequence[Row],
+    drafts: list[DocumentDraft],
+    imported_documents: Collection[int],
+    ranks: Tokenizer,
+) -> list[DocumentDraft]:
+    """Have the model find the graphs of documents that do not bring them; return the drafts without those with a fault."""
+    errors = {job["document_id"]: int(job["errors"]) for job in jobs}
+    asked = {document["id"]: document for document in documents if document["id"] not in imported_documents}
+    asked_drafts = [item for item in drafts if item.id in asked]
+    faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, errors, MAX_ERRORS, ranks)
+    _settle_faulty(db, worker, jobs, faults)
+    return [item for item in drafts if item.id not in faults]
+
+
+def _embed_and_write(
+    db: Database,
+    worker: int,
+    corpus: Corpus,
+    jobs: list[Row],
+    drafts: list[DocumentDraft],
+    new_ids: set[int],
+    fault: GraphRAGError | None,
+) -> set[int]:
+    """Embed and write drafts; return the skipped documents.
+
+    Where texts cannot be embedded, of documents of `new_ids` the text is written without vectors; the jobs of others leave
+    `jobs`. `fault`: why no text is embedded at the moment.
+    """
+
+    def take_faults(faults: dict[str, GraphRAGError]) -> bool:
+        # Somebody may have merged entities meanwhile.
+        aliases = resolve_keys(db, corpus, drafts)[0] if faults else {}
+        kept_back = {}
+        for item in drafts if faults else ():
+            needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
+            draft_faults = [faults[text] for text in needed if text in faults]
+            if draft_faults and item.id in new_ids:
+                item.keep_text(min(draft_faults, key=weight))
+            elif draft_faults:
+                kept_back[item.id] = min(draft_faults, key=weight)
+        _settle_faulty(db, worker, jobs, kept_back)
+        drafts[:] = [item for item in drafts if item.id not in kept_back]
+        return bool(jobs)
+
+    def write(vectors: VectorsByModel) -> set[int]:
+        return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors, fitting)
+
+    fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
+    texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
+    return write_with_vectors(db, corpus, texts, take_faults, write, fitting, fault) or set()
+
+
+def _conclude(
+    db: Database, worker: int, jobs: list[Row], drafts: Sequence[DocumentDraft], skipped_ids: Collection[int]
+) -> None:
+    """Finish the jobs of written documents, hand them on to their graphs, or put them off; skipped ones are released."""
+    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
+    jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
+    lacking_ids = {item.id for item in drafts if item.lacks_graph and item.fault is None and not item.is_long}
+    _hand_on(db, worker, jobs, lacking_ids, has_text=True)
+    faults = {item.id: item.fault for item in drafts if item.fault is not None}
+    put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
+    begin_graph(db, worker, [job["id"] for job in put_off])
+    for job in put_off:
+        settle(db, worker, job, faults[job["document_id"]])
+    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in faults])
+
+
+def _hand_on(db: Database, worker: int, jobs: list[Row], document_ids: Collection[int], *, has_text: bool) -> None:
+    """Make the jobs of these documents jobs of kind graph, and remove them from `jobs`."""
+    handed_on = [job for job in jobs if job["document_id"] in document_ids]
+    if handed_on:
+        hand_on(db, worker, [job["id"] for job in handed_on], has_text=has_text)
+        jobs[:] = [job for job in jobs if job["document_id"] not in document_ids]
+
+
+def _settle_faulty(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
+    """Settle the jobs of documents with a fault, and remove them from `jobs`."""
+    if not faults:
+        return
+    for job in jobs:
+        if job["document_id"] in faults:
+            settle(db, worker, job, faults[job["document_id"]])
+    db.commit()
+    jobs[:] = [job for job in jobs if job["document_id"] not in faults]

@@ -1,0 +1,98 @@
+"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions.md)."""
+
+from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.spaces import of_state, spaces
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.drafts import DocumentDraft
+from pg_graphrag.indexing.extracting import extract, open_breaker, weight
+from pg_graphrag.indexing.outcomes import MAX_ERRORS, release
+from pg_graphrag.indexing.prepare import MAX_TITLE, add_concepts, window_texts
+from pg_graphrag.indexing.stored import stored_drafts
+from pg_graphrag.indexing.vectors import VectorsByModel, poll
+from pg_graphrag.indexing.write_part import (
+    ChunksChanged,
+    DocumentLocked,
+    LeaseVoid,
+    unembedded_windows,
+    write_graph,
+    write_windows,
+)
+from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.jobs.queueing import requeue_document
+from pg_graphrag.server import Database, Row
+from pg_graphrag.text.tokenizers import tokenizer
+from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
+
+_READ = f"""
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content_hash
+  FROM graphrag.documents d
+ WHERE d.id = $1 AND d.indexed_hash = d.content_hash AND d.indexed_at IS NULL
+"""
+
+
+def process_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
+    """Do the job of a part. Any fault of a model is raised; nothing of the part is written then."""
+    options = corpus.options
+    providers = [] if options.embedding.local else [options.embedding.provider]
+    if job["kind"] == "graph" and options.extractor == "llm":
+        providers.append(options.llm.of("extract")[0])
+    for provider in providers:
+        if (fault := open_breaker(db, provider)) is not None:
+            raise fault
+    documents = db.query(_READ, ["int8"], [job["document_id"]])
+    drafts = stored_drafts(db, documents, job["first_chunk"], job["last_chunk"])
+    try:
+        if not drafts or len(drafts[0].chunks) != job["last_chunk"] - job["first_chunk"] + 1:
+            raise ChunksChanged
+        (_embed_windows if job["kind"] == "embed" else _add_graph)(db, worker, corpus, job, documents[0], drafts[0])
+    except DocumentLocked:
+        db.rollback()
+        release(db, worker, [job["id"]], LOCKED_RETRY_SECONDS)
+    except LeaseVoid:
+        db.rollback()
+    except ChunksChanged:
+        db.rollback()
+        requeue_document(db, worker, job)
+
+
+def _embed_windows(
+    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
+) -> None:
+    active = of_state(spaces(db, corpus.id), "active")
+    if active is None:
+        raise ChunksChanged
+    texts = window_texts(document["title"], document_draft.chunks)
+    items = unembedded_windows(db, active, document_draft, texts)
+
+    def write(vectors: VectorsByModel) -> None:
+        write_windows(db, worker, corpus, job, document_draft, items, vectors)
+
+    write_with_vectors(db, corpus, [item[3] for item in items], _raise_first, write)
+
+
+def _add_graph(
+    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
+) -> None:
+    db.rollback()
+    if corpus.options.extractor == "llm":
+        ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
+        errors = {document["id"]: int(job["errors"])}
+        for fault in extract(db, corpus, [document], [document_draft], errors, MAX_ERRORS, ranks).values():
+            raise fault
+    else:
+        for chunk_draft in document_draft.chunks:
+            add_concepts(chunk_draft, document["title"])
+            poll(db)
+
+    def write(vectors: VectorsByModel) -> None:
+        write_graph(db, worker, corpus, job, document_draft, vectors)
+
+    texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
+    write_with_vectors(db, corpus, texts, _raise_first, write)
+
+
+def _raise_first(faults: dict[str, GraphRAGError]) -> bool:
+    """Raise the weightiest of the faults, if there are any."""
+    if faults:
+        raise min(faults.values(), key=weight)
+    return True

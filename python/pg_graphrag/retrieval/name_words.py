@@ -6,7 +6,6 @@ made of what the caller may see, as BM25 and mentions are.
 
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
-from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query, once, timed
@@ -36,7 +35,7 @@ def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]
     entities, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
     keys = graph_of(query).keys(numbered(entities)[0].tolist())
     phrases = {joined(phrase) for phrase in query.phrase_keys} - {""}
-    words = shared_words(query, terms)
+    words = SharedWords(dict.fromkeys(terms, 1.0))
     results = {}
     for entity, key in keys.items():
         if joined(key) in phrases:
@@ -45,11 +44,3 @@ def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]
             results[entity] = SHARED * share, False
     order = sorted(results, key=lambda entity: (-results[entity][0], keys[entity].encode()))
     return {entity: results[entity] for entity in order[:limit]}
-
-
-def shared_words(query: Query, terms: dict[str, int]) -> SharedWords:
-    """Return lexemes, as they are to be looked for in names and sentences; each weighs its idf."""
-    index = query.bm25_index("chunk")
-    frequencies, (count, _) = index.document_frequencies(sorted(terms)), index.statistics()
-    # A lexeme that no chunk has is another spelling, or says nothing of the chunks.
-    return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})

@@ -29,7 +29,6 @@ class SharedWords:
             elif form:
                 unspaced[form] = max(weight, unspaced.get(form, 0.0))
         self._spaced, self._unspaced = spaced, unspaced
-        self._largest = max(weights.values(), default=0.0)
 
     def of_query(self, text: str) -> float:
         """Return the share of the query's weight that stands in a text, 0 … 1."""
@@ -41,26 +40,19 @@ class SharedWords:
         return min(float(found / self._total), 1.0)
 
     def of_name(self, name: str) -> float:
-        """Return how much of a name the query says, 0 … 1: its share in letters, times how rare its rarest lexeme is."""
+        """Return the share of a name's letters that the query says, 0 … 1."""
         text = unified(name)
         is_said = bytearray(len(text))
-        rarest = 0.0
-        for form, weight in self._unspaced.items():
+        for form in self._unspaced:
             start = text.find(form)
             while start >= 0:
                 is_said[start : start + len(form)] = b"\1" * len(form)
-                rarest = max(rarest, weight)
                 start = text.find(form, start + 1)
-        letters = 0
-        for word in _WORD.finditer(text):
-            letters += len(word.group())
-            for form, weight in self._spaced.items():
-                if word.group().startswith(form):
-                    is_said[word.start() : word.end()] = b"\1" * (word.end() - word.start())
-                    rarest = max(rarest, weight)
-        if not letters or not rarest:
-            return 0.0
-        return float(sum(is_said) / letters * rarest / self._largest)
+        words = list(_WORD.finditer(text))
+        for word in words:
+            if any(word.group().startswith(form) for form in self._spaced):
+                is_said[word.start() : word.end()] = b"\1" * len(word.group())
+        return sum(is_said) / (sum(len(word.group()) for word in words) or 1)
 
 
 def joined(name: str) -> str:

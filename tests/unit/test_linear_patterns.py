@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,11 @@ from pg_graphrag.graph import cypher_text
 from pg_graphrag.judging.model import Unusable, read_object
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.model_access import replies
-from pg_graphrag.readers import markdown
+from pg_graphrag.readers import furniture, markdown, pdf_text
+from pg_graphrag.readers.pdf_layout import Line, Segment
+from pg_graphrag.retrieval import places
 from pg_graphrag.retrieval.citations import Citations
-from pg_graphrag.text import concepts, dates, languages, lexical, names, sentences, windows
+from pg_graphrag.text import concepts, dates, languages, lexical, names, outline, sentences, windows
 
 from tests.security import hostile
 
@@ -56,6 +59,14 @@ def _refused(function: Callable[..., Any], *more: Any) -> Callable[[str], None]:
     return read
 
 
+def _read_lines(text: str) -> None:
+    lines = [Line([Segment(0, -index, 100, 1 - index, 10, line)]) for index, line in enumerate(text.split("\n"))]
+    pdf_text._flowed(lines, Counter())
+    for line in lines:
+        pdf_text._NUMBER.fullmatch(line.text)
+        pdf_text._shape(line, 10)
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     "the key of a name": concepts.key,
     "concepts, English": lambda text: concepts.concepts(text, "en"),
@@ -80,7 +91,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "words of a name": variants.words,
     "Cypher": _read_cypher,
     "agtype": cypher_text.json_of,
-    "the title of a Markdown file": markdown._title,
+    "the text of a Markdown file": lambda text: markdown._cleaned(*markdown._front_matter(text)),
+    "the outline of a text": lambda text: outline.Outline(text).section(0, len(text)),
+    "the paragraph that is cited": lambda text: places._paragraph(text, text[:200]),
+    "the licence around a book": furniture.without_gutenberg,
+    "lines of a PDF": _read_lines,
 }
 
 

@@ -247,6 +247,21 @@ def test_half_a_file_is_an_error(tmp_path: Path, name: str) -> None:
     assert "is it damaged?" in the_error(write(tmp_path / name, whole[: len(whole) // 2]))
 
 
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx", "a.epub"])
+def test_a_part_that_does_not_unpack_is_an_error(tmp_path: Path, name: str) -> None:
+    words = " ".join(str(number) for number in range(5000))
+    whole = {
+        "a.docx": files.docx(files.paragraph(words)),
+        "a.xlsx": workbook(A=[(number, words) for number in range(9)]),
+        "a.epub": files.epub({"a.xhtml": f"<p>{words}</p>"}),
+    }[name]
+    with zipfile.ZipFile(io.BytesIO(whole)) as packed:
+        member = max(packed.infolist(), key=lambda part: part.compress_size)
+    middle = member.header_offset + 60 + member.compress_size // 2
+    broken = whole[:middle] + bytes(byte ^ 0x5A for byte in whole[middle : middle + 40]) + whole[middle + 40 :]
+    assert "is it damaged?" in the_error(write(tmp_path / name, broken))
+
+
 def test_entities_that_multiply_are_refused_in_each_kind(tmp_path: Path) -> None:
     assert "declares entities" in the_error(write(tmp_path / "a.docx", files.docx("", document=files.BOMB)))
     for name, part in (("a.xlsx", "xl/workbook.xml"), ("a.pptx", "ppt/presentation.xml"), ("a.epub", "OEBPS/book.opf")):

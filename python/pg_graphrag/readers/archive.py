@@ -1,6 +1,7 @@
 """Zipped formats (Office Open XML, EPUB), opened with bounds, so that a hostile file takes neither the memory nor the time."""
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -36,7 +37,14 @@ def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
         with source.open() as file, zipfile.ZipFile(file) as archive:
             _check(archive, source)
             yield archive
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+        zlib.error,
+        UnicodeDecodeError,
+        EOFError,
+        NotImplementedError,
+    ) as error:
         raise source.error(f"cannot be read as {what}: {error}; is it damaged?") from None
 
 

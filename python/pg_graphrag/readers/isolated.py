@@ -100,7 +100,11 @@ def _serve(pipe: Connection, options: ReadOptions, memory: int) -> None:
                 for item in read(path, key, options):
                     pipe.send(item)
             except MemoryError:
-                pipe.send(
-                    ReadError(path, f"needs more than {memory >> 30} GB to read; split it, or convert it to text")
-                )
+                reason = f"needs more than {memory >> 30} GB to read; split it, or convert it to text"
+                pipe.send(ReadError(path, reason))
+            except (BrokenPipeError, EOFError):
+                return
+            except Exception as error:
+                # Nobody knows all that the libraries raise for a damaged file.
+                pipe.send(ReadError(path, f"cannot be read: {type(error).__name__}: {error}; is it damaged?"))
             pipe.send(None)

@@ -48,9 +48,9 @@ class _Paragraph:
 
 def text_of(pages: Sequence[Page], outline: Mapping[int, Sequence[Entry]]) -> str:
     """Return the text of pages, each ended by a form feed; a sentence that goes on over the page is one."""
-    pages = _without_furniture(pages)
-    words = _words(pages)
     body = _body_size(pages)
+    pages = _without_furniture(pages, body)
+    words = _words(pages)
     sizes = {} if any(outline.values()) else _heading_sizes(pages, body)
     texts: list[str] = []
     carried: _Paragraph | None = None
@@ -91,10 +91,10 @@ def _goes_on(last: _Paragraph, first: _Paragraph) -> bool:
     )
 
 
-def _without_furniture(pages: Sequence[Page]) -> list[Page]:
+def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     """Leave out the running heads and feet: outermost lines that come again near by, but for their numbers; page numbers."""
     edges = [_edges(page) for page in pages]
-    shapes = [{(place, _shape(line), _height(line)) for place, line in edge} for edge in edges]
+    shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
     numbers = [any(_NUMBER.fullmatch(line.text.strip()) for _, line in edge) for edge in edges]
     # A page number alone is one where other pages have theirs.
     numbered = sum(numbers) >= max(2, len(pages) // 4)
@@ -108,7 +108,7 @@ def _without_furniture(pages: Sequence[Page]) -> list[Page]:
         dropped = set()
         for place, line in edges[index]:
             text = line.text.strip()
-            times = sum(_recurs(place, line, shape) for shape in near) if len(text) <= _MAX_HEADING else 0
+            times = sum(_recurs(place, line, body, shape) for shape in near) if len(text) <= _MAX_HEADING else 0
             if (numbered and _NUMBER.fullmatch(text)) or times >= max(1, min(2, len(pages) - 1)):
                 dropped.add(id(line))
         if not dropped:
@@ -133,16 +133,18 @@ def _edges(page: Page) -> list[tuple[str, Line]]:
     return [("head", line) for line in lines[:2]] + [("foot", line) for line in lines[-2:]]
 
 
-def _shape(line: Line) -> str:
-    return " ".join(_DIGITS.sub("#", line.text).split())
+def _shape(line: Line, body: float) -> str:
+    """Return a line without its numbers; but "Part 1" and "Part 2" in larger type are headings."""
+    is_heading = line.size >= body * _LARGER
+    return " ".join((line.text if is_heading else _DIGITS.sub("#", line.text)).split())
 
 
 def _height(line: Line) -> int:
     return round(line.y0)
 
 
-def _recurs(place: str, line: Line, shapes: set[tuple[str, str, int]]) -> bool:
-    shape, height = _shape(line), _height(line)
+def _recurs(place: str, line: Line, body: float, shapes: set[tuple[str, str, int]]) -> bool:
+    shape, height = _shape(line, body), _height(line)
     return len(shape) > 1 and any((place, shape, height + step) in shapes for step in (0, -1, 1, -2, 2))
 
 

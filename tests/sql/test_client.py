@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary
+from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
 from pg_graphrag.errors import GraphRAGError
 
 from tests.runtime.cluster import Database
@@ -268,11 +268,14 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert await client.insert(LETTERS) == InsertSummary(3, 0, 0)
             await client.process_jobs()
             assert (await client.wait_until_indexed(timeout=5)).indexed == 3
+            assert await client.wait_indexed(["letter", "loom"], timeout=5) == WaitResult(2, 0, 0)
+            assert await client.health() == []
+            assert "documents" in {metric.name for metric in await client.metrics()}
             results, entities, edges, near, context = await asyncio.gather(
                 client.search("Who wrote about the Analytical Engine?"),
                 client.search_entities("Charles Babbage"),
                 client.search_relationships("Charles Babbage"),
-                client.neighbors("Charles Babbage"),
+                client.neighbors("Charles Babbage", filter={"year": {"$gte": 1800}}),
                 client.context("Charles Babbage"),
             )
             assert results[0].source_key == "letter"

@@ -42,7 +42,10 @@ def main(arguments: list[str]) -> int:
         "GRAPHRAG_SERVER_PYTHONPATH": "/srv/pg_graphrag/coverage",
     }
     tests = arguments or ["-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
-    status = subprocess.run([sys.executable, "-m", "pytest", *tests], env=environment, check=False).returncode
+    try:
+        status = subprocess.run([sys.executable, "-m", "pytest", *tests], env=environment, check=False).returncode
+    except KeyboardInterrupt:
+        status = 130  # what ran until then is reported
     report(settings, offsets, (within / "lines").read_bytes())
     return status
 

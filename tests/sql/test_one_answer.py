@@ -135,22 +135,42 @@ def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, 
     return json.loads(json.dumps(results, default=float), parse_float=Score)
 
 
+def opened(db: Database, threshold: str, *settings: str) -> Connection:
+    """Open a session with a threshold moved."""
+    connection = psycopg.connect(db.url, autocommit=True)
+    if THRESHOLDS[threshold]:
+        connection.execute(f"DO LANGUAGE plpython3u '{THRESHOLDS[threshold]}'".encode())
+    for setting in settings:
+        connection.execute(setting.encode())
+    return connection
+
+
 @pytest.fixture
 def session(module_db: Database) -> Iterator[Callable[..., Connection]]:
     """Sessions of one test, with a threshold moved."""
-    opened: list[Connection] = []
+    connections: list[Connection] = []
 
     def open_session(threshold: str, *settings: str) -> Connection:
-        connection = psycopg.connect(module_db.url, autocommit=True)
-        opened.append(connection)
-        if THRESHOLDS[threshold]:
-            connection.execute(f"DO LANGUAGE plpython3u '{THRESHOLDS[threshold]}'".encode())
-        for setting in settings:
-            connection.execute(setting.encode())
-        return connection
+        connections.append(opened(module_db, threshold, *settings))
+        return connections[-1]
 
     yield open_session
-    for connection in opened:
+    for connection in connections:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def cold(module_db: Database) -> Iterator[Callable[[str], Connection]]:
+    """Sessions without memory, one for each threshold."""
+    connections: dict[str, Connection] = {}
+
+    def session_of(threshold: str) -> Connection:
+        if threshold not in connections:
+            connections[threshold] = opened(module_db, threshold, "SET graphrag.session_memory = '0'")
+        return connections[threshold]
+
+    yield session_of
+    for connection in connections.values():
         connection.close()
 
 
@@ -174,9 +194,9 @@ def differences(left: Any, right: Any, *place: Any) -> Iterator[tuple[Any, ...]]
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_an_answer_does_not_depend_on_what_a_session_remembers(
-    session: Callable[..., Connection], corpus: str, threshold: str
+    session: Callable[..., Connection], cold: Callable[[str], Connection], corpus: str, threshold: str
 ) -> None:
-    expected = answers(session(threshold, "SET graphrag.session_memory = '0'"), corpus)
+    expected = answers(cold(threshold), corpus)
     assert sum(bool(answer) for answer in expected.values()) >= len(expected) - 1
     warm = session(threshold)
     for _ in range(2):
@@ -187,18 +207,22 @@ def test_an_answer_does_not_depend_on_what_a_session_remembers(
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
-    module_db: Database, session: Callable[..., Connection], corpus: str, threshold: str
+    module_db: Database,
+    session: Callable[..., Connection],
+    cold: Callable[[str], Connection],
+    corpus: str,
+    threshold: str,
 ) -> None:
-    cold, warm = session(threshold, "SET graphrag.session_memory = '0'"), session(threshold)
-    even = FILTERS[list(THRESHOLDS).index(threshold)]
-    for filter_, other in (({}, None), (even, {"even": True})):
-        expected = answers(cold, corpus, filter_)
-        assert_same(answers(warm, corpus, other), expected)
-        condition = "true" if other is None else """metadata @> '{"even": true}'"""
-        with readers(module_db, 1) as (role,):
+    warm = session(threshold)
+    with readers(module_db, 1) as (role,):
+        reader = session(threshold, f"SET ROLE {role}")
+        even = FILTERS[list(THRESHOLDS).index(threshold)]
+        for filter_, other in (({}, None), (even, {"even": True})):
+            expected = answers(cold(threshold), corpus, filter_)
+            assert_same(answers(warm, corpus, other), expected)
+            condition = "true" if other is None else """metadata @> '{"even": true}'"""
             module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])
             try:
-                reader = session(threshold, f"SET ROLE {role}")
                 warm.execute(f"SET ROLE {role}".encode())
                 open_to_him = {what: expected[what] for what in expected if what not in COMMUNITY_MODES}
                 for asking in (reader, warm):
@@ -206,7 +230,7 @@ def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
             finally:
                 module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
                 warm.execute("RESET ROLE")
-                reader.close()
+        reader.close()
 
 
 def test_a_part_is_answered_alike_however_large_the_rest_is(session: Callable[..., Connection], corpus: str) -> None:

@@ -57,7 +57,8 @@ def main() -> None:
         with GraphRAG(given.url, name) as rag:
             if given.load:
                 print(load(rag, given.data, name), flush=True)
-            questions = lines(given.data / name / "queries_dev.jsonl")[: given.questions]
+            questions = [row for row in lines(given.data / name / "queries_dev.jsonl") if row["question"].strip()]
+            questions = questions[: given.questions]
             by_mode = recalls(rag, questions)
         for mode in MODES:
             cells = " | ".join(f"{np.mean(by_mode[mode, k]):.3f}" for k in DEPTHS)

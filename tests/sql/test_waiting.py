@@ -110,11 +110,11 @@ def test_a_search_before_any_worker_says_so_once(module_db: Database, other: Con
     corpus = new_corpus(module_db)
     notices: list[str] = []
     other.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
-    assert search(other, "Ada", corpus) == []
+    assert search(other, "Ada", corpus, "bm25") == []
     assert notices == []
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
     for _ in range(2):
-        assert search(other, "Ada", corpus) == []
+        assert search(other, "Ada", corpus, "bm25") == []
     assert notices == [f'no document of corpus "{corpus}" is indexed yet']
 
 
@@ -153,3 +153,23 @@ def test_health_names_what_needs_somebody(module_db: Database, other: Connection
         assert "secret" not in str(details)
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"llm": {"monthly_budget": 0}})])
     assert issues(module_db)[f'budget of corpus "{corpus}"'] == "error"
+
+
+def test_health_names_attached_tables_that_are_gone_or_lack_a_column(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE public.articles (id int PRIMARY KEY, headline text, body text);"
+        "SELECT graphrag.attach_table('public.articles', 'default', 'id', '{body}', 'headline')"
+    )
+    db.execute("INSERT INTO public.articles VALUES (1, 'Notes', 'Ada Lovelace wrote notes.')")
+    work(db)
+    assert issues(db) == {}
+    db.execute("ALTER TABLE public.articles RENAME body TO body_text")
+    with session_of(db, "pg_monitor") as monitor:
+        ((_, detail),) = rows(monitor, "SELECT subject, detail FROM graphrag.health()")
+    assert "no column body any more" in detail
+    db.execute("DROP TABLE public.articles")
+    assert issues(db) == {"attached table public.articles": "error"}
+    (hint,) = rows(db, "SELECT split_part(hint, ';', 1) FROM graphrag.health()")
+    db.execute(hint[0].encode())
+    assert issues(db) == {}
+    assert rows(db, "SELECT count(*) FROM graphrag.documents") == [(0,)]

@@ -30,7 +30,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")
         if name in CONTEXT_OPTIONS and function == "search":
             raise GraphRAGError(f'option "{name}" is of graphrag.context, not of graphrag.search', hint="Leave it out.")
-        if name == "offset" and function != "search":
+        if name == "offset" and value and function != "search":
             raise GraphRAGError(
                 f'option "offset" is of graphrag.search, not of graphrag.{function}', hint="Leave it out."
             )

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import threading
-import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -18,7 +16,6 @@ import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
 from pg_graphrag.client import Document
 from pg_graphrag.process.database import ProcessDatabase
-from pg_graphrag.process.host import process_of
 from pg_graphrag.process.routines import Routine, routines
 from psycopg.conninfo import make_conninfo
 
@@ -179,6 +176,46 @@ def test_what_is_refused_is_refused_in_the_same_words(hosts: Hosts, call: Callab
     assert kind and sqlstate and message
 
 
+def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, module_db: Database) -> None:
+    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
+        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+        for host in hosts:
+            host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
+        try:
+            for mode in MODES:
+                found = []
+                for host in hosts:
+                    with host.as_role(reader) as rag:
+                        found.append(
+                            _plain(
+                                [
+                                    rag.search(QUESTION, mode=mode),
+                                    rag.context(QUESTION, mode=mode),
+                                    rag.neighbors("Enigma"),
+                                ]
+                            )
+                        )
+                assert close(*found), mode
+                keys = {row["source_key"] for row in found[1][0]}
+                shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
+                assert keys <= shown
+            assert hosts[1].rag.search("Alan Turing", top_k=100) != []
+            # What is the owner's stays so: in SQL, and in calls for owners.
+            for host in hosts:
+                with host.as_role(reader) as rag:
+                    connection: Any = rag._source
+                    assert outcome(lambda c=connection: c.execute("SELECT FROM graphrag.chunks"))[1] == "42501"
+                    for function, arguments in OWNERS_CALLS.items():
+                        refused = outcome(lambda r=rag, f=function, a=arguments: r.call(f, **a))
+                        kind = "procedure" if function == "process_jobs" else "function"
+                        assert refused[1:3] == ("42501", f"permission denied for {kind} {function}")
+                    assert connection.execute("SELECT current_user").fetchone() == (reader,)
+        finally:
+            for host in hosts:
+                host.rows("SELECT graphrag.unprotect('stories')")
+            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
+
+
 def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
     def change(rag: GraphRAG) -> Any:
         rag.insert([Document("Hedy Lamarr met Ada Lovelace in Vienna.", "hedy"), Document("", "empty")])
@@ -221,46 +258,6 @@ def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
     after = hosts[1].rag.call("fingerprint_sections")
     entities = [{row["section"]: row["hash"] for row in rows}["entities"] for rows in (before, after)]
     assert entities[0] == entities[1]
-
-
-def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, module_db: Database) -> None:
-    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
-        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
-        for host in hosts:
-            host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
-        try:
-            for mode in MODES:
-                found = []
-                for host in hosts:
-                    with host.as_role(reader) as rag:
-                        found.append(
-                            _plain(
-                                [
-                                    rag.search(QUESTION, mode=mode),
-                                    rag.context(QUESTION, mode=mode),
-                                    rag.neighbors("Enigma"),
-                                ]
-                            )
-                        )
-                assert close(*found), mode
-                keys = {row["source_key"] for row in found[1][0]}
-                shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
-                assert keys <= shown
-            assert hosts[1].rag.search("Alan Turing", top_k=100) != []
-            # What is the owner's stays so: in SQL, and in calls for owners.
-            for host in hosts:
-                with host.as_role(reader) as rag:
-                    connection: Any = rag._source
-                    assert outcome(lambda c=connection: c.execute("SELECT FROM graphrag.chunks"))[1] == "42501"
-                    for function, arguments in OWNERS_CALLS.items():
-                        refused = outcome(lambda r=rag, f=function, a=arguments: r.call(f, **a))
-                        kind = "procedure" if function == "process_jobs" else "function"
-                        assert refused[1:3] == ("42501", f"permission denied for {kind} {function}")
-                    assert connection.execute("SELECT current_user").fetchone() == (reader,)
-        finally:
-            for host in hosts:
-                host.rows("SELECT graphrag.unprotect('stories')")
-            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
 def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, module_db: Database) -> None:
@@ -417,26 +414,6 @@ def test_a_process_keeps_two_databases_apart(shared_cluster: Cluster | Server, h
         for _ in range(3):
             assert [row.source_key for row in other.search("Enigma")] == ["puzzle"]
             assert same(hosts, lambda rag: rag.search("Enigma"))
-
-
-def test_a_cancelled_worker_gives_its_jobs_back(hosts: Hosts) -> None:
-    process = hosts[1]
-    process.rag.insert(Document(f"Ada Lovelace saw number {number}. " * 40, f"many {number}") for number in range(40))
-    with psycopg.connect(process.url, autocommit=True) as connection:
-        errors: list[Any] = []
-        rag = GraphRAG(connection, "stories")
-        thread = threading.Thread(target=lambda: errors.append(outcome(rag.process_jobs)))
-        thread.start()
-        while not process.rows("SELECT FROM graphrag.jobs WHERE lease IS NOT NULL"):
-            time.sleep(0.01)
-        process_of(connection).cancel()
-        thread.join(30)
-    assert errors[0][1] == "57014"
-    assert process.rows("SELECT FROM graphrag.jobs WHERE lease IS NOT NULL") == []
-    process.rag.process_jobs()
-    assert process.rag.call("check") == [] and process.rag.progress().pending == 0
-    assert process.rag.delete([f"many {number}" for number in range(40)]) == 40
-    process.rag.process_jobs()
 
 
 def test_decimals_stay_decimals(hosts: Hosts) -> None:

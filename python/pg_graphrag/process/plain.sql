@@ -91,6 +91,11 @@ CREATE FUNCTION graphrag._metered(corpus_id int, role name DEFAULT NULL) RETURNS
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN NULL::double precision;
 
+-- A process of another version is refused before it does anything.
+CREATE FUNCTION graphrag._package_version() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN '@extversion@';
+
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
     title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -103,13 +103,14 @@ def name_of(statement: str) -> str | None:
 
 
 def parse(statement: str) -> Routine | None:
-    """Return the routine that a statement makes; None where it makes none in Python."""
+    """Return the routine that a statement makes; None where it makes none that calls a function of the package."""
     match = _ROUTINE.match(statement)
     if match is None:
         return None
     kind, name, arguments, returned, attributes, body = match.groups()
     target = _TARGET.search(body)
-    assert target is not None, name
+    if target is None:
+        return None
     columns, is_set = _columns(returned)
     texts = [" ".join(text.split()) for text in _split_list(arguments)]
     outputs = tuple(_argument(text.removeprefix("OUT ")) for text in texts if text.startswith("OUT "))

@@ -59,7 +59,8 @@ def _is_of_the_extension(statement: str) -> bool:
 
 def _plain(statement: str, name: str | None) -> str:
     if name is None or _BODY.search(statement) is None:
-        return _OWNER.sub(_OWNED, statement)
+        # Who owns the extension owns the schema; what else is asked of the extension has no rows.
+        return _OWNER.sub(_OWNED, statement) if "extowner" in statement else statement
     message = f"{name}() is done by a process beside this database, which has no PL/Python"
     hint = "Use the Python package: GraphRAG(url).call(…), or the command pg-graphrag call (docs/hosts.md)."
 

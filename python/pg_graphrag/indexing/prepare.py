@@ -3,6 +3,7 @@
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.graph.drafts import (
@@ -17,6 +18,9 @@ from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
+from pg_graphrag.text.names import title_name
+from pg_graphrag.text.prose import prose
+from pg_graphrag.text.references import references
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.windows import windows
@@ -44,6 +48,8 @@ def draft(
     whose mentions are known: no concepts are extracted.
     """
     chunks = []
+    with_concepts = options.extractor == "nlp" and spans is None
+    clean = prose(content) if with_concepts else ""
     if content.strip() and not content.isspace():
         cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
         for piece in cut:
@@ -60,8 +66,8 @@ def draft(
                 token_count=piece.token_count,
                 windows=windows(content, piece.own_start, piece.end, language),
             )
-            if options.extractor == "nlp" and spans is None:
-                _add_concepts(chunk_draft, title, content)
+            if with_concepts:
+                _add_concepts(chunk_draft, title, content, clean)
             chunks.append(chunk_draft)
             yield None
     yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, content, chunks))
@@ -73,8 +79,10 @@ def window_texts(title: str | None, content: str, chunks: Sequence[ChunkDraft]) 
     return [head + content[start:end] for chunk_draft in chunks for start, end in chunk_draft.windows]
 
 
-def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> None:
-    """Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
+def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str, clean: str) -> None:
+    """Entities are the concepts of the chunk's own prose and its title; relationships are pairs within a sentence.
+
+    `clean` is the document with blanks for what is no prose.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
@@ -88,7 +96,10 @@ def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> N
     starts = [start for start, _ in spans]
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    for concept in concepts(text, chunk_draft.language):
+    own = clean[chunk_draft.own_start : chunk_draft.end]
+    named = concepts(own, chunk_draft.language)
+    own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
+    for concept in chain(named, references(own, named, own_spans)):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = _evidence(content, *spans[number])
@@ -102,9 +113,9 @@ def _add_concepts(chunk_draft: ChunkDraft, title: str | None, content: str) -> N
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     if title:
         evidence = _evidence(content, *spans[0])
-        for concept in concepts(title, chunk_draft.language):
+        name = title_name(title)
+        for concept in concepts(name, chunk_draft.language):
             _mention(chunk_draft, concept.name, concept.type, evidence, 0)
-        name = " ".join(title.split())
         if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in chunk_draft.entities:
             _mention(chunk_draft, name, "NAME", evidence, 0)
 

@@ -157,3 +157,50 @@ DELETE FROM pg_catalog.pg_statistic s
             ('graphrag.chunks', 'content'), ('graphrag.entities', 'name'), ('graphrag.entities', 'type'),
             ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
             ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));
+
+-- A blank beside Han and kana, and the kind of a hyphen or an apostrophe, no longer make another key (text/concepts.py). Documents with
+-- such names are indexed anew; what people said of them is found by the new keys.
+CREATE FUNCTION graphrag._key_of_0_3(key text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN regexp_replace(regexp_replace(translate(key, E'\u2010\u2011\u2012\u2013\u2212\ufe63\u2018\u2019\u02bc\u00b4\u2032\u2022\u2027\u2219\u00ad\u200b\u200c\u200d\u2060\ufeff',
+                                               E'------\'\'\'\'\'\u00b7\u00b7\u00b7'), ' +', ' ', 'g'),
+                      '(?<=[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]) '
+                      '| (?=[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])', '', 'g');
+INSERT INTO graphrag.jobs (corpus_id, kind, document_id)
+SELECT DISTINCT c.corpus_id, 'index', c.document_id
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.chunks c ON c.id = m.chunk_id
+ WHERE m.raw_key <> graphrag._key_of_0_3(m.raw_key)
+ ORDER BY 3
+    ON CONFLICT DO NOTHING;
+UPDATE graphrag.curations c
+   SET arguments = c.arguments
+       || CASE WHEN c.arguments ? 'entity' THEN pg_catalog.jsonb_build_object('entity', graphrag._key_of_0_3(c.arguments ->> 'entity')) ELSE '{}' END
+       || CASE WHEN c.arguments ? 'new_key' THEN pg_catalog.jsonb_build_object('new_key', graphrag._key_of_0_3(c.arguments ->> 'new_key')) ELSE '{}' END
+       || CASE WHEN c.arguments ? 'source' THEN pg_catalog.jsonb_build_object('source', graphrag._key_of_0_3(c.arguments ->> 'source')) ELSE '{}' END
+       || CASE WHEN c.arguments ? 'target' THEN pg_catalog.jsonb_build_object('target', graphrag._key_of_0_3(c.arguments ->> 'target')) ELSE '{}' END
+       || CASE WHEN c.kind = 'merge_entities'
+               THEN pg_catalog.jsonb_build_object('entities', (SELECT pg_catalog.jsonb_agg(graphrag._key_of_0_3(e.key) ORDER BY e.ordinality)
+                                                                 FROM pg_catalog.jsonb_array_elements_text(c.arguments -> 'entities') WITH ORDINALITY e (key)))
+               ELSE '{}' END;
+UPDATE graphrag.curated c
+   SET key = graphrag._key_of_0_3(c.key), other_key = graphrag._key_of_0_3(c.other_key),
+       entity_key = CASE WHEN n.swapped THEN n.other_entity_key ELSE n.entity_key END,
+       other_entity_key = CASE WHEN n.swapped THEN n.entity_key ELSE n.other_entity_key END,
+       forward = c.forward <> n.swapped
+  FROM graphrag.curated o
+ CROSS JOIN LATERAL (SELECT graphrag._key_of_0_3(o.entity_key) COLLATE "C" AS entity_key, graphrag._key_of_0_3(o.other_entity_key) COLLATE "C" AS other_entity_key) k
+ CROSS JOIN LATERAL (SELECT k.entity_key, k.other_entity_key, coalesce(k.entity_key > k.other_entity_key, false) AS swapped) n
+ WHERE o.curation_id = c.curation_id AND o.ordinal = c.ordinal
+   AND (o.key, o.other_key, o.entity_key, o.other_entity_key)
+       IS DISTINCT FROM (graphrag._key_of_0_3(o.key), graphrag._key_of_0_3(o.other_key), k.entity_key, k.other_entity_key);
+DELETE FROM graphrag.aliases a
+ WHERE graphrag._key_of_0_3(a.key) = graphrag._key_of_0_3(a.entity_key)
+    OR a.key <> graphrag._key_of_0_3(a.key)
+       AND EXISTS (SELECT FROM graphrag.aliases b
+                    WHERE b.corpus_id = a.corpus_id AND b.key <> a.key AND graphrag._key_of_0_3(b.key) = graphrag._key_of_0_3(a.key)
+                      AND (b.key = graphrag._key_of_0_3(b.key) OR b.key < a.key));
+UPDATE graphrag.aliases a
+   SET key = graphrag._key_of_0_3(a.key), entity_key = graphrag._key_of_0_3(a.entity_key)
+ WHERE (a.key, a.entity_key) IS DISTINCT FROM (graphrag._key_of_0_3(a.key), graphrag._key_of_0_3(a.entity_key));
+DROP FUNCTION graphrag._key_of_0_3(text);

@@ -20,7 +20,7 @@ from pg_graphrag.readers import furniture, markdown, pdf_text
 from pg_graphrag.readers.pdf_layout import Line, Segment
 from pg_graphrag.retrieval import places
 from pg_graphrag.retrieval.citations import Citations
-from pg_graphrag.text import concepts, dates, languages, lexical, names, outline, sentences, windows
+from pg_graphrag.text import concepts, dates, languages, lexical, names, outline, prose, references, sentences, windows
 
 from tests.security import hostile
 
@@ -71,6 +71,10 @@ READERS: dict[str, Callable[[str], Any]] = {
     "the key of a name": concepts.key,
     "concepts, English": lambda text: concepts.concepts(text, "en"),
     "concepts, another language": lambda text: concepts.concepts(text, "fr"),
+    "concepts, German": lambda text: concepts.concepts(text, "de"),
+    "prose": prose.prose,
+    "references": lambda text: references.references(text, [], sentences.sentences(text, "en")),
+    "the name that a title is": names.title_name,
     "search terms": lambda text: lexical.lexical(text, "en"),
     "other spellings": lexical.spelled_otherwise,
     "languages": lexical.query_languages,

@@ -111,3 +111,14 @@ def test_the_name_of_an_entity_is_its_most_frequent_spelling_then_the_smallest()
     evidence = Evidence(1, 0, 1, "x")
     assert EntityDraft("NAME", evidence, {"b": 2, "a": 1}).name == "b"
     assert EntityDraft("NAME", evidence, {"b": 1, "B": 1, "a": 1}).name == "B"
+
+
+def test_a_pronoun_states_a_relationship_of_the_name_before_it() -> None:
+    (piece,) = made("Bob Stone joined Acme Rockets. He designed the Kestrel engine.").chunks
+    assert ("bob stone", "kestrel engine") in piece.relationships
+    assert piece.entities["bob stone"].spellings == {"Bob Stone": 2}
+
+
+def test_code_and_placeholders_make_no_entities() -> None:
+    (piece,) = made("This is by Ada Lovelace.\n```\nx = WrongName()\n```\n", "README").chunks
+    assert set(piece.entities) == {"ada lovelace"}

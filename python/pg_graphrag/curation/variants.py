@@ -48,6 +48,14 @@ _SOUNDS = [
 ]
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+|\b[ivx]+\b")
+# What a name is, after it: the thing of "Kestrel engine" is Kestrel.
+_WHAT_IT_IS = frozenset(
+    "engine algorithm framework library database model method system project language protocol tool app software "
+    "platform dataset benchmark river "
+    "lake city island company corporation band album film novel game rocket ship bridge festival".split()
+)
+_PERSON = re.compile("[\u4e00-\u9fff々]{3,5}")
+_PERSON_PART = re.compile("[\u4e00-\u9fff々]{2,3}")
 _LITTLE = {"the", "of", "and", "for", "in", "on", "a", "an", "de", "der", "die", "das", "la", "le", "und", "von"}
 _TITLES = {"mr", "mrs", "ms", "dr", "prof", "sir", "lady", "lord", "st"}
 
@@ -58,7 +66,8 @@ def words(key: str) -> list[str]:
 
 
 def latin(key: str) -> str:
-    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
+    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they "
+    "are."""
     parts = []
     for letter in unicodedata.normalize("NFC", key):
         if letter in _LATIN or letter in _CYRILLIC or letter in _GREEK:
@@ -88,7 +97,8 @@ def sound(word: str) -> str:
 
 
 def spellings_of(key: str) -> set[str]:
-    """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or plural s."""
+    """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or "
+    "plural s."""
     forms = {latin(key), latin("".join(_GERMAN.get(letter, letter) for letter in key))}
     spellings = set()
     for form in forms:
@@ -174,6 +184,7 @@ def _pairs(
             for second_number in abbreviations.get(form, ()):
                 if second_number != number:
                     yield _ascending(number, second_number), 0.7, f"abbreviation: initials {form.upper()}"
+    yield from _beginnings(keys)
     last: dict[str, list[int]] = defaultdict(list)
     for number, key in keys.items():
         if parts := words(latin(key)):
@@ -184,6 +195,29 @@ def _pairs(
                 for a, b in ((first_number, second_number), (second_number, first_number)):
                     if part_of(keys[a], keys[b]):
                         yield _ascending(a, b), 0.55, "abbreviation: part of the longer name"
+
+
+def _beginnings(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], float, str]]:
+    """Yield names that are the beginning of one longer name alone: 高見 of 高見昂季, Kestrel of Kestrel engine."""
+    numbers_of_keys = {key: number for number, key in keys.items()}
+    longer: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for number, key in keys.items():
+        parts = key.split(" ")
+        if len(parts) == 2 and parts[1] in _WHAT_IT_IS and parts[0] in numbers_of_keys:
+            longer[numbers_of_keys[parts[0]]].append((number, 0.65))
+        elif _PERSON.fullmatch(key):
+            for length in (1, 2, 3):
+                if (
+                    key[:length] in numbers_of_keys
+                    and _PERSON_PART.fullmatch(key[:length])
+                    and len(key) - length in (1, 2)
+                ):
+                    longer[numbers_of_keys[key[:length]]].append((number, 0.55))
+    for number, candidates in longer.items():
+        # A family name that several have is none of them.
+        if len(candidates) == 1:
+            (second_number, score) = candidates[0]
+            yield _ascending(number, second_number), score, "abbreviation: the beginning of the longer name"
 
 
 def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], float, str]]:

@@ -3,6 +3,7 @@
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.graph.drafts import (
@@ -17,7 +18,10 @@ from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
+from pg_graphrag.text.names import title_name
 from pg_graphrag.text.outline import PATH_JOINT, Outline
+from pg_graphrag.text.prose import prose
+from pg_graphrag.text.references import references
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.windows import windows
@@ -47,6 +51,8 @@ def draft(
     whose mentions are known: no concepts are extracted. Nor are they of a document that `is_long`, whose graph comes in parts.
     """
     chunks = []
+    with_concepts = options.extractor == "nlp" and spans is None and not is_long
+    clean = prose(content) if with_concepts else ""
     if content.strip() and not content.isspace():
         cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
         outline = Outline(content, title)
@@ -68,8 +74,8 @@ def draft(
                 section=section,
                 page=outline.page(piece.start),
             )
-            if options.extractor == "nlp" and spans is None and not is_long:
-                add_concepts(chunk_draft, title)
+            if with_concepts:
+                add_concepts(chunk_draft, title, clean[piece.own_start : piece.end])
             chunks.append(chunk_draft)
             yield None
     if is_long and chunks:
@@ -87,10 +93,11 @@ def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
     return texts
 
 
-def add_concepts(chunk_draft: ChunkDraft, title: str | None) -> None:
+def add_concepts(chunk_draft: ChunkDraft, title: str | None, own_prose: str) -> None:
     """Add the mentions that need no model.
 
-    Entities are the concepts of the chunk's own text and its title; relationships are pairs within a sentence.
+    Entities are the concepts of the chunk's own prose and its title; relationships are pairs within a sentence. `own_prose` is
+    the chunk's own text with blanks for what is no prose.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
@@ -104,7 +111,9 @@ def add_concepts(chunk_draft: ChunkDraft, title: str | None) -> None:
     starts = [start for start, _ in spans]
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    for concept in concepts(text, chunk_draft.language):
+    named = concepts(own_prose, chunk_draft.language)
+    own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
+    for concept in chain(named, references(own_prose, named, own_spans)):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = _evidence(chunk_draft, *spans[number])
@@ -118,9 +127,9 @@ def add_concepts(chunk_draft: ChunkDraft, title: str | None) -> None:
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     if title:
         evidence = _evidence(chunk_draft, *spans[0])
-        for concept in concepts(title, chunk_draft.language):
+        name = title_name(title)
+        for concept in concepts(name, chunk_draft.language):
             _mention(chunk_draft, concept.name, concept.type, evidence, 0)
-        name = " ".join(title.split())
         if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in chunk_draft.entities:
             _mention(chunk_draft, name, "NAME", evidence, 0)
 

@@ -7,13 +7,16 @@ from pg_graphrag.text.sentences import ends
 
 _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
 # re has no class for upper case: a word is looked at after it is found.
-_WORD = re.compile(rf"{_IDENTIFIER}|[^\W\d_][\w’'-]*")
+_WORD = re.compile(rf"{_IDENTIFIER}|[^\W\d_][\w’'-]*(?<!-)")
+_SMALL = re.compile(r"(?<!\w)[^\W\d_A-Z][^\W\d_A-Z]*(?!\w)")
+_SHORTEST_FIRST = 4
 _GAP = re.compile(r"[ \t\u00a0]+")
 
 
 def concepts(text: str) -> list[Concept]:
     """Return runs of capitalised words inside a sentence, words with an inner capital, and identifiers."""
     begins = {0, len(text) - len(text.lstrip()), *(position for position, _ in ends(text, 0, len(text)))}
+    small = set(_SMALL.findall(text))
     names: list[Concept] = []
     run: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
@@ -23,6 +26,12 @@ def concepts(text: str) -> list[Concept]:
             names.extend(_concept(text, run, begins))
             run = []
         word = match.group()
+        if start in begins and word[1:].islower() and (word.lower() in small or len(word) < _SHORTEST_FIRST):
+            # "Die Datei", "Les deux": a word that the text has in small letters too, or an article.
+            if run:
+                names.extend(_concept(text, run, begins))
+            run = []
+            continue
         if (word[0].isupper() or any(c.isupper() or c.isdigit() or c == "_" for c in word)) and end - start <= 40:
             run.append((start, end))
         elif run:

@@ -1,7 +1,9 @@
 """Chinese words, search terms and noun phrases, by jieba."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.resources import files
 from itertools import chain
 from typing import Any
 
@@ -13,7 +15,22 @@ from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINES
 from pg_graphrag.text.variants import simplified
 
 # jieba's parts of speech (ICTCLAS) to the classes of compounds.py; those in n are nouns, some of them names.
-_LETTERS = {"a": "J", "b": "J", "an": "N", "vn": "N", "g": "N", "j": "N", "l": "N", "h": "a", "k": "s", "m": "D"}
+_LETTERS = {"a": "J", "b": "J", "an": "N", "vn": "V", "g": "N", "j": "N", "l": "N", "h": "a", "k": "s", "m": "D"}
+# What a word is in text where jieba's dictionary takes it for a name or a noun; the classes of chinese_words.txt.
+_CORRECTED = {"noun": "N", "modifier": "J", "verb": "x", "action": "v", "other": "x"}
+# No word that is not in the dictionary has one of these: jieba guessed across two words (阿根廷而屆, 縣治自佳里興).
+_GRAMMAR = re.compile(
+    "[之而以于为其所者也皆亦则乃且与及至自由从向被将会能仍未不无有是在了著着过把使令让给并就都才又再更最"
+    "很此该这那何每各某曾已遭均共任经指称即若]"
+)
+# Characters that names of other languages are written with, those left out that are words as often.
+_SOUNDS = re.compile(
+    "[阿埃艾奥巴班鲍贝彼宾波伯勃博布查达戴丹德登蒂迪顿恩尔凡菲费芬弗夫福盖冈戈格哈赫亨胡霍吉加贾杰卡凯坎"
+    "柯科克肯库奎拉莱兰朗劳勒雷里莉丽琳卢鲁伦罗洛玛迈曼梅蒙米密缪莫默穆纳娜尼涅诺帕潘庞佩彭皮普奇契恰乔丘"
+    "萨塞桑瑟森莎舍施史什士斯司苏索塔泰坦汤唐特托瓦旺威韦维沃乌希谢辛休雅亚扬耶伊尤泽扎詹兹茨娅妮丝莲薇芙"
+    "蕾黛翰逊廷西瑞哥摩马]+"
+)
+_LONGEST_FOREIGN = 12
 _PIECE = 500
 _NAMES = ("nr", "ns", "nt", "nz")
 
@@ -41,6 +58,14 @@ def _speech() -> dict[str, str]:
         return {entry[0]: entry[2] for entry in entries if len(entry) == 3}
 
 
+@lru_cache(maxsize=1)
+def _corrections() -> dict[str, str]:
+    """Return the class of words that jieba's dictionary takes for something else."""
+    lines = files("pg_graphrag.text").joinpath("chinese_words.txt").read_text(encoding="utf-8").splitlines()
+    classes = (line.split() for line in lines if not line.startswith("#"))
+    return {word: _CORRECTED[name] for name, *words in classes for word in words}
+
+
 @lru_cache(maxsize=50_000)
 def terms(run: str) -> tuple[str, ...]:
     """Return the search terms of a run of Han, simplified: words, and the words inside long words beside them."""
@@ -65,23 +90,63 @@ def concepts(text: str) -> list[Concept]:
 @lru_cache(maxsize=50_000)
 def _analyse(run: str) -> tuple[Morpheme, ...]:
     morphemes: list[Morpheme] = []
+    simple = simplified(run)
     start = 0
-    for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simplified(run))):
+    for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simple)):
         # A word of four characters is a compound of two words.
-        morphemes.append(Morpheme(start, start + len(word), _letter(word), 2 if len(word) > 3 else 1))
+        letter = _letter(word)
+        before = morphemes[-1] if morphemes else None
+        if (
+            before is not None
+            and letter == "U"
+            and len(word) <= 2
+            and before.end - before.start == 1
+            and simple[before.start] in CHINESE_SURNAMES
+        ):
+            # 任 正非: the family name is a word of its own in the dictionary.
+            morphemes[-1] = Morpheme(before.start, start + len(word), "P", 2)
+        else:
+            morphemes.append(Morpheme(start, start + len(word), letter, 2 if len(word) > 3 else 1))
         start += len(word)
-    return tuple(morphemes)
+    return tuple(_foreign_names(simple, morphemes))
+
+
+def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
+    """Yield the morphemes, those of a name that is written by its sounds as one: 佛罗伦 斯, 梅塔 萨克斯."""
+    place = 0
+    while place < len(morphemes):
+        end = place
+        while end < len(morphemes) and _SOUNDS.fullmatch(run, morphemes[end].start, morphemes[end].end):
+            end += 1
+        parts = morphemes[place:end]
+        length = parts[-1].end - parts[0].start if parts else 0
+        # Words that stand in the dictionary are what they are, side by side.
+        unknown = any(part.end - part.start == 1 or run[part.start : part.end] not in _speech() for part in parts)
+        if len(parts) > 1 and 2 < length <= _LONGEST_FOREIGN and unknown:
+            yield Morpheme(parts[0].start, parts[-1].end, "P", 2)
+            place = end
+        else:
+            yield morphemes[place]
+            place += 1
 
 
 def _letter(word: str) -> str:
     if word in CHINESE_HEADS or word in CHINESE_STOP_WORDS:
         return "x"
+    if corrected := _corrections().get(word):
+        return corrected
     speech = _speech().get(word)
     if speech is None:
         # Found by the hidden Markov model: a person's name, or a word too new for the dictionary.
-        if len(word) in (2, 3) and word[0] in CHINESE_SURNAMES:
+        is_person = len(word) in (2, 3) and word[0] in CHINESE_SURNAMES
+        if _GRAMMAR.search(word, 1 if is_person else 0):
+            return "x"
+        if is_person:
             return "P"
-        return "N" if 1 < len(word) < 6 else "x"
+        return "U" if 1 < len(word) < 6 else "x"
+    if len(word) > 2 and speech in ("nr", "l") and _GRAMMAR.search(word, 1 if word[0] in CHINESE_SURNAMES else 0):
+        # A clause that the dictionary has: 合而为一, and guesses in it: 诸臣皆.
+        return "x"
     if speech.startswith(_NAMES) and len(word) > 1:
         return "P"
     return _LETTERS.get(speech, "N" if speech.startswith("n") else "x")

@@ -1,11 +1,13 @@
 """Compound nouns and names in text without spaces: what Japanese and Chinese share.
 
 A morpheme's class is one letter, a text a string of classes, a compound a regular expression:
-  P name   N noun   J modifier   a prefix   s suffix   e end of a name (寺, 駅)   D number
-  L capitalised Latin word or identifier   l Latin word   x anything else
+  P name   N noun   J modifier   a prefix   s suffix   e end of a name (寺, 駅)   D number   c what counts (年, 人, 段階)
+  V noun of an action (检索)   v the same, more often a verb (利用)   L capitalised Latin word or identifier   l Latin word
+  U not in the dictionary: a noun where the text has it twice   x anything else
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from typing import NamedTuple
@@ -13,7 +15,15 @@ from typing import NamedTuple
 from pg_graphrag.text import english
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_UNITS
+from pg_graphrag.text.stopwords import (
+    CJK_GENERIC,
+    CJK_KIN,
+    CJK_MODIFIERS,
+    CJK_TAILS,
+    ENGLISH_FUNCTION_WORDS,
+    ENGLISH_UNITS,
+    PLACEHOLDERS,
+)
 from pg_graphrag.text.variants import narrow
 
 
@@ -26,7 +36,10 @@ class Morpheme(NamedTuple):
     units: int
 
 
-_COMPOUND = re.compile(r"(?:aD|[aJ])*[NPLl](?:[aJNPLlDse]*[NPLlse])?")
+# The number stays with what it counts: 4段階パイプライン, 51年綱領.
+_COMPOUND = re.compile(r"(?:a?Dc|aD|D(?=N[NPLV])|[aJ])*[NPLlVv](?:[aJNPLlVvDcse]*[NPLlVvse])?")
+# A number and what it counts at the end say how many: 党員約9万人, 人口10万人.
+_AMOUNT = re.compile(r"a?D[sc]*N?$")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
 _NUMBERED = re.compile(r"[PL]D")
 # Titles of works. 「」 quote speech too: such a quotation is a name only where all its words are nouns.
@@ -41,7 +54,16 @@ _LATIN_WORD = re.compile(rf"{_CAPITALISED}(?: {_CAPITALISED})*|[A-Za-z](?:[\w.+#
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
-_LONGEST_PHRASE, _LONGEST_NAME = 6, 40
+_CJK_CHARACTER = re.compile(f"[{_CJK}]")
+_JOINTS = ("·", "•", "‧", "・")
+_KATAKANA_OR_INITIAL = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2,}|[A-Z]")
+_LONGEST_PART = 8
+_KATAKANA_PAIR = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2}")
+_LONGEST_PHRASE, _LONGEST_NAME = 7, 40
+# A compound of more words that begins with what is mostly a verb has it as its verb.
+_LONGEST_WITH_VERB = 3
+# Characters of a quality: 複雑性, 网络延迟性 is longer.
+_LONGEST_QUALITY = 4
 # A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
 _LATIN_TERM = 4
 
@@ -72,12 +94,18 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
         embedded = not line_begins or text[end : end + 1] not in ("", "\n")
         line_begins = match.group() == "\n"
         if match.lastgroup == "cjk":
+            if items and items[-1].end < start and _is_cjk(text[items[-1].end - 1]):
+                # A blank between two characters is there to part them: 滝口哲也 有木康雄.
+                items.append(Morpheme(start, start, "x", 1))
             items.extend(
                 Morpheme(start + a, start + b, letter, units) for a, b, letter, units in analyse(match.group())
             )
         elif match.lastgroup == "other":
             items.append(Morpheme(start, end, "x", 1))
         elif len(_LETTER_WORD.findall(match.group())) <= _LATIN_TERM:
+            if items and items[-1].end < start:
+                # 作者 David MacKenzie, 文件 tel: what a name is, and the name.
+                items.append(Morpheme(start, start, "x", 1))
             items.extend(_latin(text, start, end, embedded))
         else:
             items.append(Morpheme(start, end, "x", 1))
@@ -85,6 +113,7 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
                 Concept(inner.name, start + inner.start, start + inner.end, inner.type)
                 for inner in english.concepts(match.group())
             )
+    items = _decided(text, _joined_names(text, items))
     letters = "".join(item.letter for item in items)
     for match in _COMPOUND.finditer(letters):
         matches.extend(_compound(text, items[match.start() : match.end()]))
@@ -96,19 +125,63 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
     return sorted(spans.values(), key=lambda concept: (concept.start, -concept.end))
 
 
+def _decided(text: str, items: list[Morpheme]) -> list[Morpheme]:
+    """Return the morphemes, those that no dictionary has as nouns where they come twice, else as no noun: guesses "
+    "of a cut."""
+    counts = Counter(text[item.start : item.end] for item in items if item.letter == "U")
+    if not counts:
+        return items
+    return [
+        item if item.letter != "U" else item._replace(letter="N" if counts[text[item.start : item.end]] > 1 else "x")
+        for item in items
+    ]
+
+
+def _joined_names(text: str, items: list[Morpheme]) -> list[Morpheme]:
+    """Return the morphemes, the parts of a foreign name as one: 乔治·华盛顿, ヨシフ・スターリン."""
+    joined: list[Morpheme] = []
+    place = 0
+    while place < len(items):
+        parts = [items[place]]
+        after = place + 1
+        while after + 1 < len(items) and _joins(text, parts[-1], items[after], items[after + 1]):
+            parts.append(items[after + 1])
+            after += 2
+        letters = {part.letter for part in parts}
+        # カナダ・アメリカ are two; a name has a part that the dictionary does not have, or an initial.
+        if len(parts) > 1 and (text[items[place + 1].start] != "・" or ("P" in letters and letters != {"P"})):
+            joined.append(Morpheme(parts[0].start, parts[-1].end, "P", 2))
+            place = after
+        else:
+            joined.append(items[place])
+            place += 1
+    return joined
+
+
+def _joins(text: str, before: Morpheme, mark: Morpheme, after: Morpheme) -> bool:
+    if before.end != mark.start or mark.end != after.start or text[mark.start : mark.end] not in _JOINTS:
+        return False
+    if text[mark.start] == "・":
+        return all(_KATAKANA_OR_INITIAL.fullmatch(text, part.start, part.end) for part in (before, after))
+    return all(
+        part.letter in "PNULx" and part.end - part.start <= _LONGEST_PART and text[part.start].isalpha()
+        for part in (before, after)
+    )
+
+
 def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme]:
     """Yield the words of a Latin stretch; a plain word is a term only where `embedded`, not in a line of its own."""
     for word in _LATIN_WORD.finditer(text, start, end):
         name = word.group()
         lower = name.lower()
-        if name[0].isdigit():
+        if name[0].isdecimal():
             letter = "D"
         elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
             letter = "x"
         elif name[0].isupper() or _IDENTIFIER.search(name):
-            letter = "x" if lower in ENGLISH_UNITS else "L"
+            letter = "x" if lower in ENGLISH_UNITS or name in PLACEHOLDERS else "L"
         else:
-            letter = "l" if embedded else "x"
+            letter = "l" if embedded and name not in PLACEHOLDERS else "x"
         yield Morpheme(word.start(), word.end(), letter, 1)
 
 
@@ -130,28 +203,76 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
         place = starts.get(start, len(items))
         stop = next((index for index in range(place, len(items)) if items[index].end > end), len(items))
         inner = items[place:stop]
-        if inner and inner[-1].end == end and all(item.letter in "aJNPLse" for item in inner):
+        if inner and inner[-1].end == end and all(item.letter in "aJNPLVvcse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 
 
 def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
-    part = part[-_LONGEST_PHRASE:]
-    while part and part[0].letter in "sDe":
+    if len(part) > _LONGEST_PHRASE:
+        # Not a phrase but a clause without particles, as in tables and heads.
+        return
+    while part and part[0].letter in "se":
         part = part[1:]
-    if not part:
+    letters = "".join(item.letter for item in part)
+    if amount := _AMOUNT.search(letters):
+        part, letters = part[: amount.start()], letters[: amount.start()]
+    if letters.startswith("v") and (letters[1:2] in ("P", "L", "a", "D") or len(part) > _LONGEST_WITH_VERB):
+        # "利用实体间的关系": a verb and its object; 检索策略 is a noun.
+        part, letters = part[1:], letters[1:]
+    elif letters.startswith(("VP", "VL")):
+        part, letters = part[1:], letters[1:]
+    if letters in ("Pv", "PV", "Lv", "LV", "lv", "lV") and (
+        _is_cjk(text[part[0].start]) or part[0].end < part[1].start
+    ):
+        # 黄品源主演: what somebody does.
+        part, letters = part[:1], letters[0]
+    while len(part) > 1 and text[part[0].start : part[0].end] in (CJK_KIN if part[1].letter == "P" else CJK_MODIFIERS):
+        part = part[1:]
+    while part and (part[-1].letter == "D" or (len(part) > 1 and text[part[-1].start : part[-1].end] in CJK_TAILS)):
+        part = part[:-1]
+    if not part or _says_nothing(text, part):
         return
     last = part[-1]
     # 金閣寺 and 東京大学附属病院 are names; 附属病院 is not.
     is_name = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
     if len(part) > 1 and not (is_name and len(part) == 2):
         for item in part:
-            if item.letter in "PL" and item.end - item.start > 1:
+            if item.letter in "PL" and item.end - item.start > 1 and not _is_within_word(text, item):
                 yield _concept(text, item, item, "NAME")
     if not 1 < part[-1].end - part[0].start <= _LONGEST_NAME:
         return
-    units = sum(item.units for item in part if item.letter not in "as")
+    if _is_within_word(text, Morpheme(part[0].start, last.end, "N", 1)):
+        return
+    units = sum(item.units for item in part if item.letter not in "asDc")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
         yield _concept(text, part[0], part[-1], "NAME" if is_name or last.letter in "PLl" else "CONCEPT")
+
+
+def _is_cjk(character: str) -> bool:
+    return _CJK_CHARACTER.match(character) is not None
+
+
+def _is_within_word(text: str, item: Morpheme) -> bool:
+    """Whether an edge of a morpheme cuts a word of katakana: アムス of アムステルダム."""
+    return any(
+        _KATAKANA_PAIR.fullmatch(text, edge - 1, edge + 1) is not None for edge in (item.start, item.end) if edge > 0
+    )
+
+
+def _says_nothing(text: str, part: list[Morpheme]) -> bool:
+    """Whether a compound is an adjective (具体的), a bare quality (複雑性), or all of it words that fit "
+    "everywhere (提案手法)."""
+    end = text[part[-1].end - 1 : part[-1].end]
+    if end == "的" and _is_cjk(text[part[-1].start]):
+        return True
+    if (
+        end in "性度"
+        and len(part) <= 2
+        and part[-1].end - part[0].start <= _LONGEST_QUALITY
+        and part[0].letter in "NPVvJs"
+    ):
+        return True
+    return all(text[item.start : item.end] in CJK_GENERIC for item in part)
 
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str) -> Concept:

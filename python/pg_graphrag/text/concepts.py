@@ -1,9 +1,12 @@
 """Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts)."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+
+from pg_graphrag.text.languages import HAN, KANA
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,10 @@ def concepts(text: str, language: str) -> list[Concept]:
         from pg_graphrag.text import english
 
         return english.concepts(text)
+    if language == "de":
+        from pg_graphrag.text import german
+
+        return german.concepts(text)
     from pg_graphrag.text import capitals
 
     return capitals.concepts(text)
@@ -56,9 +63,25 @@ def concepts(text: str, language: str) -> list[Concept]:
 _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
 
 
+# Hyphens, apostrophes and middle dots of every kind, as one each; what is not seen, away.
+_ALIKE = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-") | dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032", "'")
+    | dict.fromkeys("\u2022\u2027\u2219", "\u00b7") | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+)  # fmt: skip
+# Beside Han and kana a blank is typography: "Leiden アルゴリズム" and "Leidenアルゴリズム" are one name.
+_BESIDE_CJK = re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
+
+
 def key(name: str) -> str:
-    """Return the key that `name` is matched by: NFKC, case-folded, white space collapsed, outer quotes stripped."""
+    """Return the key that `name` is matched by.
+
+    NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form, outer quotes
+    stripped.
+    """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    if not text.isascii():
+        text = " ".join(text.translate(_ALIKE).split())
+        text = _BESIDE_CJK.sub("", text)
     # Quotes within quotes go too, with the blanks between them.
     return " ".join(text.split()).strip(_QUOTES + " ")
 

@@ -16,6 +16,7 @@ from pg_graphrag.text.extras import load
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_CLOCK,
     ENGLISH_EPITHETS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_GIVEN_NAMES,
@@ -29,6 +30,7 @@ from pg_graphrag.text.stopwords import (
     ENGLISH_TITLES,
     ENGLISH_UNITS,
     ENGLISH_WEAK_HEADS,
+    PLACEHOLDERS,
 )
 
 _TOKEN = re.compile(
@@ -42,14 +44,15 @@ _TOKEN = re.compile(
 #   P name   C identifier with _ or a dot in it   N noun   J adjective   B noun or verb   Z the same in -s
 #   Y noun in -s, rarely a verb   E participle in -ed   I word in -ing   D number   o of   d determiner
 #   t a verb follows ("to", modals, pronouns)   b be, have   p preposition   s possessive 's   & the sign
-#   q between parts of a name (von)   X word of a title that is no noun   x anything else   . end of a sentence or line
+#   y adverb   q between parts of a name (von)   X word of a title that is no noun   x anything else   . end of a sentence or line
 # Bounded, or a long run without a noun would be scanned from each of its words.
 _PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
 _NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s|q{1,3})X{0,5}P[PDX]*)*")
 # "The engine burns methane": a plural rarely stands before another noun.
-_VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))")
-_VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.x]))B(?=[PCdt])")
-_PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbt])E|(?<![dJ])I")
+_VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))|(?<=y)[ZY]")
+# "to help ease tension": a verb after another that takes one.
+_VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=ty)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.xy]))B(?=[PCdtJ])")
+_PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbty])E|(?<![dJ])I")
 _CLASS = {
     "AT0": "d", "DPS": "d", "DT0": "d", "DTQ": "d", "PRF": "o", "PRP": "p", "TO0": "t", "VM0": "t", "PNP": "t",
     "PNQ": "t", "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J",
@@ -69,6 +72,12 @@ _FIRST = re.compile(r"['’,;:.?)]|\s(?:of|de|de['’]|von|and|the)\s|$")
 # "F.W. Murnau": no sentence ends there; but "the U.S. Then".
 _INITIALS = re.compile(r"(?<![\w.])(?!U\.?\s?[KNS]\.|E\.U\.|D\.C\.|[AB]\.[CD]\.|[AP]\.M\.)(?:[A-Z]\.\s?){2,4}$")
 _OF_NAME = re.compile(r"od?P")
+_TITLE_CASE = re.compile(r" [A-Z][a-z]")
+_DATE_WITHIN = re.compile(r"(?<=P)DPD(?=P)")
+# What follows a noun in the plural as its verb: "areas sound perfect".
+_PREDICATES = frozenset(
+    "sound look feel fly hate love help need form make seem work process bear mean cause fail exist".split()
+)
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
@@ -131,7 +140,8 @@ def _classify(text: str) -> tuple[list[Token], str]:
         suffix = _SUFFIX.search(word)
         if suffix:
             word = word[: suffix.start()]
-        letter = _word_class(word, first)
+        # "doesn’t" is not a noun that somebody has.
+        letter = "t" if suffix and suffix.group()[1:] == "t" else _word_class(word, first)
         if classes and classes[-1] in "Pq" and not first:
             letter = _within_name(text, word, end, letter, tokens[-1])
         if first and letter != "P" and word.istitle():
@@ -141,8 +151,11 @@ def _classify(text: str) -> tuple[list[Token], str]:
         if suffix:
             tokens.append((start + len(word), end))
             classes.append("s" if suffix.group()[1:] in "sS" else "t")
-        # "2.1. Creating a Table": the sentence begins after its number.
-        first = first and letter == "D"
+        # "2.1. Creating a Table": the sentence begins after its number, or after a label: "TIP Executing a command".
+        is_label = first and letter == "P" and word.isupper() and len(word) > 2 and _is_label(text, word, end)
+        if is_label:
+            classes[-1] = "x"
+        first = first and (letter == "D" or is_label)
     _open_names(text, tokens, classes, openings)
     return tokens, "".join(classes)
 
@@ -196,7 +209,9 @@ def _word_class(word: str, first: bool) -> str:
     listed_class = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
     if listed_class:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
-        return "X" if len(word) > 1 and word.istitle() and not first and listed_class in "xtpb" else listed_class
+        return "X" if len(word) > 1 and word.istitle() and not first and listed_class in "xytpb" else listed_class
+    if word in PLACEHOLDERS:
+        return "x"
     if word[0].isupper() and (not first or _is_name(word)):
         return "P"
     return _lexical_class(lower)
@@ -256,7 +271,7 @@ def _lexical_class(word: str) -> str:
         return "E"
     if best in "NJEIv" and noun >= _POSSIBLY_NOUN and verb >= noun / 10:
         return "B" if best in "Nv" else best
-    return best
+    return "y" if best == "x" and tags.get("AV0", 0.0) > by_class["x"] / 2 else best
 
 
 def _best(shares: dict[str, float]) -> str:
@@ -305,14 +320,43 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         return []
     titles = _titles([text[a:b].lower() for a, b in tokens], classes)
     tokens, classes = tokens[titles:], classes[titles:]
+    if dates := _DATE_WITHIN.search(classes):
+        # "Suriname 4 July 1995 Trinidad": cells of a table.
+        before, after = slice(None, dates.start()), slice(dates.end(), None)
+        parts = [(tokens[part], classes[part]) for part in (before, after)]
+        return [
+            concept
+            for part, letters in parts
+            if "P" in letters or "C" in letters
+            for concept in _name(text, part, letters)
+        ]
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
+    if len(tokens) == 1 and _is_no_name(name):
+        return []
     if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
         # "March 2024", "Section 19.2", "Note".
         return []
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
     return [Concept(" ".join(name.split()), start, end, "NAME")]
+
+
+def _is_label(text: str, word: str, end: int) -> bool:
+    """Whether a word in capitals is a common one that a heading in title case follows: "HISTORY WEP", not "NATO Secretary"."""
+    follows = _TITLE_CASE.match(text, end)
+    return follows is not None and _best(_tags(word.lower()) or {"NP0": 1.0})[:2] in ("NN", "VV", "AJ")
+
+
+@lru_cache(maxsize=50_000)
+def _is_no_name(word: str) -> bool:
+    """Whether a capitalised word alone is none: a participle ("Boiled"), two letters without a vowel ("Th"), an exclamation."""
+    if word.isupper() or not word.isalpha():
+        return False
+    lower = word.lower()
+    if len(word) == 2:
+        return not set(lower) & set("aeiouy")
+    return lower.endswith(("ed", "ing")) and len(word) > 4 and _best(_tags(lower) or {"": 1.0}) in ("VVN", "VVD", "VVG")
 
 
 def _titles(words: list[str], classes: str) -> int:
@@ -341,9 +385,17 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if "P" in classes and set(classes) <= {"P", "D"}:
         return []
     words = [text[a:b] for a, b in tokens]
+    for place in range(1, len(words)):
+        if words[place] in _PREDICATES and classes[place] in "BN" and singular(words[place - 1]) != words[place - 1]:
+            words, tokens, classes = words[:place], tokens[:place], classes[:place]
+            break
     while len(words) > 1 and words[-1].lower() in ENGLISH_HEADS:
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
-    while words and (classes[0] == "D" or words[0].lower() in ENGLISH_MODIFIERS):
+    while words and (
+        classes[0] == "D"
+        or words[0].lower() in ENGLISH_MODIFIERS
+        or (len(words) > 1 and words[0].lower() in ENGLISH_CLOCK)
+    ):
         words, tokens, classes = words[1:], tokens[1:], classes[1:]
     if len(words) > _LONGEST_PHRASE:
         words, tokens, classes = words[-_LONGEST_PHRASE:], tokens[-_LONGEST_PHRASE:], classes[-_LONGEST_PHRASE:]
@@ -377,6 +429,7 @@ _IRREGULAR = {
     "caches": "cache", "axes": "axis", "bases": "base", "lens": "lens", "alias": "alias", "aliases": "alias",
     "canvas": "canvas", "atlas": "atlas", "bias": "bias", "gas": "gas", "analyses": "analysis", "crises": "crisis",
     "postgres": "postgres", "kubernetes": "kubernetes", "kerberos": "kerberos", "nagios": "nagios",
+    "potatoes": "potato", "tomatoes": "tomato", "heroes": "hero", "echoes": "echo",
     "hypotheses": "hypothesis", "theses": "thesis", "statuses": "status", "viruses": "virus", "buses": "bus",
 }  # fmt: skip
 

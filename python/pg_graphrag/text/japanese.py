@@ -19,6 +19,7 @@ from pg_graphrag.text.variants import modern
 _PIECE = 8_000
 _STOP_CLASSES = frozenset(("助詞", "助動詞", "補助記号", "記号", "空白", "代名詞", "連体詞", "接続詞", "感動詞"))
 _SHORT_KANA = re.compile("[ぁ-ゖー]{1,2}")
+_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 _FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
@@ -73,7 +74,23 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
         start, end = piece_start + morpheme.begin(), piece_start + morpheme.end()
         morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1))
         speeches.append(morpheme.part_of_speech())
-    return tuple(_persons(morphemes, speeches))
+    return tuple(_whole_words(run, _persons(morphemes, speeches)))
+
+
+def _whole_words(run: str, morphemes: Iterator[Morpheme]) -> Iterator[Morpheme]:
+    """Yield the morphemes, those of one word of katakana as one: アムス テル ダム."""
+    word: Morpheme | None = None
+    for morpheme in morphemes:
+        if word is not None and _KATAKANA.fullmatch(run, word.start, morpheme.end):
+            # A name of which the dictionary has a part.
+            letter = "P" if "P" in (word.letter, morpheme.letter) else "N"
+            word = Morpheme(word.start, morpheme.end, letter, word.units + morpheme.units)
+            continue
+        if word is not None:
+            yield word
+        word = morpheme
+    if word is not None:
+        yield word
 
 
 def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iterator[Morpheme]:
@@ -99,11 +116,15 @@ def _letter(morpheme: Any) -> str:
         return "x"
     if surface in JAPANESE_NAME_ENDS and speech[:2] != ("名詞", "固有名詞"):
         return "e"
+    if speech[0] == "接尾辞" and speech[2] == "助数詞":
+        return "c"
     if speech[0] != "名詞":
         return _LETTERS.get(speech[0], "x")
     if speech[1] == "数詞":
         return "D"
-    if surface in JAPANESE_HEADS or speech[2] in ("副詞可能", "助数詞可能"):
+    if speech[2] == "助数詞可能":
+        return "c"
+    if surface in JAPANESE_HEADS or speech[2] == "副詞可能":
         return "x"
     return "P" if speech[1] == "固有名詞" else "N"
 

@@ -39,9 +39,46 @@ def quoted_titles(text: str) -> list[Concept]:
     return titles
 
 
+# What stands where there is no title, and files whose name says nothing of what is in them.
+_NO_TITLE = re.compile(
+    r"(?:untitled|no title|none|null|unknown|readme|index|default|main|test|draft|scan|image|img|doc|document|page"
+    r"|file|chapter"
+    r"|new document|microsoft word|powerpoint presentation|slide|presentation|無題|名称未設定|新規ドキュメント"
+    r"|无标题|未命名|無標題|文档"
+    r"|dokument|ohne titel|sans titre|sin título)(?:[\s_.()-]{0,3}\d{0,8}){0,4}(?:\.\w{1,5})?",
+    re.IGNORECASE,
+)
+_FILE = re.compile(
+    r"[\w.+-]+\.(?:md|markdown|txt|text|rst|html?|xhtml|pdf|docx?|pptx?|xlsx?|csv|tsv|epub|eml|ipynb|jsonl?|xml|ya?ml|\d[a-z]{0,4})",
+    re.IGNORECASE,
+)
+# "Page — Site": what the pages of a site have in common.
+_SITE = re.compile(r"\s(?:[—|»·]|::)\s")
+# "19.1. The PostgreSQL User Account", "B.6. History of Units".
+_NUMBERING = re.compile(
+    r"(?:(?:chapter|section|part|appendix|kapitel|chapitre)\s)?(?:[A-Z]?\d{1,3}|[A-Z])(?:\.\d{1,3}){0,5}\.?[\s:)–—-]\s{0,3}(?=\S)",
+    re.IGNORECASE,
+)
+
+
+def title_name(title: str) -> str:
+    """Return the name that a document's title is, without the number of a section; "" for a placeholder or a "
+    "file's name."""
+    name = " ".join(title.split())
+    if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name):
+        return ""
+    if site := _SITE.search(name, 1):
+        name = name[: site.start()]
+    numbering = _NUMBERING.match(name)
+    if numbering and "." in numbering.group():
+        name = name[numbering.end() :]
+    return name
+
+
 @lru_cache(maxsize=4096)
 def title_keys(title: str) -> frozenset[str]:
-    """Return the keys under which a document's title may name an entity: in running text its article may be left out."""
+    """Return the keys under which a document's title may name an entity: in running text its article may be left "
+    "out."""
     names = {key(title)}
     if title.rstrip().endswith((")", "）")):
         names.add(key(_without_brackets(title.rstrip())))

@@ -13,12 +13,17 @@ _CLOSED = {
     "during except like near off out outside over past per regarding since than through throughout till "
     "toward towards under underneath until unlike up via versus vs inside opposite",
     "N": "key keys log logs query queries index indexes",
+    "y": "nowadays also too just only even still already again ever never always often sometimes usually "
+    "definitely totally really",
     "x": "do does did done doing and or but nor so yet if then else because although though while whereas "
-    "unless whether when where why how once here now also too very just only even still already again ever "
-    "never always often sometimes usually quite rather almost well much more most less least many few several "
+    "unless whether when where why how once here now very "
+    "quite rather almost well much more most less least many few several "
     "enough etc eg ie e.g i.e okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks "
-    "thank thx sorry sure great awesome cool nice good bye cheers absolutely definitely exactly totally "
-    "really perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise "
+    "thank thx sorry sure great awesome cool nice good bye cheers absolutely exactly alright yay whoa woohoo aww "
+    "yikes "
+    "hurrah hallo ah aha alas ugh oops whoops yup nah gosh whereat whereupon by-the-bye by-and-by to-day to-morrow "
+    "to-night "
+    "perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise "
     "instead meanwhile indeed note see using used use uses following followed according including included "
     "given based being regardless otherwise accordingly alternatively consequently additionally similarly "
     "likewise namely i'm let's don't doesn't isn't can't it's first second third fourth fifth last next "
@@ -42,35 +47,48 @@ ENGLISH_MODIFIERS = frozenset(
     "resulting right rough same separate short shorter significant similar simple single slight small smaller "
     "smallest special specific specified standard strong subsequent successful sufficient suitable sure total "
     "typical unable unique unknown usual various vast whole wide worse worst wrong young super really very so "
-    "too kind sort type couple lot bit bunch number series lots".split()
+    "too kind sort type couple lot bit bunch number series lots "
+    # Praise and blame: "fantastic session" is a session.
+    "amazing awesome fantastic lovely fun favorite favourite fave wonderful excellent awful terrible horrible killer epic "
+    "latest gorgeous incredible stunning nicest cool solid decent cute adorable exciting interesting known certain quick "
+    "extra enormous tremendous assorted additional".split()
 )
 
 # Given names that are other words too: part of the name that follows them at the beginning of a sentence.
 ENGLISH_GIVEN_NAMES = frozenset(
-    "abel amber art ash autumn barb basil bear bill billy blaze bob bobby brook buck bud buddy burr candy cap carol cash "
-    "chance charity chase cher chip chuck clay cliff clint cole colt cook coral crystal daisy dale dawn dean dick dirk "
+    "abel amber art ash autumn barb basil bear bill billy blaze bob bobby brook buck bud buddy burr candy cap "
+    "carol cash "
+    "chance charity chase cher chip chuck clay cliff clint cole colt cook coral crystal daisy dale dawn dean dick "
+    "dirk "
     "don drake drew duke earl ed ella eve faith fern finn flora ford forest frank gene ginger glen grace grant gray "
-    "guy hank harmony harry hazel heath heather herb holly hope hunter iris ivy jack jade jasmine jay jean jerry jersey "
-    "jewel jimmy joe john josh joy june april august summer major king lance lane lee lily lily mack marina mark mars "
+    "guy hank harmony harry hazel heath heather herb holly hope hunter iris ivy jack jade jasmine jay jean jerry "
+    "jersey "
+    "jewel jimmy joe john josh joy june april august summer major king lance lane lee lily lily mack marina mark "
+    "mars "
     "martin mason max may melody mercy merry mike miles miller myrtle nick norm olive opal parker patience pat patsy "
-    "pearl peg penny pepper percy perry peter pierce piper poppy porter prince queenie rainbow randy ray red reed rich "
+    "pearl peg penny pepper percy perry peter pierce piper poppy porter prince queenie rainbow randy ray red reed "
+    "rich "
     "river rob robin rock rod roger rose rosemary rowan ruby rusty ruth sage sally sandy savannah scarlet skip sky "
     "skye sonny star stella sterling stone storm sue susan taylor ted terry tiffany tom tony trinity troy tucker "
-    "tyler van vera vic victor viola violet wade walker wally ward warren wayne webb wendy will willow wood woody wren "
+    "tyler van vera vic victor viola violet wade walker wally ward warren wayne webb wendy will willow wood woody "
+    "wren "
     "zane".split()
 )
 # Of these, the ones that begin a sentence hardly ever as another word.
 ENGLISH_SURE_NAMES = frozenset("bob bobby gene hank jack josh nick pat rob ted tony tom".split())
 # Nouns that are part of a name with "of" after them: "Duke of Wellington".
 ENGLISH_NAME_HEADS = frozenset(
-    "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count countess county "
+    "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count countess "
+    "county "
     "department diocese duchess duchy duke earl empire gulf house institute isle isles kingdom king lord marquess "
-    "ministry museum order prince princess principality province queen republic school sea siege strait sultan treaty "
+    "ministry museum order prince princess principality province queen republic school sea siege strait sultan "
+    "treaty "
     "university viscount".split()
 )
 # Small words between the parts of a person's name: "Ludwig van Beethoven", "Juana Inés de la Cruz".
 ENGLISH_NAME_PARTICLES = frozenset(
-    "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch ibn la las "
+    "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch ibn la "
+    "las "
     "le los ter van verch von y zu zum zur".split()
 )
 # What comes after "the" in the name of a ruler or a saint.
@@ -82,8 +100,10 @@ ENGLISH_EPITHETS = frozenset(
 )
 # Ranks that follow a name after a comma: "Henry Stafford, 1st Baron Stafford".
 ENGLISH_RANKS = (
-    "Abbess Abbot Archbishop Archduchess Archduke Baron Baroness Bishop Count Countess Dauphin Dauphine Duchess Duke Earl "
-    "Elector Electress Emir Emperor Empress Infanta Infante King Lady Landgrave Landgravine Lord Marchioness Margrave "
+    "Abbess Abbot Archbishop Archduchess Archduke Baron Baroness Bishop Count Countess Dauphin Dauphine Duchess "
+    "Duke Earl "
+    "Elector Electress Emir Emperor Empress Infanta Infante King Lady Landgrave Landgravine Lord Marchioness "
+    "Margrave "
     "Margravine Marquess Marquis Prince Princess Queen Sultan Tsar Tsarina Viscount Viscountess"
 ).split()
 # Titles left out before a full name, so that "Professor Ada Byron" and "Ada Byron" are one entity.
@@ -95,7 +115,8 @@ ENGLISH_TITLES = frozenset(
 ENGLISH_OCCUPATIONS = frozenset(
     "actor actress architect artist astronaut author biologist chef chemist coach comedian composer conductor critic "
     "dancer dear designer director drummer economist editor engineer fellow filmmaker footballer former goalkeeper "
-    "guitarist historian host inventor journalist lawyer linguist magician mathematician model musician novelist painter "
+    "guitarist historian host inventor journalist lawyer linguist magician mathematician model musician novelist "
+    "painter "
     "philosopher photographer physicist pianist pitcher playwright poet producer programmer psychologist quarterback "
     "rapper researcher scientist sculptor singer songwriter striker student teacher violinist vocalist winner writer "
     "brother daughter father friend husband mother sister son wife".split()
@@ -115,7 +136,10 @@ ENGLISH_HEADS = frozenset(
     "stuff thing things today tomorrow tonight total use uses usage variety way ways while work works "
     "yesterday chapter chapters second seconds minute minutes hour hours day days night nights week weeks "
     "weekend weekends month months year years morning evening afternoon following description descriptions "
-    "look looks help thanks".split()
+    "look looks help thanks vibe vibes spot spots reminder reminders addition additions time times advancement "
+    "advancements "
+    "move moves option options sound thought thoughts recommendation recommendations effort efforts aspect aspects "
+    "air manner manners attempt attempts occasion occasions".split()
 )
 # These do only after an adjective: "different type", but "data type".
 ENGLISH_WEAK_HEADS = frozenset(
@@ -130,8 +154,11 @@ ENGLISH_UNITS = frozenset(
     "jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed "
     "thu fri sat sun am pm a.m. p.m. ad bc ce bce mr mrs ms dr prof st jr sr time note tip warning caution "
     "important example examples ok hi hey yes no table figure chapter section appendix part page true false "
-    "null description name notes see also synopsis options parameters".split()
+    "null description name notes see also synopsis options parameters stave volume vol act scene canto fig tailpiece "
+    "frontispiece heading illustration illustrator index contents preface".split()
 )
+# Of these, what stands before a noun without belonging to it: "7 PM show".
+ENGLISH_CLOCK = frozenset("am pm a.m. p.m. ad bc ce bce mon tue wed thu fri sat sun".split())
 
 # Japanese nouns that only carry grammar ("formal nouns"), in Sudachi's normalised form and as written.
 JAPANESE_HEADS = frozenset(
@@ -158,7 +185,8 @@ CHINESE_STOP_WORDS = frozenset(
 )
 CHINESE_HEADS = frozenset(
     "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
-    "以上 曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 别人 "
+    "以上 曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 "
+    "其中 别人 "
     "大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
 )
 
@@ -167,4 +195,52 @@ CHINESE_SURNAMES = frozenset(
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾萧肖田董袁潘于蒋蔡余杜"
     "叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺"
     "顾毛郝龚邵万钱严覃武戴莫孔向汤張劉陳楊黃趙吳孫馬羅鄭謝許韓馮鄧蕭"
+)
+
+# Japanese and Chinese words that fit everywhere: a compound of nothing else (提案手法, 重要优势) is no concept.
+CJK_GENERIC = frozenset(
+    "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 関連 "
+    "従来 独自 最新 最高 最大 最小 最適 "
+    "一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 評価 比較 実験 検証 対応 場面 場合 要件 選択 "
+    "基準 効果 影響 課題 問題 種類 "
+    "状況 状態 方針 目的 理由 原因 特徴 品質 概要 詳細 説明 例 参考 情報 情報源 関係 部分 要素 事項 項目 設計 実装 "
+    "内部 外部 総数 数 量 値 数値 化 "
+    "強み 弱み 強さ 弱さ 考え 自体 付近 側 側面 観点 点 面 段階 向上 低下 増加 減少 可能性 関係性 必要性 重要性 "
+    "方向性 機能 処理 作業 活動 経験 "
+    "意味 意見 考慮 検討 分析 確認 開始 終了 実施 実行 導入 提供 対策 "
+    "新 旧 老 不同 重要 主要 明显 相关 关键 具体 各种 多种 一定 一般 特定 优势 影响 观点 场景 领域 成员 专业 方面 "
+    "因素 内容 情况 问题 部分 方法 方式 "
+    "结果 过程 作用 意义 特点 关系 条件 水平 程度 能力 效果 功能 要求 目标 目的 任务 活动 工作 信息 数量 变化 不断 "
+    "有效 全面 整体 个人 基本 根本 直接 "
+    "完整 良好 优秀 高级 高品质 强力 措施 中心 规划 主题 全部 其它 其他 其余 大量 少量 多数 少数 同类 类似 以往 "
+    "传统 现有 现行 最终 最后 最大 最高 "
+    "重要性 可能性 必要性 负面 正面 反应 反應 重新 处理 進行 崇高 事業 事业 成果 表现 出色".split()
+)
+# What a compound may begin with (重要基础设施) or end with (赤道付近) without being another thing.
+CJK_MODIFIERS = frozenset(
+    "重要 主要 著名 新 旧 舊 全新 主な 最新 最大 最高 最終 既存 提案 従来 新規 推奨 同 当該 該 各 某 不同 各种 "
+    "各種 有关 有關 相关 相關 现有 現有 现行 現行 完整 明显 明顯 "
+    "有名 大手 通称 俗称 所谓 所謂 上述 前述 其他 其它 当时 當時 当時 崇高 伟大 偉大 优秀 優秀 一般 普通 具体 具體 "
+    "关键 關鍵 所属 所屬".split()
+)
+CJK_TAILS = frozenset(
+    "全体 自体 付近 周辺 一帯 各地 固有 最大 最小 最高 最低 後 前 以降 以前 以来 以外 以内 内 外 間 中 側 時 当時 "
+    "対応 あたり 不要 可能 必要 推奨 向け "
+    "当中 當中 之中 图中 圖中 期间 期間 旗下 附近 一带 一帶 以下 以上 左右 等等 上下 前後 前后 之间 之間 以后 以後 "
+    "以来 以來 下 上 里 裡".split()
+)
+# Who somebody is to another, before his name: 弟オットー.
+CJK_KIN = CJK_MODIFIERS | frozenset(
+    "弟 兄 姉 妹 父 母 妻 夫 息子 娘 祖父 祖母 長男 次男 長女 次女 元 前 故 現 叔父 伯父 叔母 长子 長子 次子 幼子 "
+    "女儿 女兒 儿子 兒子 妻子 丈夫 父亲 父親 母亲 母親 "
+    "哥哥 弟弟 姐姐 妹妹 队友 隊友 好友 友人 先生 女士 同学 同學 同事 弟子 学生 學生".split()
+)
+
+# What stands for something else in a manual: "--output=FILE", "foo".
+PLACEHOLDERS = frozenset(
+    "FILE FORMAT WORD NUM NUMBER DIR DIRECTORY SIZE NAME VALUE STRING LIST PATH PATTERN TEXT KEY STYLE WHEN COLS "
+    "SUFFIX PREFIX COMMAND ARGUMENT ARG OPTION "
+    "USER GROUP HOST PORT URL TYPE MODE EXPR REGEXP SOURCE DEST TARGET N M X Y foo bar baz qux quux foobar "
+    "fooBARbaz Foo Bar Baz FOO BAR BAZ XXX YYY ZZZ xxx "
+    "yyy zzz abc xyz ABC XYZ lorem ipsum TODO FIXME TBD untitled example.com hogehoge hoge fuga piyo".split()
 )

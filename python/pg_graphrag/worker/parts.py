@@ -20,6 +20,7 @@ from pg_graphrag.indexing.write_part import (
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS
 from pg_graphrag.jobs.queueing import requeue_document
 from pg_graphrag.server import Database, Row
+from pg_graphrag.text.prose import prose
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
 
@@ -80,8 +81,10 @@ def _add_graph(
         for fault in extract(db, corpus, [document], [document_draft], errors, MAX_ERRORS, ranks).values():
             raise fault
     else:
+        start = document_draft.chunks[0].start
+        clean = prose(_stretch(db, document_draft))
         for chunk_draft in document_draft.chunks:
-            add_concepts(chunk_draft, document["title"])
+            add_concepts(chunk_draft, document["title"], clean[chunk_draft.own_start - start : chunk_draft.end - start])
             poll(db)
 
     def write(vectors: VectorsByModel) -> None:
@@ -89,6 +92,21 @@ def _add_graph(
 
     texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
     write_with_vectors(db, corpus, corpus.options.embedding, texts, _raise_first, write)
+
+
+def _stretch(db: Database, document_draft: DocumentDraft) -> str:
+    """Return the text of the document from the draft's first chunk to its last."""
+    first, last = document_draft.chunks[0], document_draft.chunks[-1]
+    rows = db.query(
+        "SELECT pg_catalog.substr(d.content, $3, $4) AS text FROM graphrag.documents d"
+        " WHERE d.id = $1 AND d.content_hash = $2",
+        ["int8", "text", "int4", "int4"],
+        [document_draft.id, document_draft.content_hash, first.start + 1, last.end - first.start],
+    )
+    db.rollback()
+    if not rows:
+        raise ChunksChanged
+    return str(rows[0]["text"])
 
 
 def _raise_first(faults: dict[str, GraphRAGError]) -> bool:

@@ -1,0 +1,118 @@
+"""German names and compound nouns, by HanTa's German lexicon: every noun has a capital letter, so that capitals say little.
+
+HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
+"""
+
+import re
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.extras import load
+from pg_graphrag.text.sentences import ends
+from pg_graphrag.text.stopwords import PLACEHOLDERS
+
+_WORD = re.compile(r"[^\W\d_]\w*(?:[-.&/'’]\w+)*")
+_IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:\w*\w_\w+|[^\W\d_]+\d\w*|\w*[a-zäöü][A-ZÄÖÜ]\w*)[\w.-]*")
+_GAP = re.compile(r"[ \t\u00a0]+")
+# P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else
+_NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
+_LONGEST = 40
+_SHORTEST_COMPOUND = 8
+
+
+def concepts(text: str) -> list[Concept]:
+    """Return the names of `text`, and its compound nouns in the singular, in order of appearance."""
+    begins = {0, len(text) - len(text.lstrip()), *(position for position, _ in ends(text, 0, len(text), "de"))}
+    words: list[tuple[int, int]] = []
+    letters: list[str] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if words and (start in begins or not _GAP.fullmatch(text, words[-1][1], start)):
+            words.append((start, start))
+            letters.append(".")
+        words.append((start, end))
+        letters.append(_word_class(match.group(), start in begins))
+    classes = "".join(letters)
+    matches: list[Concept] = []
+    for match in _NAME.finditer(classes):
+        start, end = words[match.start()][0], words[match.end() - 1][1]
+        # "Europäische Union" is a name; "Neue Dateien" at the beginning of a sentence is not.
+        if (
+            not (match.group()[0] == "A" and match.group()[-1] in "Nn" and start in begins)
+            and 1 < end - start <= 2 * _LONGEST
+        ):
+            matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME"))
+    spans = {(concept.start, concept.end) for concept in matches}
+    for (start, end), letter in zip(words, letters, strict=True):
+        if letter == "N" and (start, end) not in spans:
+            matches.append(Concept(_singular(text[start:end]), start, end, "CONCEPT"))
+    matches.sort(key=lambda concept: (concept.start, -concept.end))
+    return matches
+
+
+@lru_cache(maxsize=100_000)
+def _word_class(word: str, first: bool) -> str:
+    """Return the class of `word`; `first`: where every word has a capital letter."""
+    if len(word) > _LONGEST or len(word) < 2:
+        return "x"
+    if _IDENTIFIER.fullmatch(word):
+        return "C"
+    if not word[0].isupper():
+        return "x"
+    tagger = _tagger()
+    if word.isupper():
+        if word.lower() in tagger.cache or word in PLACEHOLDERS:
+            # "Laden Sie KEIN Paket": stress.
+            return "x"
+        return "P" if word.isalpha() else "C"
+    if first and word.lower() in tagger.cache and _tag(word.lower())[:2] not in ("NN", "NE"):
+        return "x"
+    head, hyphen, last = word.rpartition("-")
+    if hyphen:
+        # Linux-Kernel, Name-Service-Switch: as its last part.
+        tag = _tag(last) if last[:1].isupper() else "x"
+        return "N" if head and tag in ("NN", "NE") else "x"
+    tag = _tag(word)
+    if tag == "NE":
+        return "P"
+    if tag == "NN":
+        return "N" if _is_compound(word) else "n"
+    return "A" if tag.startswith("ADJ") else "x"
+
+
+@lru_cache(maxsize=100_000)
+def _tag(word: str) -> str:
+    tags = _tagger().tag_word(word)
+    return str(tags[0][0]) if tags else "x"
+
+
+@lru_cache(maxsize=100_000)
+def _analysis(word: str) -> tuple[str, int]:
+    """Return the basic form of a noun, in small letters, and how many nouns it is made of."""
+    lemma, parts, _ = _tagger().analyze(word, taglevel=3)
+    return str(lemma), sum(tag.startswith(("NN", "NE")) for _, tag in parts)
+
+
+def _is_compound(word: str) -> bool:
+    """Whether a noun is made of several: Paketverwaltung; Datei and Größe link too much."""
+    return len(word) >= _SHORTEST_COMPOUND and _analysis(word)[1] > 1
+
+
+def _singular(word: str) -> str:
+    """Return a noun in its basic form: Konfigurationsdateien and Konfigurationsdatei are one concept."""
+    head, hyphen, last = word.rpartition("-")
+    lemma = _analysis(last)[0].replace("ß", "ss")
+    # A lemma of another spelling (Systemprozeß) is one only where it begins like the word.
+    plain = last.replace("ß", "ss")
+    if lemma[:4] != plain[:4].lower() or plain.endswith("daten"):
+        return word
+    return head + hyphen + lemma[:1].upper() + lemma[1:]
+
+
+@lru_cache(maxsize=1)
+def _tagger() -> Any:
+    # HanTa imports numpy; inside a server numpy must come in our way first.
+    import_module("pg_graphrag.numeric")
+    return load("HanTa.HanoverTagger", "server").HanoverTagger("morphmodel_ger.pgz")

@@ -1,0 +1,306 @@
+"""The part of a document in which concepts are looked for: its prose.
+
+Code, formulas, addresses, metadata before the text, licences and tables of contents say nothing that an entity is made of.
+They are replaced by blanks, so that every position in the rest is the same as in the document.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+# Not a letter, not a blank, no end of a sentence: nothing is joined across it.
+_BREAK = "\ufffc"
+
+# Metadata of Markdown files (YAML, TOML), before everything else.
+_FRONT_MATTER = re.compile(
+    r"\s{0,9}(?P<mark>---|\+\+\+)[ \t]*\n(?=[\w-]{1,40}[ \t]*[:=])(?:(?!(?P=mark)[ \t]*$).*\n){1,100}?(?P=mark)[ \t]*$",
+    re.MULTILINE,
+)
+_FENCE = re.compile(r"^[ \t]{0,12}(?P<fence>`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+_LATEX = re.compile(
+    r"\$\$[^$]{1,4000}\$\$"
+    r"|\\\[(?:[^\\]|\\(?!\])){1,4000}\\\]"
+    r"|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
+    r"|\\begin\{(?P<environment>(?:equation|align|gather|multline|array|cases"
+    r"|[bpv]?matrix)\*?)\}(?s:.){1,4000}?\\end\{(?P=environment)\}"
+    # "$5 and $6" is money.
+    r"|(?<![\\\w$])\$(?![\s$]|\d[\d,.]*[\s–-])[^$\n]{0,300}[^\s$\\]\$(?![\d$])"
+    # Commands outside of a formula that was marked: \frac{a}{b}, \mathcal{V}.
+    r"|\\[A-Za-z]{2,30}(?:\{[^{}\n]{0,200}\}){1,3}|\\(?:cdot|times|leq?|geq?|infty|sum|prod|log|max|min|left|right"
+    r"|quad|qquad|sim)\b"
+)
+_ADDRESS = re.compile(
+    r"(?i:\b(?:https?|ftps?|git|ssh|s3|file|jdbc|redis|bolt|mongodb|postgres(?:ql)?|mailto|urn|doi"
+    r"|data):/{0,3}[^\s<>\"'()（）「」、。，；]{2,2000}"
+    r"|\bwww\.[^\s<>\"'()（）「」、。，；]{2,500})"
+)
+_MAIL = re.compile(
+    r"\{[a-z, ]{1,60}\}@[\w.-]{3,80}|(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,5}"
+)
+_DOMAINS = ("com", "org", "net", "edu", "gov", "io", "jp", "cn", "de", "fr", "uk", "eu", "info", "aws", "dev")
+_DOMAIN = re.compile(
+    rf"(?<![\w./@-])(?:[a-z0-9-]{{1,40}}\.){{1,4}}(?:{'|'.join(_DOMAINS)})\b(?:/[^\s<>\"'()、。]{{0,500}})?"
+)
+# Paths of files: /etc/apt/sources.list, ~/.ssh/config.
+_PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
+# Entities and tags of HTML, wiki markup of language variants.
+_MARKUP = re.compile(
+    r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
+    r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):|(?<=\])\([^()\s]{1,500}\)"
+)
+# Options, variables and parameters of commands; files by what they are packed or compiled in; headers in angle brackets.
+_OPTION = re.compile(
+    r"(?<![\w-])--[A-Za-z][\w-]{1,40}(?:(?:=|\[=)[^\s,、。]{1,80})?"
+    r"|(?<![\w-])-[A-Za-z](?=[\s,、。)\]])(?:[ \t]+[A-Z_]{2,20}\b)?"
+)
+_VARIABLE = re.compile(r"[$%]\{?[A-Za-z_]\w{1,60}\}?|<[A-Za-z_][\w./@+ -]{0,80}>")
+_SUFFIXES = (
+    "deb rpm patch diff dsc tar tgz gz xz bz2 zip so o h hpp cpp png jpg jpeg gif svg log cfg bak orig lock tmp".split()
+)
+_PACKED = re.compile(rf"(?<![\w.-])[\w.+-]{{1,80}}\.(?:{'|'.join(_SUFFIXES)})(?:\.\w{{1,6}}){{0,2}}(?![\w.]*\w)")
+# Heads and feet of manual pages, their headings, and links to neighbours of a page.
+_FURNITURE = re.compile(
+    # GREP(1)      用户命令      GREP(1)
+    r"^[^\n]{0,160}[ \t]{2}[\w.+:-]{1,40}\(\d\w{0,4}\)[ \t]*$"
+    r"|^[ \t#*=-]{0,8}(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|ARGUMENTS|PARAMETERS|RETURN VALUES?|EXIT STATUS|ERRORS"
+    r"|ENVIRONMENT|FILES|VERSIONS|ATTRIBUTES"
+    r"|CONFORMING TO|STANDARDS|NOTES|BUGS|REPORTING BUGS|EXAMPLES?|CAVEATS|DIAGNOSTICS|HISTORY|SECURITY|SEE ALSO"
+    r"|AUTHORS?|COPYRIGHT|COLOPHON|COMPATIBILITY|USAGE"
+    r"|名前|書式|説明|オプション|引数|返り値|戻り値|エラー|環境変数|関連ファイル|ファイル|注意|バグ|例|使用例|診断"
+    r"|歴史|履歴|関連項目|著者|作者|著作権|準拠|翻訳"
+    r"|名称|名字|概述|总览|總覽|描述|选项|選項|参数|參數|返回值|错误|環境|环境变量|文件|注意|漏洞|示例|历史|歷史"
+    r"|参见|另见|参见|參見|作者|版权|遵循|中文版维护人"
+    r"|Sommaire|Inhalt|Contents|Inhaltsverzeichnis|目次|目录|目錄)(?:[ \t]*[(（][^()（）\n]{1,20}[)）])?[ \t:：]*$"
+    r"|^[^\w\n]{0,8}(?:Prev(?:ious)?|Next|Up|Home|Zurück|Weiter|Nach oben|Précédent|Suivant|前へ|次へ|戻る|上一页"
+    r"|下一页|上一頁|下一頁|Download the ebook)"
+    r"[^\w\n]{0,4}(?:[\dA-Z][\d.]{0,8})?[^\w\n]{0,4}$"
+    r"|^[^\w\n]{0,8}(?:Prev|Next|Up|Zurück|Weiter|Précédent|Suivant|Anterior|Siguiente)(?:\d|[A-Z]\.\d)[^\n]{0,200}$"
+    # 表2.7, 図 3: captions.
+    r"|[表図圖图]\s?\d{1,3}(?:[.-]\d{1,3}){0,3}(?!\d)",
+    re.MULTILINE,
+)
+# The line ends before and after a line with two cell borders.
+_ROW_ENDS = re.compile(r"\n(?=[^\n|]{0,400}\|[^\n|]{0,400}\|)|(?<=\|)\n|(?<=\| )\n|(?<= \|)\n")
+_NUMBER_CELL = re.compile(r"(?<!\S)(?:\d+|[0-9A-F]{2})(?!\S)")
+_RULE = re.compile(r"^[ \t|:+=*_~#.\-─━│┃┌┐└┘├┤┬┴┼▼▲]{3,}$|[─━│┃┌┐└┘├┤┬┴┼═║╔╗╚╝▼▲]{1,}", re.MULTILINE)
+_GUTENBERG_BEGIN = re.compile(r"^\s{0,9}\*{3}\s{0,3}START OF (?:THE|THIS) PROJECT GUTENBERG .{0,200}$", re.MULTILINE)
+_GUTENBERG_END = re.compile(r"^\s{0,9}\*{3}\s{0,3}END OF (?:THE|THIS) PROJECT GUTENBERG ", re.MULTILINE)
+_PARAGRAPH = re.compile(r"[^\n].*(?:\n[^\S\n]*\S.*)*")
+_LICENCE = re.compile(
+    r"permission is hereby granted|permission to use, copy|without (?:any )?warrant|as[ -]is['\"”’]? "
+    r"|merchantability|fitness for a"
+    r"|redistributions? (?:of|in)|redistribute it and/or|shall (?:not )?be (?:included|liable)|in no event"
+    r"|liable for any"
+    r"|all rights reserved|licensed under|terms of the (?:gnu|apache|mit|creative)|general public license"
+    r"|free documentation license"
+    r"|above copyright notice|derivative works|no warranty|incidental|consequential damages|sublicense",
+    re.IGNORECASE,
+)
+_LICENCE_PHRASES = 2
+# One of these is in every text with such phrases; to look for them is quick.
+_LICENCE_WORDS = (
+    *("arrant", "icens", "icenc", "opyright", "iable", "ights reserved", "edistribut", "erchantab", "ereby granted"),
+    *("ARRANT", "ICENS", "OPYRIGHT", "IABLE", "IGHTS RESERVED"),
+)
+# "Chapter I … 12": a line of a table of contents. Several in a row are one.
+_NUMBERED_LINE = re.compile(r"[^\n]*[^\W\d][^\n]*?[ .…·\t]{1,60}(?P<page>[0-9]{1,4})(?:-[0-9]{1,4})?")
+_LONGEST_LINE = 100
+_LINES_OF_CONTENTS = 4
+_WORD = re.compile(r"[^\W\d_]\w*(?:[.:/-]\w+)*")
+_CODE_NAME = re.compile(r"[A-Za-z_]\w{2,80}")
+_PROMPT = re.compile(
+    r"[ \t]*(?:\$|%|>>>|[\w@~:-]{1,60}[=#>$][#>]?)[ \t]+[^\s\d]|[ \t]*#(?=[a-z]|[ \t]+[a-z][^\n]*(?:/| -))"
+)
+_ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?[A-Za-z_][\w.-]{0,60}=\S*[ \t]*")
+_STATEMENT_END = re.compile(r"(?:[;{}]|\);?|\\|=>|->)[ \t]*$")
+_CODE_SIGN = re.compile(r"[{}\[\]=;<>\\&*@^]|\w\(|\)\.|::|->|=>|--\w|\"[,:]|':")
+_CAPITALS = 4
+_NUMBERS_OF_A_ROW = 3
+_CAPITAL_WORD = re.compile(r"[^\W\d_]{2,}")
+_WITHOUT_CASE = re.compile("[\u0590-\u0fff\u2e80-\ud7ff\uf900-\ufdff]")
+
+# What is no prose, in this order, and of what one must be in the text for the pattern to match at all.
+_PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (_LATEX, ("$", "\\")),
+    (_ADDRESS, (":", "www.", "WWW.", "Www.")),
+    (_MAIL, ("@",)),
+    (_DOMAIN, tuple(f".{domain}" for domain in _DOMAINS)),
+    (_PATH, ("/",)),
+    (_MARKUP, ("&", "<", "{", "zh-", "](")),
+    (_OPTION, ("--", " -", "\n-", "[-", "(-", "|-", "\t-")),
+    (_VARIABLE, ("$", "%", "<")),
+    (_PACKED, tuple(f".{suffix}" for suffix in _SUFFIXES)),
+    (_FURNITURE, ()),
+    (_RULE, ()),
+)
+
+
+def prose(content: str) -> str:
+    """Return `content` with blanks in place of what is no prose; its length is the same.
+
+    Identifiers in code stay where the prose of the same document names them too. Words of a line that is all in capitals are
+    in small letters, where the capitals say nothing.
+    """
+    masked = content
+    code = list(_fenced(content))
+    masked = _blank(masked, [*_front_matter(content), *_contents(content), *_licences(content), *code])
+    for pattern, marks in _PATTERNS:
+        if not marks or any(mark in masked for mark in marks):
+            masked = _blank(masked, [match.span() for match in pattern.finditer(masked)])
+    masked = _blank(masked, list(_number_rows(masked)))
+    lines = list(_code_lines(masked))
+    code += lines
+    masked = _blank(masked, lines)
+    if code:
+        in_code = {name for start, end in code for name in _CODE_NAME.findall(content, start, end)}
+        named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)}
+        masked = _restore(content, masked, code, named)
+    return _parted_rows(_small_letters(masked))
+
+
+def _parted_rows(text: str) -> str:
+    """Put a break in place of the line ends around rows of tables: they look like lines that an editor wrapped."""
+    if " | " not in text:
+        return text
+    return _ROW_ENDS.sub(_BREAK, text)
+
+
+def _blank(text: str, spans: list[tuple[int, int]]) -> str:
+    """Replace spans by blanks between two breaks."""
+    if not spans:
+        return text
+    parts: list[str] = []
+    position = 0
+    for start, end in sorted(spans):
+        start = max(start, position)
+        if start >= end:
+            continue
+        parts.append(text[position:start])
+        parts.append("\n".join(_blanks(len(line)) for line in text[start:end].split("\n")))
+        position = end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _blanks(length: int) -> str:
+    return _BREAK * length if length < 3 else _BREAK + " " * (length - 2) + _BREAK
+
+
+def _front_matter(content: str) -> Iterator[tuple[int, int]]:
+    match = _FRONT_MATTER.match(content)
+    if match:
+        yield match.span()
+
+
+def _fenced(content: str) -> Iterator[tuple[int, int]]:
+    """Yield the code between fences of Markdown, fences included; one that is not closed goes to the end."""
+    opening: re.Match[str] | None = None
+    for match in _FENCE.finditer(content):
+        if opening is None:
+            opening = match
+        elif match["fence"].startswith(opening["fence"]):
+            yield opening.start(), match.end()
+            opening = None
+    if opening is not None:
+        yield opening.start(), len(content)
+
+
+def _licences(content: str) -> Iterator[tuple[int, int]]:
+    """Yield what surrounds a book of Project Gutenberg, and paragraphs with several phrases of licences."""
+    if "PROJECT GUTENBERG" in content:
+        begin, end = _GUTENBERG_BEGIN.search(content), _GUTENBERG_END.search(content)
+        if begin:
+            yield 0, begin.end()
+        if end:
+            yield end.start(), len(content)
+    if any(word in content for word in _LICENCE_WORDS):
+        for match in _PARAGRAPH.finditer(content):
+            if len({phrase.lower() for phrase in _LICENCE.findall(match[0])}) >= _LICENCE_PHRASES:
+                yield match.span()
+
+
+def _contents(content: str) -> Iterator[tuple[int, int]]:
+    """Yield tables of contents: lines in a row that end with numbers, none less than the one before."""
+    run: list[tuple[int, int, int]] = []
+    position = 0
+    for line in content.split("\n"):
+        start, position = position, position + len(line) + 1
+        stripped = line.rstrip()
+        if not stripped:
+            continue
+        match = (
+            _NUMBERED_LINE.fullmatch(stripped) if stripped[-1].isdecimal() and len(stripped) <= _LONGEST_LINE else None
+        )
+        if match is None or (run and int(match["page"]) < run[-1][2]):
+            yield from _span(run)
+            run = []
+        if match is not None:
+            run.append((start, start + len(stripped), int(match["page"])))
+    yield from _span(run)
+
+
+def _span(run: list[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    if len(run) >= _LINES_OF_CONTENTS:
+        yield run[0][0], run[-1][1]
+
+
+def _number_rows(text: str) -> Iterator[tuple[int, int]]:
+    """Yield rows of tables that are mostly numbers: "346 230 E6 æ LATIN SMALL LETTER AE"."""
+    position = 0
+    for line in text.split("\n"):
+        cells = _NUMBER_CELL.findall(line[:400])
+        if len(cells) >= _NUMBERS_OF_A_ROW and 3 * len(cells) >= len(line[:400].split()):
+            yield position, position + len(line)
+        position += len(line) + 1
+
+
+def _code_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield lines that are code by their signs: a prompt, or many signs and few words."""
+    position = 0
+    for line in text.split("\n"):
+        end = position + len(line)
+        if line and not line.isspace() and _is_code(line):
+            yield position, end
+        position = end + 1
+
+
+def _is_code(line: str) -> bool:
+    line = line[:400]
+    if _PROMPT.match(line) or _ASSIGNMENT.fullmatch(line):
+        return True
+    signs = len(_CODE_SIGN.findall(line))
+    if not signs:
+        return False
+    if line.lstrip().startswith(("|", "* ", "- ", "+ ", "> ", "#")) and not _STATEMENT_END.search(line):
+        # Tables, lists, quotations and headings of Markdown.
+        return False
+    words = len(_WORD.findall(line))
+    return signs >= 2 and (signs >= words or (_STATEMENT_END.search(line) is not None and 2 * signs >= words))
+
+
+def _is_identifier(name: str) -> bool:
+    return "_" in name or any(a.islower() and b.isupper() for a, b in pairwise(name))
+
+
+def _restore(content: str, masked: str, code: list[tuple[int, int]], named: set[str]) -> str:
+    """Put identifiers that are `named` in prose back where they stand in `code`."""
+    if not named:
+        return masked
+    letters = list(masked)
+    for start, end in code:
+        for match in _CODE_NAME.finditer(content, start, end):
+            if match[0] in named:
+                letters[match.start() : match.end()] = match[0]
+    return "".join(letters)
+
+
+def _small_letters(text: str) -> str:
+    """Write lines in capitals, of several words, in small letters."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        # Han and kana have no capitals; "LLM" among them is a name.
+        if line.isupper() and not _WITHOUT_CASE.search(line) and len(_CAPITAL_WORD.findall(line)) >= _CAPITALS:
+            small = line.lower()
+            if len(small) == len(line):
+                lines[number] = small
+    return "\n".join(lines)

@@ -1,0 +1,101 @@
+"""What of a document is prose: where concepts are looked for, and where not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pg_graphrag.text.concepts import concepts
+from pg_graphrag.text.names import title_name
+from pg_graphrag.text.prose import prose
+
+pytest.importorskip("HanTa")
+
+FRONT_MATTER = "---\nlayout: post\ntags: [Secret Tag]\n---\nAda Lovelace wrote notes.\n"
+FENCE = "Call EmbeddingFunc.\n```python\nother_name = EmbeddingFunc(WrongName)\n```\nAda Lovelace wrote notes.\n"
+LATEX = "Ada Lovelace has $\\mathcal{V}_{Graph}$ and\n$$\\frac{Num}{Den}$$\nnodes of \\text{Alpha}."
+GUTENBERG = (
+    "The Project Gutenberg eBook\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nBob Cratchit sat.\n"
+    "*** END OF THE PROJECT GUTENBERG EBOOK X ***\nUpdated Editions will replace them.\n"
+)
+LICENCE = (
+    "Ada Lovelace wrote notes.\n\nPermission is hereby granted to Wrong Name, free of charge. The software comes without"
+    " warranty of any kind.\n"
+)
+CONTENTS = "Stave One 3\nStave Two 34\nStave Three 65\nStave Four 111\n\nAda Lovelace wrote notes.\n"
+
+
+def names(text: str, language: str = "en") -> set[str]:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    return {concept.name for concept in concepts(prose(text), language)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FRONT_MATTER, {"Ada Lovelace"}),
+        (FENCE, {"EmbeddingFunc", "Ada Lovelace"}),
+        (LATEX, {"Ada Lovelace"}),
+        (GUTENBERG, {"Bob Cratchit"}),
+        (LICENCE, {"Ada Lovelace"}),
+        (CONTENTS, {"Ada Lovelace"}),
+        (
+            "See https://arxiv.org/abs/2412.15605 or www.example.org, by Ada Lovelace <ada@example.org>.",
+            {"Ada Lovelace"},
+        ),
+        ("YOU AGREE THAT YOU HAVE NO REMEDIES. \n", set()),
+        ("$ sudo systemctl stop Postfix\nAda Lovelace wrote notes.", {"Ada Lovelace"}),
+        ("Files are in /usr/share/Doc/Base.txt, says Ada Lovelace.", {"Ada Lovelace"}),
+        ("346 230 E6 LATIN SMALL Letter\nAda Lovelace wrote notes.", {"Ada Lovelace"}),
+        ("name | place | age\nAda Lovelace | London | 36\n", {"Ada Lovelace", "London"}),
+        ("It costs $5 in Osaka and $7 in Kyoto.", {"Osaka", "Kyoto"}),
+    ],
+)
+def test_english(text: str, expected: set[str]) -> None:
+    assert names(text) == expected
+
+
+def test_japanese() -> None:
+    text = (
+        "東京タワーは$\\cdot$で、https://東京.example/大阪城 にある。\n```\n京都駅 = 1\n```\n関連項目\n表2.7 名古屋城\n"
+    )
+    assert names(text, "ja") == {"東京タワー", "東京", "名古屋城"}
+
+
+def test_chinese() -> None:
+    text = "北京大学在$\\mathcal{上海}$。\n参见\n```\n广州 = 1\n```\n"
+    assert names(text, "zh") == {"北京大学"}
+
+
+@pytest.mark.parametrize("text", ["Money: $5 and $6.", "SQL and LLM", "Li Hua: see you at 10\n"])
+def test_prose_stays_as_it_is(text: str) -> None:
+    assert prose(text) == text
+
+
+@given(st.text(st.sampled_from("aA1 \n$\\{}`|-=_.:/<>@()#\"'東あ的"), max_size=300))
+@settings(max_examples=300)
+def test_every_character_stays_at_its_place(text: str) -> None:
+    clean = prose(text)
+    assert len(clean) == len(text)
+    assert all(a.casefold() == b.casefold() or b in " \ufffc" for a, b in zip(text, clean, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("untitled", ""),
+        ("README", ""),
+        ("Untitled (3)", ""),
+        ("無題", ""),
+        ("无标题 2", ""),
+        ("scan_0012.pdf", ""),
+        ("grep.1", ""),
+        ("53.38. pg_policy", "pg_policy"),
+        ("B.6. History of Units", "History of Units"),
+        ("Kestrel", "Kestrel"),
+        ("2001: A Space Odyssey", "2001: A Space Odyssey"),
+        ("Installing — Reference 12.18", "Installing"),
+        ("GraphRAG — ナレッジグラフ", "GraphRAG"),
+    ],
+)
+def test_titles_that_are_names(title: str, name: str) -> None:
+    assert title_name(title) == name

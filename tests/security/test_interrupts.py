@@ -54,12 +54,23 @@ def engine(large: Database) -> Iterator[None]:
     large.execute(psycopg.sql.SQL("ALTER DATABASE {} RESET graphrag.embedding_engine").format(name))
 
 
-@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.usefixtures("engine")
-def test_the_engine_is_stopped_while_it_is_loaded_and_while_it_computes(large: Database, how: str) -> None:
+@pytest.mark.parametrize("after", [0.1, 0.2, 0.3, 0.5, 1.0])
+def test_the_engine_is_stopped_while_it_is_loaded_and_while_it_computes(large: Database, after: float) -> None:
+    """By processor time: one call makes the kernels, and takes a fifth of what is promised on a machine of its own."""
     graph = {"entities": [{"name": f"The long name of the thing with number {number}"} for number in range(6000)]}
-    for after in (0.1, 0.2, 0.3, 0.5, 1.0):
-        assert stopped(large, "SELECT graphrag.insert_graph('large', %s)", [Jsonb(graph)], after, how) <= PROMISED
+    spent = "CREATE FUNCTION pg_temp.spent() RETURNS float8 LANGUAGE plpython3u AS 'import time; return time.process_time()'"
+    with psycopg.connect(large.url, autocommit=True) as session:
+        session.execute(spent.encode())
+        before = session.execute("SELECT pg_temp.spent()").fetchone()
+        session.execute(f"SET statement_timeout = {round(1000 * after)}".encode())
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            session.execute("SELECT graphrag.insert_graph('large', %s)", [Jsonb(graph)])
+        session.execute("SET statement_timeout = 0")
+        at_end = session.execute("SELECT pg_temp.spent()").fetchone()
+    assert before
+    assert at_end
+    assert at_end[0] - before[0] <= after + PROMISED
     assert value(large, "SELECT count(*) FROM graphrag.curations") == 0
 
 

@@ -70,14 +70,12 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Con
     GraphRAGError
         22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too long.
     """
-    # jsonb shows a key as it is. Without such a key a filter is containment.
-    if '"$' not in text:
-        if not text.startswith("{"):
-            raise _no_object(text)
-        return Condition("d.metadata @> $2", ("jsonb",), (text,))
     filter_ = read_exact_json(text)
     if not isinstance(filter_, dict):
         raise _no_object(text)
+    # jsonb shows a key as it is. Without such a key a filter is containment.
+    if '"$' not in text:
+        return Condition("d.metadata @> $2", ("jsonb",), (text,))
     compilation = _Compilation(corpus, keys_of)
     try:
         sql = compilation.documents(filter_, "", 1)

@@ -10,8 +10,9 @@ return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpu
 $$;
 COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name, whatever its spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first. Under row-level security on documents only what visible documents say. No row when there is no such entity; 42704 for an unknown corpus.';
 
--- A function of its own: neighbors() cannot get an argument, since views of users name it.
-CREATE FUNCTION graphrag.neighbors(entity text, filter jsonb, corpus text DEFAULT 'default', hops int DEFAULT 1)
+-- A function of its own: neighbors() cannot get an argument, since views of users name it. No third argument is a text, so that three
+-- of unknown type are those of the other one.
+CREATE FUNCTION graphrag.neighbors(entity text, filter jsonb, hops int DEFAULT 1, corpus text DEFAULT 'default')
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
 LANGUAGE plpython3u STABLE ROWS 100
@@ -20,7 +21,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops, filter)
 $$;
-COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, text, int) IS 'As neighbors(), in the graph that the documents make which a filter keeps (as in search()). 22023 for a bad filter.';
+COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'As neighbors(), in the graph that the documents make which a filter keeps (as in search()). 22023 for a bad filter.';
 
 -- Of a whole corpus: one set-based step per hop. The first hop has a plan that is kept; later ones are planned for what they hold,
 -- one id or a hundred thousand.

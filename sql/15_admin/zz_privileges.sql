@@ -68,7 +68,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.search_relationships(text, text, int, jsonb, text[]),
     graphrag.search_reports(text, text, int, jsonb, int),
     graphrag.neighbors(text, text, int),
-    graphrag.neighbors(text, jsonb, text, int),
+    graphrag.neighbors(text, jsonb, int, text),
     graphrag.to_dot(text, text, int, int),
     graphrag.to_dot(bigint, int),
     graphrag.to_mermaid(text, text, int, int),

@@ -289,6 +289,7 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert len(await client.to_networkx()) > 3
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
+            assert await client.call("check") == []
             assert await client.delete("loom") == 1
             with pytest.raises(TimeoutError):
                 await client.insert("one more")

@@ -32,6 +32,8 @@ _PRIVATE |= {"corpus_grants"}
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
 # Nor what is kept of an import.
 _PRIVATE |= {"imported_extractions", "imported_communities"}
+# Nor what monitoring reads.
+_PRIVATE |= {"metrics"}
 
 
 def _type(text: str) -> str:

@@ -28,6 +28,8 @@ _OF_FIELDS = ("$contains", "$eq", "$exists", *_ORDERINGS, "$in", "$ne", "$nin", 
 _OF_KEYS = ("$eq", "$in", "$ne", "$nin", "$prefix")
 _OF_DOCUMENTS = ("$and", "$contains", "$ids", "$not", "$or", "$relation", "$source_key")
 _NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
+# Other names that begin with "$" are those of fields, as they have been before there were operators.
+_OPERATOR = re.compile(r"\$[A-Za-z_]+")
 
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
 _IS_DATE = re.compile(_DATE)
@@ -99,7 +101,7 @@ class _Compilation:
         """Return the condition of an object whose names are operators on documents, or fields."""
         if not isinstance(filter_, dict):
             raise _bad(place, filter_, 'an object, for example {"lang": "en"}')
-        operators = {name: value for name, value in filter_.items() if name.startswith("$")}
+        operators = {name: value for name, value in filter_.items() if _is_operator(name)}
         parts = [self._of_documents(name, value, _at(place, name), depth) for name, value in operators.items()]
         fields = {name: value for name, value in filter_.items() if name not in operators}
         if fields or not operators:
@@ -167,7 +169,7 @@ class _Compilation:
             here = _at(place, name)
             if not _has_operators(value, here, depth):
                 contained[name] = value
-            elif any(key.startswith("$") for key in value):
+            elif any(map(_is_operator, value)):
                 parts += [
                     self._of_field(operator, operand, (*path, name), _at(here, operator), depth + 1)
                     for operator, operand in value.items()
@@ -262,12 +264,17 @@ class _Compilation:
             )
 
 
+def _is_operator(name: str) -> bool:
+    """Return whether a name is that of an operator, known or not."""
+    return _OPERATOR.fullmatch(name) is not None
+
+
 def _has_operators(value: Any, place: str, depth: int) -> bool:
     """Return whether an object holds an operator at any depth; refuse one within a list, which would never hold."""
     # $contains takes any value.
     if isinstance(value, dict):
-        if any(name.startswith("$") for name in value):
-            strange = next((name for name in value if not name.startswith("$")), None)
+        if any(map(_is_operator, value)):
+            strange = next((name for name in value if not _is_operator(name)), None)
             if strange is not None:
                 raise GraphRAGError(
                     f'filter has the field "{strange[:100]}" beside operators, at {place[:200]}',
@@ -363,7 +370,7 @@ def _bad(place: str, value: Any, expected: str) -> GraphRAGError:
 def _unknown(
     place: str, name: str, known: Sequence[str], elsewhere: Sequence[str] = (), where: str = ""
 ) -> GraphRAGError:
-    if not name.startswith("$"):
+    if not _is_operator(name):
         return GraphRAGError(
             f"filter: {place[:200]} is no operator", hint=f"Operators here: {', '.join(sorted(known))}."
         )

@@ -78,6 +78,8 @@ class Chunk(Base):
     tsv: Mapped[Lexemes]
     tf_overflow: Mapped[Json | None]
     extraction: Mapped[str | None]
+    section: Mapped[str | None]
+    page: Mapped[int | None]
 
     document: Mapped[Document | None] = orm.relationship(
         primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True

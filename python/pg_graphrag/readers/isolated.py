@@ -72,8 +72,9 @@ class IsolatedReader:
             self._stop()
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs, self._options, self._memory), daemon=True)
-            self._process.start()
+            process = context.Process(target=_serve, args=(theirs, self._options, self._memory), daemon=True)
+            process.start()
+            self._process = process
             theirs.close()
         return self._pipe
 

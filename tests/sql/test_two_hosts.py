@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
 from pg_graphrag.client import Document
+from pg_graphrag.process import schema
 from pg_graphrag.process.database import ProcessDatabase
 from pg_graphrag.process.routines import Routine, routines
 from psycopg.conninfo import make_conninfo
@@ -419,3 +420,17 @@ def test_a_process_keeps_two_databases_apart(shared_cluster: Cluster | Server, h
 def test_decimals_stay_decimals(hosts: Hosts) -> None:
     weights = [row.weight for row in same(hosts, lambda rag: rag.neighbors("Ada Lovelace"))]
     assert weights and all(isinstance(weight, Decimal) for weight in weights)
+
+
+def test_a_role_that_somebody_else_may_grant_is_refused(plain: str, shared_cluster: Cluster | Server) -> None:
+    with (
+        plain_database(shared_cluster, schema_too=False) as url,
+        shared_cluster.connect("postgres") as superuser,
+        new_role(superuser) as mallory,
+    ):
+        superuser.execute(f"GRANT graphrag_reader TO {mallory} WITH ADMIN OPTION".encode())
+        with psycopg.connect(url, autocommit=True) as connection:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may grant it") as raised:
+                schema.install(connection)
+            assert raised.value.diag.message_hint
+            assert connection.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)

@@ -25,6 +25,11 @@ BEGIN
                    WHEN r.rolcanlogin THEN 'it may log in'
                    WHEN r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
                        THEN 'it has attributes of its own (SUPERUSER, CREATEDB, CREATEROLE, REPLICATION or BYPASSRLS)'
+                   -- Who may grant it could let anybody read. Besides superusers that is who installs, or owns the database.
+                   WHEN EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles a ON a.oid = m.member
+                                 WHERE m.roleid = r.oid AND m.admin_option AND NOT a.rolsuper AND a.rolname <> current_user
+                                   AND a.oid <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))
+                       THEN 'a role that is neither superuser nor owner of this database may grant it'
                    WHEN wanted.parent IS NOT NULL AND NOT pg_has_role(wanted.name, wanted.parent, 'USAGE')
                        THEN format('it is no member of %s', wanted.parent)
                END INTO wrong

@@ -56,8 +56,9 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     Raises
     ------
     GraphRAGError
-        22004 for a null, 42704 for an unknown corpus or relation, 42501 without SELECT on graphrag.documents or on a
-        relation of the filter, 22023 for a bad filter, 54000 and 54001 for one that is too large.
+        22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents or on a relation of the
+        filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
+        filter that is too large.
     """
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:

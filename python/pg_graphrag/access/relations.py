@@ -29,7 +29,7 @@ def keys_of(db: Database, name: str) -> str:
     Raises
     ------
     GraphRAGError
-        22023 for a name without a schema, 42704 for an unknown relation, 42809 for one without rows, 42703 for one without
+        22023 for a name without a schema, 42P01 for an unknown relation, 42809 for one without rows, 42703 for one without
         a column of keys, 42804 for keys of a type of others, 42501 without SELECT on it.
     """
     if len(name) > 300 or not _QUALIFIED.fullmatch(name):

@@ -114,9 +114,9 @@ class ProcessDatabase(Database):
             self._routines.pop()
 
     def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
-        (found,) = routines()[routine]
-        with self._within(found):
-            run(self, found.path, list(values))
+        (inner,) = routines()[routine]
+        with self._within(inner):
+            run(self, inner.path, list(values))
 
     def _check_idle(self) -> None:
         status = self.connection.info.transaction_status

@@ -154,11 +154,11 @@ def _installed_version(cursor: psycopg.Cursor[Any]) -> str | None:
 
 def _vector_schema(cursor: psycopg.Cursor[Any]) -> str:
     """Return the schema of the extension vector, quoted; make the extension where it is not there."""
-    found = (
+    installed_vector = (
         "SELECT pg_catalog.quote_ident(n.nspname), e.extversion"
         "  FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
     )
-    row = cursor.execute(f"{found} WHERE e.extname = 'vector'").fetchone()
+    row = cursor.execute(f"{installed_vector} WHERE e.extname = 'vector'").fetchone()
     if row is None:
         try:
             cursor.execute("CREATE EXTENSION vector SCHEMA public")
@@ -168,7 +168,7 @@ def _vector_schema(cursor: psycopg.Cursor[Any]) -> str:
                 sqlstate=error.sqlstate or "42501",
                 hint="Have it made in this database by who may: CREATE EXTENSION vector.",
             ) from None
-        row = cursor.execute(f"{found} WHERE e.extname = 'vector'").fetchone()
+        row = cursor.execute(f"{installed_vector} WHERE e.extname = 'vector'").fetchone()
     assert row is not None
     schema, version = row
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VECTOR:

@@ -81,7 +81,9 @@ def indexed(connection: Connection) -> int:
 
 
 def insert(connection: Connection, documents: list[Text], start: int) -> None:
-    with connection.cursor().copy("COPY graphrag.documents (corpus, source_key, title, content, metadata) FROM STDIN") as copy:
+    with connection.cursor().copy(
+        "COPY graphrag.documents (corpus, source_key, title, content, metadata) FROM STDIN"
+    ) as copy:
         for number, text in enumerate(documents, start):
             metadata = {"half": number % 2, "twentieth": number % 20, "two_hundredth": number % 200}
             copy.write_row((CORPUS, text.key, text.title, text.content, Jsonb(metadata)))
@@ -126,7 +128,9 @@ def questions(connection: Connection, number: int) -> list[str]:
     return [" ".join(sentence.split()[:14]) for sentence in sentences]
 
 
-def searched(connection: Connection, mode: str, question: str, filter: dict[str, int] | None) -> tuple[list[int], float]:
+def searched(
+    connection: Connection, mode: str, question: str, filter: dict[str, int] | None
+) -> tuple[list[int], float]:
     """Return the first chunks and the milliseconds."""
     began = time.perf_counter()
     rows = connection.execute(
@@ -220,7 +224,10 @@ def measure_disk(connection: Connection, documents: int) -> None:
     print(f"{'bytes a document':50} {'table':>8} {'indexes':>8}")
     for name, _, table, indexes in connection.execute(SIZES.encode()).fetchall():
         print(f"{name:50} {table / documents:8.0f} {indexes / documents:8.0f}")
-    print(f"{'the database':50} {one(connection, 'SELECT pg_database_size(current_database())') / documents:8.0f}", flush=True)
+    print(
+        f"{'the database':50} {one(connection, 'SELECT pg_database_size(current_database())') / documents:8.0f}",
+        flush=True,
+    )
 
 
 def report(url: str, options: argparse.Namespace) -> None:
@@ -258,10 +265,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="of the server, as superuser")
     parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[1000], help="smaller sizes that are measured too (1000)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=[1000], help="smaller sizes that are measured too (1000)"
+    )
     parser.add_argument("--step", type=int, default=5000, help="documents between two lines on the rate (5000)")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--nice", type=int, default=0, help="priority of the workers' sessions, as superuser of the machine (0)")
+    parser.add_argument(
+        "--nice", type=int, default=0, help="priority of the workers' sessions, as superuser of the machine (0)"
+    )
     parser.add_argument("--minutes", type=float, default=6000, help="of ingestion at most")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--changes", type=int, default=20, help="of each kind, at each size (20)")

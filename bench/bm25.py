@@ -1,12 +1,14 @@
-"""BM25 on chunks of generated text, beside bm25s and tantivy: build, a session's first query, p50 by number of terms, and the first ten.
+"""BM25 on chunks of generated text, beside bm25s and tantivy: build, a session's first query, p50 by number of terms, and
+the first ten.
 
     python -m bench bm25 --chunks 50000
     python -m bench bm25 --chunks 1000000 --peers bm25s tantivy
 
-Texts are drawn from a Zipf distribution (exponent 1.07, 500,000 words, about 80 different ones in a chunk). The words of queries are drawn
-too, log-uniformly from the ranks 10 to 100,000. The first ten of ours must be those of the formula, computed from the texts here; bm25s (the
-same formula in float32) is compared with them as well. Ours is asked in SQL by a session, peers are asked in their process, in a venv that is
-made once. A database of its own is made and dropped again (--keep keeps it, a later run with --reuse takes it as it is).
+Texts are drawn from a Zipf distribution (exponent 1.07, 500,000 words, about 80 different ones in a chunk). The words of
+queries are drawn too, log-uniformly from the ranks 10 to 100,000. The first ten of ours must be those of the formula,
+computed from the texts here; bm25s (the same formula in float32) is compared with them as well. Ours is asked in SQL by a
+session, peers are asked in their process, in a venv that is made once. A database of its own is made and dropped again
+(--keep keeps it, a later run with --reuse takes it as it is).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +93,9 @@ def load(connection: psycopg.Connection[Any], url: str, ranks: Any, ends: Any) -
         for number, text in enumerate(tsvectors(ranks, ends)):
             copy.write_row((number, text))
     connection.execute(
-        "INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content,"
-        " token_count, tsv) SELECT number + 1, 1, number / 10 + 1, number % 10, 0, 0, 0, 'en', '', 0, tsv FROM public.texts"
+        "INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,"
+        " content, token_count, tsv) SELECT number + 1, 1, number / 10 + 1, number % 10, 0, 0, 0, 'en', '', 0, tsv"
+        " FROM public.texts"
     )
     adding, cpu = time.perf_counter(), session_cpu(connection)
     for start in range(0, chunks, BATCH):
@@ -230,7 +234,7 @@ def rightly(rows: Sequence[int], exact: tuple[Any, float], tolerance: float) -> 
     if tenth == 0:
         return all(row in scores for row in rows)
     own = [scores.get(row, 0.0) for row in rows]
-    in_order = all(after <= before + tolerance for before, after in zip(own, own[1:], strict=False))
+    in_order = all(after <= before + tolerance for before, after in pairwise(own))
     return len(set(rows)) == TOP and in_order and min(own) >= tenth - tolerance
 
 
@@ -248,7 +252,8 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
     """Ask the drawn queries in a session and of the peers."""
     queries = drawn_queries()
     exact = reference(ranks, ends, queries)
-    print(f"{'p50 / p95, ms':18} {' '.join(f'{f"{n} terms":>15}' for n in LENGTHS)}   first ten as the reference")
+    heads = " ".join(f"{count:9} terms" for count in LENGTHS)
+    print(f"{'p50 / p95, ms':18} {heads}   first ten as the reference")
     for again in ("", ", again"):
         with psycopg.connect(url, autocommit=True) as session:
             session.execute("SELECT 1")

@@ -1,9 +1,11 @@
-"""The half of bench/bm25.py that runs bm25s or tantivy in a venv of its own: builds an index of the texts and answers queries.
+"""The half of bench/bm25.py that runs bm25s or tantivy in a venv of its own: builds an index of the texts and answers
+queries.
 
     python bench/bm25_peer.py SYSTEM FOLDER
 
-FOLDER holds ranks.npy (a word's rank for each place of all texts, int32), ends.npy (where each text ends) and queries.json (a list
-of lists of ranks). Prints JSON: seconds to build, seconds to open the index, milliseconds of each query, and its first ten texts.
+FOLDER holds ranks.npy (a word's rank for each place of all texts, int32), ends.npy (where each text ends) and
+queries.json (a list of lists of ranks). Prints JSON: seconds to build, seconds to open the index, milliseconds of each
+query, and its first ten texts.
 """
 
 from __future__ import annotations

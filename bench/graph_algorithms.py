@@ -2,10 +2,11 @@
 
     python -m bench graph_algorithms [--edges 1000000]
 
-Planted communities of 10 to 1,000 entities, degrees as a power law. PageRank is the walk of mode ppr (`walk`), here over the whole of a graph of
-mentions with as many edges, where a search reads the neighbourhood of its seeds; igraph's is PRPACK; the masses must be equal. Leiden is what a refresh
-of communities runs (`cluster`: all levels, down to 10 members), and the first level alone; of the peers the flat partition. Each system in a process of its
-own (peers in a venv that is made once); no server takes part.
+Planted communities of 10 to 1,000 entities, degrees as a power law. PageRank is the walk of mode ppr (`walk`), here over
+the whole of a graph of mentions with as many edges, where a search reads the neighbourhood of its seeds; igraph's is
+PRPACK; the masses must be equal. Leiden is what a refresh of communities runs (`cluster`: all levels, down to 10
+members), and the first level alone; of the peers the flat partition. Each system in a process of its own (peers in a venv
+that is made once); no server takes part.
 """
 
 from __future__ import annotations
@@ -108,9 +109,8 @@ def main() -> None:
             "chunks": np.unique(chosen.choice(pairs[1], 10)).tolist(),
         }
         (folder / "seeds.json").write_text(json.dumps(seeds))
-        print(
-            f"{len(rows[0]):,} relationships of {int(rows[1].max()) + 1:,} entities; {len(pairs[0]):,} mentions in {len(np.unique(pairs[1])):,} chunks"
-        )
+        nodes, chunks = int(rows[1].max()) + 1, len(np.unique(pairs[1]))
+        print(f"{len(rows[0]):,} relationships of {nodes:,} entities; {len(pairs[0]):,} mentions in {chunks:,} chunks")
         peer = [peer_python("igraph", REQUIREMENTS), Path(__file__).with_name("graph_algorithms_peer.py"), folder]
         results = {
             "pg_graphrag": said_by([sys.executable, __file__, "--ours", folder]),

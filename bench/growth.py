@@ -1,12 +1,14 @@
-"""A corpus that grows to 100,000 documents of real text: what ingestion, searches and changes cost as it grows, and its size on disk.
+"""A corpus that grows to 100,000 documents of real text: what ingestion, searches and changes cost as it grows, and its
+size on disk.
 
     python -m bench growth [--documents 100000] [--workers 2] [--minutes 600]
 
-Sections of RFCs and of the kernel's documentation, entries of dictionaries (bench/public_text.py downloads them once); NLP concepts, the local
-embedder, every option as it is by default. At each size of --sizes, when nothing is left to do: hybrid by questions that are new to the session,
-without a filter and under metadata filters that 50 %, 5 % and 0.5 % of the documents pass; the recall of its first ten chunks against the same
-search with no vector index; naive's recall against distances to all windows; what updates and deletes of single documents cost a worker. Where
---minutes pass before all is indexed, what is there is measured. A database of its own is made, and dropped again without --keep.
+Sections of RFCs and of the kernel's documentation, entries of dictionaries (bench/public_text.py downloads them once);
+NLP concepts, the local embedder, every option as it is by default. At each size of --sizes, when nothing is left to do:
+hybrid by questions that are new to the session, without a filter and under metadata filters that 50 %, 5 % and 0.5 % of
+the documents pass; the recall of its first ten chunks against the same search with no vector index; naive's recall
+against distances to all windows; what updates and deletes of single documents cost a worker. Where --minutes pass before
+all is indexed, what is there is measured. A database of its own is made, and dropped again without --keep.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import statistics
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -145,8 +146,9 @@ def nearest(connection: Connection, question: str, filter: dict[str, int] | None
     space = one(connection, "SELECT id FROM graphrag.embedding_spaces WHERE state = 'active'")
     query = (
         "WITH q AS MATERIALIZED (SELECT graphrag.embed(%s, %s)::vector AS q),"
-        " b AS MATERIALIZED (SELECT v.chunk_id, min(v.embedding::vector(384) <=> q.q) AS distance FROM q, graphrag.window_vectors v"
-        "  JOIN graphrag.documents d ON d.id = v.document_id WHERE v.space_id = %s AND d.metadata @> %s GROUP BY v.chunk_id)"
+        " b AS MATERIALIZED (SELECT v.chunk_id, min(v.embedding::vector(384) <=> q.q) AS distance FROM q,"
+        "  graphrag.window_vectors v JOIN graphrag.documents d ON d.id = v.document_id"
+        "  WHERE v.space_id = %s AND d.metadata @> %s GROUP BY v.chunk_id)"
         " SELECT chunk_id, distance FROM b WHERE distance <= (SELECT max(distance) FROM"
         " (SELECT distance FROM b ORDER BY distance LIMIT %s) l) + 1e-6"
     )
@@ -205,15 +207,16 @@ def measure_changes(url: str, number: int) -> None:
     for name, statement in (("update", update), ("delete", delete)):
         cost: Cost = measure(url, statement, ([key] for key in keys[: number + 5]), number)
         print(
-            f"{name}: worker's processor {statistics.median(cost.cpu):.0f} ms (median; mean {statistics.mean(cost.cpu):.0f}), clock"
-            f" {statistics.median(cost.wall):.0f} ms, rows written {statistics.median(cost.rows):.0f}, pages"
+            f"{name}: worker's processor {statistics.median(cost.cpu):.0f} ms (median; mean {statistics.mean(cost.cpu):.0f}),"
+            f" clock {statistics.median(cost.wall):.0f} ms, rows written {statistics.median(cost.rows):.0f}, pages"
             f" {statistics.median(cost.pages):.0f}",
             flush=True,
         )
 
 
 SIZES = """
-SELECT regexp_replace(n.nspname || '.' || c.relname, '_[0-9]+$', ''), count(*), sum(pg_table_size(c.oid)), sum(pg_indexes_size(c.oid))
+SELECT regexp_replace(n.nspname || '.' || c.relname, '_[0-9]+$', ''), count(*), sum(pg_table_size(c.oid)),
+       sum(pg_indexes_size(c.oid))
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
  GROUP BY 1 HAVING sum(pg_total_relation_size(c.oid)) > 1000000 ORDER BY sum(pg_total_relation_size(c.oid)) DESC

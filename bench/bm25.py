@@ -283,7 +283,7 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
         line(system, said["times"], right if any(said["rows"]) else None)
         print(
             f"{'':18} built in {said['built']:.1f} s, {said['built'] / len(ends) * 1e6:.0f} µs a chunk;"
-            f" opened in {1000 * said['opened']:.0f} ms"
+            f" opened in {1000 * said['opened']:.0f} ms; peak memory {said['memory']:.0f} MB"
         )
 
 

@@ -11,6 +11,7 @@ query, and its first ten texts.
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 TOP = 10
+MOST_MEMORY = 9 << 30
 Search = Callable[[list[int]], list[int]]
 
 
@@ -29,7 +31,8 @@ def with_bm25s(folder: Path, ranks: Any, ends: Any) -> tuple[float, float, Searc
 
     vocabulary = {f"w{rank}": rank for rank in range(int(ranks.max()) + 1)}
     began = time.perf_counter()
-    ids = [part.tolist() for part in np.split(ranks, ends[:-1])]
+    numbers = list(range(len(vocabulary)))  # one object for each word, not for each occurrence
+    ids = [[numbers[rank] for rank in part.tolist()] for part in np.split(ranks, ends[:-1])]
     retriever = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
     retriever.index((ids, vocabulary), show_progress=False)
     retriever.save(folder / "bm25s")
@@ -83,6 +86,8 @@ def with_tantivy(folder: Path, ranks: Any, ends: Any) -> tuple[float, float, Sea
 
 def main() -> None:
     system, folder = sys.argv[1], Path(sys.argv[2])
+    # Better an error than a machine without memory.
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     ranks, ends = np.load(folder / "ranks.npy"), np.load(folder / "ends.npy")
     queries = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
     built, opened, search = {"bm25s": with_bm25s, "tantivy": with_tantivy}[system](folder, ranks, ends)
@@ -91,7 +96,8 @@ def main() -> None:
         began = time.perf_counter()
         rows.append(search(terms))
         times.append(1000 * (time.perf_counter() - began))
-    print(json.dumps({"built": built, "opened": opened, "times": times, "rows": rows}))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"memory": peak, "built": built, "opened": opened, "times": times, "rows": rows}))
 
 
 if __name__ == "__main__":

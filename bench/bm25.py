@@ -29,6 +29,7 @@ import psycopg
 from psycopg import conninfo, sql
 
 from bench.peers import peer_python, session_cpu
+from bench.search import processor_seconds
 
 DATABASE = "bench_bm25"
 VOCABULARY = 500_000
@@ -238,12 +239,13 @@ def rightly(rows: Sequence[int], exact: tuple[Any, float], tolerance: float) -> 
     return len(set(rows)) == TOP and in_order and min(own) >= tenth - tolerance
 
 
-def line(name: str, times: Sequence[float], is_right: Sequence[bool] | None) -> None:
-    """Print p50 and p95 by number of terms, and how many answers were the reference's."""
+def line(name: str, times: Sequence[float], processor: Sequence[float], is_right: Sequence[bool] | None) -> None:
+    """Print p50 and p95 of the clock and p50 of the processor by number of terms, and how many answers were the reference's."""
     figures = []
     for place in range(len(LENGTHS)):
-        part = times[place * QUERIES : (place + 1) * QUERIES]
-        figures.append(f"{statistics.median(part):7.1f} /{statistics.quantiles(part, n=20)[-1]:6.1f}")
+        part, cpu = (values[place * QUERIES : (place + 1) * QUERIES] for values in (times, processor))
+        p95 = statistics.quantiles(part, n=20)[-1]
+        figures.append(f"{statistics.median(part):6.1f} /{p95:6.1f} /{statistics.median(cpu):6.1f}")
     right = "not compared" if is_right is None else f"{sum(is_right)} of {len(is_right)}"
     print(f"{name:18} {' '.join(figures)}   {right}", flush=True)
 
@@ -252,24 +254,28 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
     """Ask the drawn queries in a session and of the peers."""
     queries = drawn_queries()
     exact = reference(ranks, ends, queries)
-    heads = " ".join(f"{count:9} terms" for count in LENGTHS)
-    print(f"{'p50 / p95, ms':18} {heads}   first ten as the reference")
+    heads = " ".join(f"{count:15} terms " for count in LENGTHS)
+    print(f"{'ms: p50 / p95 / processor':18}{heads[7:]}   first ten as the reference")
     for again in ("", ", again"):
         with psycopg.connect(url, autocommit=True) as session:
             session.execute("SELECT 1")
-            times, answers = [], []
+            times, processor, answers = [], [], []
+            pid = session.info.backend_pid
             for query in queries[QUERIES:] + queries[:QUERIES] if again else queries:
                 terms = [f"w{rank}" for rank in query]
-                began = time.perf_counter()
+                began, cpu = time.perf_counter(), processor_seconds(pid)
                 row = session.execute("SELECT public.bench_search(1, %s, %s, NULL)", [terms, TOP]).fetchone()
                 times.append(1000 * (time.perf_counter() - began))
+                processor.append(1000 * (processor_seconds(pid) - cpu))
                 answers.append([item - 1 for item in row[0]] if row else [])
             memory = private_memory(session.info.backend_pid)
         first = times[0]
         if again:
-            times, answers = (values[-QUERIES:] + values[:-QUERIES] for values in (times, answers))
+            times, processor, answers = (
+                values[-QUERIES:] + values[:-QUERIES] for values in (times, processor, answers)
+            )
         right = [rightly(rows, one, 1e-9) for rows, one in zip(answers, exact, strict=True)]
-        line(f"pg_graphrag{again}", times, right)
+        line(f"pg_graphrag{again}", times, processor, right)
         print(f"{'':18} a session's first query {first:.0f} ms; private memory {memory}")
     for system in systems:
         with tempfile.TemporaryDirectory() as name:
@@ -280,7 +286,7 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
             command = [peer_python(system, PEERS[system]), Path(__file__).with_name("bm25_peer.py"), system, folder]
             said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         right = [rightly(rows, one, 1e-3) for rows, one in zip(said["rows"], exact, strict=True)]
-        line(system, said["times"], right if any(said["rows"]) else None)
+        line(system, said["times"], said["processor"], right if any(said["rows"]) else None)
         print(
             f"{'':18} built in {said['built']:.1f} s, {said['built'] / len(ends) * 1e6:.0f} µs a chunk;"
             f" opened in {1000 * said['opened']:.0f} ms; peak memory {said['memory']:.0f} MB"

@@ -41,7 +41,7 @@ def merge(
     ):
         degrees[row["low_id"]] -= 1
         degrees[row["high_id"]] -= 1
-    update_entities(db, change.entities, degrees)
+    update_entities(db, change.entities, degrees, change.values)
     outcomes = [
         describe(db, item_kind, {item for item, kind, _ in values if kind == "d"}, changed_ids, summarize)
         for item_kind, values, changed_ids in (

@@ -76,7 +76,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--engines", nargs="+", default=["float32", "bfloat16", "int8"], help="the first is compared with")
+    parser.add_argument(
+        "--engines", nargs="+", default=["float32", "bfloat16", "int8"], help="the first is compared with"
+    )
     parser.add_argument("--documents", type=int, default=0, help="the first so many of each set (0: all)")
     arguments = parser.parse_args()
     from pg_graphrag.numeric import np

@@ -56,9 +56,8 @@ def main() -> None:
     with psycopg.connect(given.url, autocommit=True) as connection:
         unit = milliseconds_per_unit(connection)
         operator = float(connection.execute("SHOW cpu_operator_cost").fetchone()[0])
-        print(
-            f"a unit of cost takes {1000 * unit:.1f} microseconds\n\n{'':24}{'ms':>8}{'its COST':>12}{'COST':>12}{'rows':>8}{'ROWS':>8}"
-        )
+        print(f"a unit of cost takes {1000 * unit:.1f} microseconds\n")
+        print(f"{'':24}{'ms':>8}{'its COST':>12}{'COST':>12}{'rows':>8}{'ROWS':>8}")
         for name, call in CALLS.items():
             times, rows = [], 0
             for question in QUESTIONS:

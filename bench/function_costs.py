@@ -49,11 +49,11 @@ def milliseconds_per_unit(connection: psycopg.Connection) -> float:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--url", required=True)
-    arguments.add_argument("--corpus", default="manual")
-    given = arguments.parse_args()
-    with psycopg.connect(given.url, autocommit=True) as connection:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--corpus", default="manual")
+    options = parser.parse_args()
+    with psycopg.connect(options.url, autocommit=True) as connection:
         unit = milliseconds_per_unit(connection)
         operator = float(connection.execute("SHOW cpu_operator_cost").fetchone()[0])
         print(f"a unit of cost takes {1000 * unit:.1f} microseconds\n")
@@ -63,7 +63,9 @@ def main() -> None:
             for question in QUESTIONS:
                 start = time.perf_counter()
                 rows = len(
-                    connection.execute(f"SELECT * FROM {call}".encode(), {"q": question, "c": given.corpus}).fetchall()
+                    connection.execute(
+                        f"SELECT * FROM {call}".encode(), {"q": question, "c": options.corpus}
+                    ).fetchall()
                 )
                 times.append(1000 * (time.perf_counter() - start))
             cost, declared = connection.execute(

@@ -148,7 +148,6 @@ class PathGraph:
         best = []
         for (places, totals), value in zip(near, values, strict=True):
             first = np.lexsort((order[places], -value))[:limit]
-            first = first[totals[first] > 0]
             shares = totals[first] / totals[first[:1]] if self.profile == "best" else np.ones(len(first))
             best.append((places[first], shares))
         return best
@@ -173,6 +172,7 @@ class PathGraph:
             near = np.flatnonzero(totals >= np.partition(totals, -limit)[-limit] - EQUAL * totals.max())
         else:
             near = np.arange(len(totals))
+        near = near[totals[near] > 0]
         return near, totals[near]
 
     def _totals(self, nodes: Ids, node_weights: Scores, edge_places: Ids, edge_weights: Scores) -> Scores:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Cluster
-from tests.sql.ingest import STORIES, new_corpus, put_all, rows, value, work
+from tests.sql.ingest import STORIES, put_all, rows, value, work
 
 SITE = "/usr/lib/pg_graphrag/venv/lib/python3.{}/site-packages/pg_graphrag/preload"
 SEARCH = "SELECT source_key, score FROM graphrag.search('Which notes did Ada Lovelace write?', %s, %s)"
@@ -26,7 +26,8 @@ def preloaded(cluster: Callable[..., Cluster]) -> Cluster:
     server.create_database("graph")
     with server.connect("graph") as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
-        put_all(db, new_corpus(db, "stories"), STORIES)
+        db.execute("SELECT graphrag.create_corpus('stories', '{\"communities\": false}')")
+        put_all(db, "stories", STORIES)
         work(db)
     return server
 

@@ -94,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
     )
+    worker.add_argument(
+        "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
+    )
     worker.set_defaults(run=_worker)
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
@@ -257,7 +260,7 @@ def _ingest(args: argparse.Namespace) -> int:
 def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(args.url, args.concurrency, args.once)
+    return work(args.url, args.concurrency, args.once, args.profile_time)
 
 
 def _search(args: argparse.Namespace) -> int:

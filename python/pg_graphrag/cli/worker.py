@@ -33,8 +33,10 @@ _TICK = 0.25  # how soon a stop is noticed between calls
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
 
-def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
+def work(url: str, concurrency: int, exit_when_drained: bool, profile_time: bool = False) -> int:
     """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
+
+    With `profile_time` each says after a run where its time went.
 
     Returns
     -------
@@ -52,7 +54,9 @@ def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
                 sqlstate="0A000",
                 hint="Run so many commands pg-graphrag worker instead of --concurrency, here or on other machines.",
             )
-        sessions = [_Session(url, exit_when_drained, stop.event, number) for number in range(1, concurrency + 1)]
+        sessions = [
+            _Session(url, exit_when_drained, stop.event, number, profile_time) for number in range(1, concurrency + 1)
+        ]
         for session in sessions:
             session.start()
         if exit_when_drained:
@@ -111,12 +115,13 @@ class _Stop:
 class _Session(Thread):
     """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
 
-    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int):
+    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool):
         super().__init__(name=f"worker {number}", daemon=True)
         self.stop = stop
         self.error: psycopg.Error | GraphRAGError | None = None
         self._url = url
         self._exit_when_drained = exit_when_drained
+        self._profile_time = profile_time
         self._connection: psycopg.Connection[Any] | None = None
         self._poll = _SHORTEST_POLL
 
@@ -137,6 +142,9 @@ class _Session(Thread):
                     self._connection = connection
                     # When this process is killed, its sessions must end with it, not with the queue.
                     connection.execute("SET client_connection_check_interval = '2s'")
+                    if self._profile_time:
+                        connection.execute("SET graphrag.profile_time = on")
+                        connection.add_notice_handler(_log_profile)
                     # A hint only, and only where the database's owner turned it on; polling finds the work anyway.
                     connection.execute("LISTEN graphrag_jobs")
                     while not self.stop.is_set():
@@ -172,6 +180,12 @@ class _Session(Thread):
             for _ in connection.notifies(timeout=_TICK, stop_after=1):
                 self._poll = _SHORTEST_POLL
                 return
+
+
+def _log_profile(notice: psycopg.errors.Diagnostic) -> None:
+    """Show the NOTICE that says where the time of a run went; it alone has a DETAIL in JSON."""
+    if notice.severity_nonlocalized == "NOTICE" and (notice.message_detail or "").startswith("{"):
+        logger.info("%s, ms: %s", notice.message_primary, notice.message_detail)
 
 
 def _is_at_work(connection: psycopg.Connection[Any]) -> bool:

@@ -231,12 +231,18 @@ class ProcessDatabase(Database):
         if self.is_cancelled:
             self._prepare_for_statement()
 
+    def notice(self, message: str, **fields: str) -> None:
+        self._say("NOTICE", message, fields)
+
     def warning(self, message: str, **fields: str) -> None:
+        self._say("WARNING", message, fields)
+
+    def _say(self, level: str, message: str, fields: dict[str, str]) -> None:
         texts = {"MESSAGE": message, **{name.upper(): text for name, text in fields.items()}}
         options = sql.SQL(", ").join(
             sql.SQL("{} = {}").format(sql.SQL(name), sql.Literal(text)) for name, text in texts.items()
         )
-        body = sql.SQL("BEGIN RAISE WARNING USING {}; END").format(options).as_string(self.connection)
+        body = sql.SQL("BEGIN RAISE {} USING {}; END").format(sql.SQL(level), options).as_string(self.connection)
         self.run_command(f"DO {sql.Literal(body).as_string(self.connection)}")
 
     def run_command(self, command: str) -> list[Row]:

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
-from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
-from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
-from pg_graphrag.text.shared_words import SharedWords
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3
@@ -143,10 +141,7 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
 
 def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
     """Return how much of the query the sentences have that state relationships, (n,) float64 in LEAST_OF_SENTENCE … 1."""
-    index = query.bm25_index("chunk")
-    frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
-    # A lexeme that no chunk has is another spelling, or tells no sentence from others.
-    words = SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
+    words = shared_words(query)
     texts = {row["id"]: row["description"] for row in graph_of(query).relationships(relationships.tolist())}
     shares = np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()])
     return LEAST_OF_SENTENCE + (1 - LEAST_OF_SENTENCE) * shares

@@ -58,6 +58,7 @@ class EntityMention(Base):
     end_offset: Mapped[int | None]
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
+    attributes: Mapped[dict[str, Any] | None]
 
     entity: Mapped[Entity | None] = orm.relationship(
         primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),

@@ -138,9 +138,7 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
     """Recall of the paths by graph_top_k: documents judged, and the first ten chunks as they are; the vectors' row is the base."""
     name = "lihua-jan-jun"
     rows = {
-        row: search
-        for row, (search, *_) in TABLE_1.items()
-        if search["mode"] == "path" and search["fuse"] != "rerank"
+        row: search for row, (search, *_) in TABLE_1.items() if search["mode"] == "path" and search["fuse"] != "rerank"
     }
     yield "| row | k | R@10 | any@10 chunks | all@10 chunks | nDCG@10 | R@10 − vector [95 %] | any@10 − vector [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -160,7 +158,11 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
 
 # The two case studies: question, what it names, types of the answer, the chat that answers.
 CASES: dict[str, tuple[list[str], list[str], str]] = {
-    'Who does Li Hua go to watch the movie "Overwatch 3" with?': (["Li Hua", "Overwatch 3"], ["person"], "20260121_13:00"),
+    'Who does Li Hua go to watch the movie "Overwatch 3" with?': (
+        ["Li Hua", "Overwatch 3"],
+        ["person"],
+        "20260121_13:00",
+    ),
     "When is the Freelancer Group Meeting that Yuriko Yamamoto goes to?": (
         ["Freelancer Group Meeting", "Yuriko Yamamoto"],
         ["time"],

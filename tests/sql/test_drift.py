@@ -215,7 +215,14 @@ def scripted(module_endpoint: Endpoint, primer: str, follow_up: str) -> None:
         # It says nothing and raises nothing: the question itself is followed.
         (said("", 0, {}), said("Broken.", 60, {}), {}, [(1, 0, 0)], "no question is open", 0),
         # What it says does not help; what it raises does.
-        (said("Nothing.", 0, {"Who hired Alan Turing?": 10}), said("X.", 60, {}), {}, [(1, 0, 0)], "no question is open", 0),
+        (
+            said("Nothing.", 0, {"Who hired Alan Turing?": 10}),
+            said("X.", 60, {}),
+            {},
+            [(1, 0, 0)],
+            "no question is open",
+            0,
+        ),
         # An answer of no use raises what is.
         (
             said("Broken.", 40, {"Who hired Alan Turing?": 50}),
@@ -236,10 +243,19 @@ def scripted(module_endpoint: Endpoint, primer: str, follow_up: str) -> None:
             1,
         ),
         # Replies that are none.
-        (said("Broken.", 40, FOLLOW_UPS), "I would rather not.", {}, [(3, 3, 0)], "every question of a round failed", 0),
+        (
+            said("Broken.", 40, FOLLOW_UPS),
+            "I would rather not.",
+            {},
+            [(3, 3, 0)],
+            "every question of a round failed",
+            0,
+        ),
         # Nothing is near one of three: it takes no place of another.
         (
-            said("Broken.", 40, {"他昨天去了哪里呢？": 90, "Who hired Alan Turing?": 50, "What did the Bombe break?": 40}),
+            said(
+                "Broken.", 40, {"他昨天去了哪里呢？": 90, "Who hired Alan Turing?": 50, "What did the Bombe break?": 40}
+            ),
             said("X.", 1, {}),
             {"drift_k_followups": 2},
             [(2, 0, 1)],
@@ -274,7 +290,9 @@ def test_each_corner_ends_as_it_should(
     scores = [step["score"] for step in made["points"]]
     assert scores == sorted(scores, reverse=True) and min(scores) > 0 and answer
     questions = {step["question"] for step in made["points"]} | {question}
-    assert all(step["raised_by"] is None or step["raised_by"] in questions for step in made["points"] if step["round"] < 2)
+    assert all(
+        step["raised_by"] is None or step["raised_by"] in questions for step in made["points"] if step["round"] < 2
+    )
 
 
 def test_where_nothing_is_said_no_answer_is_asked_for(

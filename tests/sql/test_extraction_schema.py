@@ -60,7 +60,8 @@ SAID: dict[str, dict[str, Any]] = {
     TEXTS["lathe"]: {
         # As a list, which endpoints that enforce a schema give.
         "entities": [
-            entity("L-2", "machine") | {"attributes": [{"name": "Serial", "value": "Y-5"}, {"name": "axles", "value": 4}]},
+            entity("L-2", "machine")
+            | {"attributes": [{"name": "Serial", "value": "Y-5"}, {"name": "axles", "value": 4}]},
             entity("Akashi plant", "plant"),
         ],
         "relationships": [related("L-2", "Akashi plant", "located_in")],
@@ -96,9 +97,7 @@ def test_the_schema_is_asked_for_and_enforced(schemed: str, module_endpoint: End
     prompt = chats(module_endpoint)[0]
     assert "- machine: serial (text), built (date), weight (number), axles (integer)\n- plant\n" in prompt.text
     assert "- machine located_in plant\n- person runs machine\n" in prompt.text
-    (enforced,) = [
-        item for item in [prompt.body["response_format"]["json_schema"]["schema"]["properties"]["entities"]["items"]]
-    ]
+    enforced = prompt.body["response_format"]["json_schema"]["schema"]["properties"]["entities"]["items"]
     assert enforced["properties"]["type"]["enum"] == ["machine", "plant", "person"]
     assert "attributes" in enforced["required"]
 
@@ -112,9 +111,7 @@ def test_what_fits_is_typed_and_shown(module_db: Database, schemed: str) -> None
         ("L-2", "machine", "serial", '"Y-5"'),
         ("L-2", "machine", "axles", "4"),
     }
-    edges = rows(
-        module_db, "SELECT source, target, keyword_list FROM graphrag.graph_edges WHERE corpus = %s", schemed
-    )
+    edges = rows(module_db, "SELECT source, target, keyword_list FROM graphrag.graph_edges WHERE corpus = %s", schemed)
     assert sorted(edges) == [
         ("L-2", "Akashi plant", ["located_in"]),
         ("Mori", "P-7", ["runs"]),
@@ -128,7 +125,9 @@ def test_what_does_not_fit_is_kept_apart_and_counted(module_db: Database, scheme
         "SELECT kind, item, reason FROM graphrag.unfit_extractions WHERE corpus = %s AND source_key = 'press'",
         schemed,
     )
-    assert sorted((kind, item.get("attribute") or item.get("name") or item["source"], why) for kind, item, why in unfit) == [
+    assert sorted(
+        (kind, item.get("attribute") or item.get("name") or item["source"], why) for kind, item, why in unfit
+    ) == [
         ("attribute", "axles", "it is no integer"),
         ("attribute", "colour", "a machine has no such attribute"),
         ("entity", "Freedom", "the schema has no such type"),
@@ -177,7 +176,10 @@ def test_a_reader_of_a_part_sees_what_his_documents_say(module_db: Database, sch
             assert {row[0] for row in attributes(module_db, schemed)} == {"L-2"}
             assert value(module_db, "SELECT count(*) FROM graphrag.unfit_extractions") == 0
             assert {
-                key for (key,) in rows(module_db, "SELECT source_key FROM graphrag.graph_mentions WHERE corpus = %s", schemed)
+                key
+                for (key,) in rows(
+                    module_db, "SELECT source_key FROM graphrag.graph_mentions WHERE corpus = %s", schemed
+                )
             } == {"lathe"}
     finally:
         module_db.execute("DROP POLICY open ON graphrag.documents")

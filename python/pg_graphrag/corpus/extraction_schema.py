@@ -86,7 +86,9 @@ def parse(value: Any) -> ExtractionSchema:
         if kind in types:
             raise _bad("entity_types.entities", name, "types that differ in more than case")
         if not isinstance(details, dict):
-            raise _bad(f"entity_types.entities.{name}", details, 'an object, for example {"attributes": {"serial": "text"}}')
+            raise _bad(
+                f"entity_types.entities.{name}", details, 'an object, for example {"attributes": {"serial": "text"}}'
+            )
         _only(details, {"attributes"}, f"entity_types.entities.{name}")
         types[kind] = _attributes(f"entity_types.entities.{name}.attributes", details.get("attributes", {}))
     return ExtractionSchema(types, _relations(value.get("relations"), types), is_closed=True)
@@ -135,7 +137,9 @@ def _folded(name: str) -> str:
 
 def _only(value: Mapping[str, Any], known: set[str], option: str) -> None:
     if unknown := sorted(set(value) - known):
-        raise GraphRAGError(f'unknown part of option "{option}": {unknown[0]!r:.60}', hint=f"Known: {', '.join(sorted(known))}.")
+        raise GraphRAGError(
+            f'unknown part of option "{option}": {unknown[0]!r:.60}', hint=f"Known: {', '.join(sorted(known))}."
+        )
 
 
 def _bad(option: str, value: Any, expectation: str) -> GraphRAGError:

@@ -82,9 +82,7 @@ def _extraction(options: Options, title: str | None, text: str, errors: int, las
 def _ask(
     options: Options, messages: Messages, *, temperature: float, last: bool, gleaning: bool = False
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
-    request = ChatRequest(
-        "extract", messages, partial(parse, may_be_nothing=gleaning), schema(options), temperature
-    )
+    request = ChatRequest("extract", messages, partial(parse, may_be_nothing=gleaning), schema(options), temperature)
     try:
         reply = yield request
     except ContextTooLong:
@@ -140,7 +138,11 @@ def split_position(text: str, language: str) -> int:
 def _schema_prompt(options: Options) -> str:
     asked = options.entity_types
     entities = [
-        f"- {name}" + "".join(f"{': ' if not place else ', '}{attribute} ({kind})" for place, (attribute, kind) in enumerate(attributes.items()))
+        f"- {name}"
+        + "".join(
+            f"{': ' if not place else ', '}{attribute} ({kind})"
+            for place, (attribute, kind) in enumerate(attributes.items())
+        )
         for name, attributes in asked.entities.items()
     ]
     relations = [f"- {source} {relation} {target}" for source, relation, target in asked.relations or ()]

@@ -203,8 +203,27 @@ def relevant_passages(text: str, cut_off: bool, count: int) -> dict[int, bool]:
         if verdicts:
             return verdicts
     raise ItemFault(
-        "the model's verdicts are cut off" if cut_off else "the model said of no passage whether it is relevant", raw=text
+        "the model's verdicts are cut off" if cut_off else "the model said of no passage whether it is relevant",
+        raw=text,
     )
+
+
+def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
+    """Return the numbers of {"selected": […]} in 1 … `count`, in their order, each once, at most `most`; none is an answer, too.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with a list of numbers in it, or one that has none of the passages' alone.
+    """
+    for reply in objects(without_reasoning(text)):
+        items = reply.get("selected")
+        if isinstance(items, list):
+            numbers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
+            chosen = [number for number in dict.fromkeys(numbers) if 1 <= number <= count]
+            if chosen or not items:
+                return chosen[:most]
+    raise ItemFault("the model's selection is cut off" if cut_off else "the model selected nothing readable", raw=text)
 
 
 def _numbers(value: Any, count: int) -> set[int]:

@@ -14,7 +14,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import ChatRequest
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.model_access import replies
-from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
+from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_SELECTED, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
 
 # Used where search found nothing: then no model is asked that would answer in the question's language.
@@ -165,6 +165,15 @@ def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("relevance", messages, replies.relevant, reply_of("relevant", relevant={"type": "boolean"}))
 
 
+def _select(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    texts = _texts(arguments, "texts")
+    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = _messages_about(options, "select", "passages", numbered, question)
+    parse = partial(replies.selected, count=len(texts), most=MAX_SELECTED)
+    return ChatRequest("relevance", messages, parse, reply_of("select", selected=_INTEGERS))
+
+
 def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     report = _text(arguments, "report")[:MAX_EXAMPLE]
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
@@ -195,6 +204,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "refine": _refine,
     "relevant": _relevant,
     "relevant_passages": _relevant_passages,
+    "select": _select,
     "expand": _expand,
     "primer": _primer,
     "follow_up": _follow_up,

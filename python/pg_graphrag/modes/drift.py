@@ -311,7 +311,8 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
     query = search.query
     contexts, empty = _near(search)
     arguments = [
-        {"question": item.question, "whole": search.question, "context": context["prompt"]} for item, context in contexts
+        {"question": item.question, "whole": search.question, "context": context["prompt"]}
+        for item, context in contexts
     ]
     outcomes, usage = query.models.ask_all("follow_up", arguments)
     search.usage.append(usage)

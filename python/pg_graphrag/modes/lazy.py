@@ -233,9 +233,7 @@ def answer(query: Query, total: int) -> MadeContext:
     """
     usage: list[dict[str, Any]] = []
     # Without chunks there is nothing to refine for.
-    queries, expanded = (
-        _refined(query, usage) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
-    )
+    queries, expanded = _refined(query, usage) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
     model = ModelTests(query.options[TESTS_PER_CALL]) if query.corpus.options.llm.has("relevance") else None
     budget = query.options[RELEVANCE_TEST_BUDGET]
     relevant: dict[int, int] = {}
@@ -355,7 +353,8 @@ _SIZES = """
 SELECT coalesce(pg_catalog.max(CASE WHEN s.is_ascii THEN s.longest ELSE 4 * s.longest END), 0)::int8 AS window,
        CASE WHEN coalesce(pg_catalog.bool_and(s.is_ascii), true) THEN 1 ELSE 4 END AS width,
        coalesce(pg_catalog.max(s.title), 0)::int8 AS title,
-       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(pg_catalog.concat(x.subject, x.object, x.type, x.description)) + 100), 0)
+       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(pg_catalog.concat(
+                   x.subject, x.object, x.type, x.description)) + 100), 0)
           FROM graphrag.claims x
          WHERE x.corpus_id = $1 AND ($2 IS NULL OR x.document_id = ANY ($2)))::int8 AS claims,
        (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(m.description)), 0)
@@ -363,7 +362,8 @@ SELECT coalesce(pg_catalog.max(CASE WHEN s.is_ascii THEN s.longest ELSE 4 * s.lo
          WHERE m.corpus_id = $1 AND ($2 IS NULL OR m.document_id = ANY ($2)))::int8 AS described
   FROM (SELECT pg_catalog.octet_length(c.content) = pg_catalog.char_length(c.content) AS is_ascii,
                pg_catalog.octet_length(coalesce(d.title, '')) AS title,
-               (SELECT pg_catalog.max(w.end_offset - w.start_offset) FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS longest
+               (SELECT pg_catalog.max(w.end_offset - w.start_offset)
+                  FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS longest
           FROM graphrag.chunks c
           JOIN graphrag.documents d ON d.id = c.document_id
          WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2))) s
@@ -387,7 +387,11 @@ def estimate(dry_run: "DryRun") -> None:
         tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_QUERIES)][:spend]
         tokens = len(tested) * (dry_run.tokens(task, question=dry_run.longest_part()) + 2)
         dry_run.add(task, len(tested), tokens + dry_run.quarter(sum(tested)))
-    names = row["width"] * concepts.MAX_CHARACTERS * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
+    names = (
+        row["width"]
+        * concepts.MAX_CHARACTERS
+        * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
+    )
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.
     size = sum(min(each, row["window"]) + each for each in sizes)

@@ -68,7 +68,9 @@ def names_about(query: Query, limit: int) -> list[str]:
         strength = strengths(query, edges)
         keys = graph_of(query).keys(np.unique(np.append(edges.low, edges.high)).tolist())
         best: dict[int, float] = {}
-        for ends, value in zip(zip(edges.low.tolist(), edges.high.tolist(), strict=True), strength.tolist(), strict=True):
+        for ends, value in zip(
+            zip(edges.low.tolist(), edges.high.tolist(), strict=True), strength.tolist(), strict=True
+        ):
             for end, other in (ends, ends[::-1]):
                 if value > 0 and other in set(matches) and end not in set(matches):
                     best[end] = max(value, best.get(end, 0.0))

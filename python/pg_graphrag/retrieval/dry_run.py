@@ -20,7 +20,7 @@ from pg_graphrag.retrieval.query import Query
 # A guess at the tokens of an answer, which nothing bounds.
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 300, "relevant": 10,
-    "relevant_passages": 50, "rate": 10,
+    "relevant_passages": 50, "select": 60, "rate": 10,
     "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600,
 }  # fmt: skip
 # Replies in a dry run that ask's own code goes on with.

@@ -72,6 +72,7 @@ class SearchOptions:
     profile: str = "best"
     transform: str = "none"
     rerank: bool = False
+    select: bool = False
     bm25_idf: str = "lucene"
     rrf_k: int = 60
     graph_top_k: int = 40
@@ -108,6 +109,7 @@ CHECKS: dict[str, Check] = {
     "profile": one_of("best", "paper"),
     "transform": one_of("none", "hyde", "decompose", "corrective"),
     "rerank": FLAG,
+    "select": FLAG,
     "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
     "rrf_k": integer(1, 10_000),
     "graph_top_k": integer(1, 1000),
@@ -127,5 +129,5 @@ CHECKS: dict[str, Check] = {
 }
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
-TRANSFORMS = ("transform", "rerank")
+TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", *CONTEXT_OPTIONS)

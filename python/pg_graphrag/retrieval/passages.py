@@ -64,9 +64,7 @@ def _passage(window: str, language: str, words: SharedWords) -> Passage:
         # What follows a sentence tells more of it than what comes before.
         following = [last + 1] if last + 1 < len(spans) else []
         preceding = [first - 1] if first > 0 else []
-        room = [
-            place for place in following + preceding if size + half_words(window, *spans[place]) <= PASSAGE_SIZE
-        ]
+        room = [place for place in following + preceding if size + half_words(window, *spans[place]) <= PASSAGE_SIZE]
         if not room:
             break
         place = max(room, key=shares.__getitem__)

@@ -10,8 +10,8 @@
 ``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them; those
 with a reranker need one. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k),
 in both protocols, and what the paper's weighting of edges adds to the vectors'. ``cases``: the paper's two case studies,
-which rank the chat that answers has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without original text. The last four
-need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into bench/RESULTS.md.
+which rank the chat that answers has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without
+original text. The last four need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into bench/RESULTS.md.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
@@ -135,7 +135,7 @@ CURVE = (3, 5, 10, 20, 60)
 
 
 def curve_table(given: argparse.Namespace) -> Iterator[str]:
-    """Recall of the paths by graph_top_k: documents judged, and the first ten chunks as they are; the vectors' row is the base."""
+    """Recall of the paths by graph_top_k, documents judged, and the first ten chunks as they are; the base has vectors."""
     name = "lihua-jan-jun"
     rows = {
         row: search for row, (search, *_) in TABLE_1.items() if search["mode"] == "path" and search["fuse"] != "rerank"

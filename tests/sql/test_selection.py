@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.asking import ask, as_reader, warnings
+from tests.sql.asking import as_reader, ask, warnings
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, search, work
 from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, task

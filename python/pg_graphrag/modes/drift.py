@@ -374,11 +374,11 @@ MODE = Mode(
     follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds, and
     answers from all answers; the context's `drift` says how each round went and why there was no further one.
     Questions that nothing in the corpus is near are counted (`empty`) and take no place in a round. Where the reports
-    say nothing and raise nothing, the question itself is followed. That is at most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls.
-    `search` and `context` make none: they look around the entities of the query and those that the best reports rest
-    on.""",
+    say nothing and raise nothing, the question itself is followed. That is at most 2 + `primer_folds` 5 + `n_depth` 3
+    × `drift_k_followups` 5 calls. `search` and `context` make none: they look around the entities of the query and
+    those that the best reports rest on.""",
     source="DRIFT, Microsoft Research 2024",
-    options=("bm25_idf", "graph_top_k", "level", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
+    options=("bm25_idf", "graph_top_k", "level", "min_community_rank", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(

@@ -44,6 +44,10 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
 
 
+def _is_rating(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 10
+
+
 MAX_NAME = 200
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
 
@@ -89,6 +93,7 @@ class SearchOptions:
     query_entities: tuple[str, ...] | None = None
     answer_types: tuple[str, ...] | None = None
     level: int = 1
+    min_community_rank: float = 0
     own_values: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, option: Option[T]) -> T:
@@ -126,6 +131,7 @@ CHECKS: dict[str, Check] = {
     "query_entities": names(5),
     "answer_types": names(3),
     "level": integer(0, 100),
+    "min_community_rank": Check(_is_rating, "a number from 0 to 10"),
 }
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.

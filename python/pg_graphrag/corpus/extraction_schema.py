@@ -49,10 +49,10 @@ class ExtractionSchema:
         """
         if self.relations is None:
             return (words[0] if words else "", True)
-        spellings = {_folded(word) for word in words}
+        spellings = {folded(word) for word in words}
         for start, end, forward in ((source, target, True), (target, source, False)):
             for one_source, name, one_target in self.relations:
-                if (one_source, one_target) == (start, end) and _folded(name) in spellings:
+                if (one_source, one_target) == (start, end) and folded(name) in spellings:
                     return name, forward
         return None
 
@@ -130,7 +130,7 @@ def _name(option: str, value: Any) -> str:
     return name
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """Return a relation's name as it is compared: models write located in for located_in."""
     return re.sub(r"[\s_-]+", " ", name).strip().casefold()
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pg_graphrag.corpus.extraction_schema import MAX_NAME, ExtractionSchema, as_value
+from pg_graphrag.corpus.extraction_schema import MAX_NAME, ExtractionSchema, as_value, folded
 from pg_graphrag.extraction.records import Extraction, Relationship
 
 # Items of a chunk that are kept apart; of more the others are counted by the last one alone.
@@ -68,6 +68,6 @@ def _fitting(
     name, forward = relation
     if schema.relations is None:
         return relationship, ""
-    others = [word for word in relationship.keywords if word.casefold() != name]
+    others = [word for word in relationship.keywords if folded(word) != folded(name)]
     swapped = relationship if forward else replace(relationship, source=relationship.target, target=relationship.source)
     return replace(swapped, keywords=(name, *others)), ""

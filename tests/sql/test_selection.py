@@ -32,6 +32,9 @@ def last_first(messages: Messages) -> str:
     return json.dumps({"selected": [count, 1, count, 99, 0, "2"]})
 
 
+REPLY = last_first
+
+
 @pytest.fixture(scope="module")
 def corpus(module_db: Database, module_endpoint: Endpoint) -> str:
     model = {"provider": provider(module_db, module_endpoint, timeout=2), "model": "m"}

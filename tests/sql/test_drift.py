@@ -277,7 +277,7 @@ def test_each_corner_ends_as_it_should(
 ) -> None:
     # Each case has a question of its own, so that no answer of another one is known.
     number = abs(hash((primer, follow_up, str(options)))) % 10_000
-    question = f"How did it end, {number}?"
+    question = f"How did the Enigma machine end, {number}?"
     scripted(module_endpoint, primer.replace('"ends"', json.dumps(question.upper())), follow_up)
     answer, _, _, made = ask(module_db, question, themed, mode="drift", options={"primer_folds": 1} | options)
     module_endpoint.reply(reply)

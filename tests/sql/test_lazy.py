@@ -53,7 +53,7 @@ def reply(messages: Messages) -> str:
 REPLY = reply
 
 
-def tested(endpoint: Endpoint) -> list[Request]:
+def relevance_requests(endpoint: Endpoint) -> list[Request]:
     return [request for name in TESTS for request in asked(endpoint, name)]
 
 
@@ -103,7 +103,7 @@ def test_ask_tests_by_the_model_within_the_budget_and_answers_from_claims(
     )
     tests = context["relevance_tests"]
     assert tests["by"] == "model" and tests["queries"] == QUERIES
-    assert 2 <= len(tested(module_endpoint)) == tests["requests"] < tests["spent"] <= 8
+    assert 2 <= len(relevance_requests(module_endpoint)) == tests["requests"] < tests["spent"] <= 8
     assert counted(module_endpoint).keys() == {"refine", "relevant_passages", "map", "reduce"}
     assert {counted(module_endpoint)[name] for name in ("refine", "map", "reduce")} == {1}
     assert usage["calls"] == len(module_endpoint.requests)
@@ -127,7 +127,7 @@ def test_a_test_is_known_when_another_question_has_the_same_part(
         module_db, "And which monster?", themed, mode="lazy", options={"relevance_test_budget": 8}
     )
     # The parts are the same, the question is not.
-    assert counted(module_endpoint)["refine"] == 1 and tested(module_endpoint) == []
+    assert counted(module_endpoint)["refine"] == 1 and relevance_requests(module_endpoint) == []
     assert usage["cache_hits"] >= context["relevance_tests"]["requests"] > 0
 
 
@@ -147,10 +147,10 @@ def test_requests_are_never_more_than_the_budget_even_where_the_endpoint_fails(
     if budget == 1:  # the only test failed, and there was nothing left to try it again
         with pytest.raises(psycopg.errors.ConnectionFailure):
             ask(module_db, f"Who, 1 {at_once}?", themed, mode="lazy", options=options)
-        assert len(tested(module_endpoint)) == 1
+        assert len(relevance_requests(module_endpoint)) == 1
     else:
         context = ask(module_db, f"Who, {budget} {at_once}?", themed, mode="lazy", options=options)[3]
-        assert len(tested(module_endpoint)) == context["relevance_tests"]["requests"]
+        assert len(relevance_requests(module_endpoint)) == context["relevance_tests"]["requests"]
         assert context["relevance_tests"]["requests"] <= context["relevance_tests"]["spent"] <= budget
     module_endpoint.behave()
     module_endpoint.reply(reply)
@@ -162,12 +162,14 @@ def test_requests_are_never_more_than_the_budget_even_where_the_endpoint_fails(
 def test_a_model_that_cannot_judge_several_is_asked_of_each(
     module_db: Database, themed: str, module_endpoint: Endpoint, said: str
 ) -> None:
-    module_endpoint.reply(lambda messages: said if task(messages) == "relevant_passages" else reply(messages))
+    parts = {"queries": [f"Who harpooned the Kraken, {len(said)} times?"], "expanded": "Who?"}
+    scripted = {"relevant_passages": said, "refine": json.dumps(parts)}
+    module_endpoint.reply(lambda messages: scripted.get(task(messages)) or reply(messages))
     module_endpoint.forget()
     options = {"relevance_test_budget": 60}
     context = ask(module_db, f"Who broke Enigma, or {len(said)}?", themed, mode="lazy", options=options)[3]
     assert context["points"] and len(asked(module_endpoint, "relevant")) >= 2
-    assert len(tested(module_endpoint)) <= context["relevance_tests"]["spent"] <= 60
+    assert len(relevance_requests(module_endpoint)) <= context["relevance_tests"]["spent"] <= 60
     module_endpoint.reply(reply)
 
 
@@ -200,8 +202,11 @@ def test_sub_queries_are_refined_with_concepts_of_the_graph_and_no_others(
 def test_claims_are_made_of_the_concept_subgraph_of_each_community(
     module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
+    parts = json.dumps({"queries": QUERIES, "expanded": "Which people of which communities?"})
+    module_endpoint.reply(lambda messages: parts if task(messages) == "refine" else reply(messages))
     module_endpoint.forget()
     ask(module_db, f"{QUESTION} Say it well.", themed, mode="lazy", options={"relevance_test_budget": 40})
+    module_endpoint.reply(reply)
     (mapped,) = asked(module_endpoint, "map")
     data = str(mapped.messages[-1]["content"]).partition("Question: ")[0]
     communities = re.split(r"^# ", data, flags=re.M)[1:]

@@ -11,7 +11,8 @@
 with a reranker need one. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k),
 in both protocols, and what the paper's weighting of edges adds to the vectors'. ``cases``: the paper's two case studies,
 which rank the chat that answers has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without
-original text. The last four need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into bench/RESULTS.md.
+original text. The last four need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into
+bench/RESULTS.md.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of

@@ -96,7 +96,9 @@ def attributes(db: Any, corpus: str) -> set[tuple[str, str, str, str]]:
 def test_the_schema_is_asked_for_and_enforced(schemed: str, module_endpoint: Endpoint) -> None:
     prompt = chats(module_endpoint)[0]
     # As jsonb orders names.
-    assert "- plant\n- person: retired (boolean)\n- machine: axles (integer), built (date), serial (text)" in prompt.text
+    assert (
+        "- plant\n- person: retired (boolean)\n- machine: axles (integer), built (date), serial (text)" in prompt.text
+    )
     assert "- machine located_in plant\n- person runs machine\n" in prompt.text
     enforced = prompt.body["response_format"]["json_schema"]["schema"]["properties"]["entities"]["items"]
     assert set(enforced["properties"]["type"]["enum"]) == {"machine", "plant", "person"}

@@ -8,12 +8,13 @@ import re
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, search, value, work
+from tests.sql.ingest import STORIES, keys, new_corpus, put_all, rows, search, value, work
 from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, counted, points, task
 from tests.sql.themes import context as made_context
@@ -243,3 +244,13 @@ def test_a_model_that_refines_nothing_leaves_the_question_as_it_is(
     _, _, _, context = ask(module_db, "What of the Kraken?", themed, mode="lazy", options={"relevance_test_budget": 4})
     assert context["relevance_tests"]["queries"] == ["What of the Kraken?"]
     module_endpoint.reply(reply)
+
+
+def test_no_other_model_reads_the_question(module_db: Database, themed: str, module_endpoint: Endpoint) -> None:
+    options = rows(module_db, "SELECT options -> 'llm' -> 'roles' FROM graphrag.corpora WHERE name = %s", themed)[0][0]
+    roles = options | {"keywords": options["answer"]}
+    value(module_db, "SELECT graphrag.alter_corpus(%s, %s)", themed, Jsonb({"llm": {"roles": roles}}))
+    module_endpoint.forget()
+    usage = ask(module_db, f"{QUESTION} Once more?", themed, mode="lazy", options={"relevance_test_budget": 8})[2]
+    assert "keywords" not in counted(module_endpoint) and usage["calls"] == len(module_endpoint.requests) > 0
+    value(module_db, "SELECT graphrag.alter_corpus(%s, %s)", themed, Jsonb({"llm": {"roles": options}}))

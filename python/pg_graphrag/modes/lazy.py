@@ -283,7 +283,9 @@ def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[SubQuery],
     Where the model fails, the question itself is the only one, with a WARNING.
     """
     question = query.text
-    outcome = query.models.ask("refine", {"question": question, "concepts": concepts.names_about(query, CONCEPTS)})
+    # By its noun phrases: reading it is what the model is asked for here.
+    names_near = concepts.names_about(query.with_text(question), CONCEPTS)
+    outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
     usage.append(outcome["usage"])
     parts, expanded = [], question
     if "fault" in outcome:
@@ -379,7 +381,7 @@ def estimate(dry_run: "DryRun") -> None:
     # The concepts that will be shown are not known before the question has a vector.
     name = "x" * (concepts.MAX_CHARACTERS * row["width"])
     dry_run.send("refine", question=query.text, concepts=[name] * CONCEPTS)
-    dry_run.embeds(2 * MAX_QUERIES + 1)
+    dry_run.embeds(2 * MAX_QUERIES + 2)
     spend = query.options[RELEVANCE_TEST_BUDGET]
     sizes = dry_run.largest_chunks(min(spend, MAX_QUERIES * 2 * CANDIDATES))
     if query.corpus.options.llm.has("relevance"):

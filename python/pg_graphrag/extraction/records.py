@@ -123,7 +123,7 @@ class Extraction:
         return len(self.entities) + len(self.relationships) + len(self.claims)
 
     def add_entity(
-        self, name: str, type_: str = "", description: str = "", attributes: Mapping[str, str] | None = None
+        self, name: str, type_: str = "", description: str = "", *, attributes: Mapping[str, str] | None = None
     ) -> None:
         """Add an entity; of two with one key, the longer description wins, attributes add up."""
         kind = " ".join(clean(type_).split()).strip("\"'").lower()[:MAX_TYPE]

@@ -182,8 +182,9 @@ def _entity(extraction: Extraction, item: Any) -> None:
     fields = _lower_keys(item)
     if not any(name in fields for name in _NAME):
         raise _WrongType("has no name")
+    attributes = _attributes(fields.get("attributes"))
     extraction.add_entity(
-        _text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION), _attributes(fields.get("attributes"))
+        _text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION), attributes=attributes
     )
 
 

@@ -228,8 +228,9 @@ def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
 
 def _numbers(value: Any, count: int) -> set[int]:
     """Return the numbers in 1 … `count` of a list."""
-    scores = (_score(item, count) for item in value) if isinstance(value, list) else ()
-    return {score for score in scores if score}
+    items = value if isinstance(value, list) else []
+    digits = (int(item) if isinstance(item, str) and re.fullmatch(r"\d{1,9}", item) else item for item in items)
+    return {item for item in digits if isinstance(item, int) and not isinstance(item, bool) and 1 <= item <= count}
 
 
 def relevant(text: str, cut_off: bool) -> bool:

@@ -104,7 +104,14 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
     ends = {row["id"]: row for row in graph_of(query).ends(ids)}
     entities = {end for row in ends.values() for end in (row["source_id"], row["target_id"])}
     among = graph_of(query).among(sorted(entities))
-    edges = _part(among, np.isin(among.ids, ids))
+    stated_here = np.isin(among.ids, ids)
+    edges = Among(
+        among.ids[stated_here],
+        among.low[stated_here],
+        among.high[stated_here],
+        among.weights[stated_here],
+        among.counts[stated_here],
+    )
     strength = strengths(query, edges)
     is_strong = are_strong(edges.low, edges.high, strength)
     strong = dict(zip(edges.ids[is_strong].tolist(), strength[is_strong].tolist(), strict=True))
@@ -125,11 +132,6 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
     for chunk in statements:
         statements[chunk].sort(key=lambda one: (-one.share, -one.strength, one.sentence.encode()))
     return statements
-
-
-def _part(edges: Among, chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Among:
-    columns = edges.ids, edges.low, edges.high, edges.weights, edges.counts
-    return Among(*(column[chosen] for column in columns))
 
 
 def about(statements: dict[int, list[Statement]]) -> list[str]:

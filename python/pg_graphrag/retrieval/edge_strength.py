@@ -26,7 +26,8 @@ def strengths(query: Query, edges: Among) -> Scores:
     counts = np.array([max(by_id[end], 1) for end in ends.tolist()], float)[place]
     low, high = counts[: len(edges.ids)], counts[len(edges.ids) :]
     ratio = np.maximum(edges.counts, 1) * max(graph_of(query).chunk_count(), 1) / (low * high)
-    return np.round(edges.weights * np.log2(ratio), DIGITS)
+    strength: Scores = np.round(edges.weights * np.log2(ratio), DIGITS)
+    return strength
 
 
 def are_strong(low: Ids, high: Ids, strength: Scores) -> Flags:
@@ -43,4 +44,5 @@ def are_strong(low: Ids, high: Ids, strength: Scores) -> Flags:
     if not is_apart.any():
         return np.ones(len(low), np.bool_)
     weakest = np.quantile(strength[is_apart], WEAK_SHARE, method="lower")
-    return is_apart & (strength >= weakest)
+    strong: Flags = is_apart & (strength >= weakest)
+    return strong

@@ -46,6 +46,7 @@ class ModelTests:
             groups = [left[start : start + at_once] for start in range(0, len(left), at_once)][: room - sent]
             if not groups:
                 break
+            arguments: list[dict[str, Any]]
             if at_once == 1:
                 arguments = [{"question": question, "text": texts[chunk]} for (chunk,) in groups]
             else:

@@ -46,12 +46,12 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
             extraction.relationships[pair] = fitting
             continue
         del extraction.relationships[pair]
-        item: dict[str, Any] = {
+        pair_item: dict[str, Any] = {
             "source": relationship.source,
             "target": relationship.target,
             "keywords": list(relationship.keywords),
         }
-        unfit.append({"kind": "relationship", "item": item, "reason": reason})
+        unfit.append({"kind": "relationship", "item": pair_item, "reason": reason})
     if len(unfit) > MAX_UNFIT:
         rest = {"kind": "rest", "item": {"count": len(unfit) - MAX_UNFIT}, "reason": "more than are kept"}
         unfit = [*unfit[:MAX_UNFIT], rest]

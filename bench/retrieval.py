@@ -149,11 +149,11 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
                 variants = {
                     row: search | {"graph_top_k": k} for row, search in rows.items() if search.get("profile") == profile
                 }
-                found = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline=base)
+                records = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline=base)
                 for row in variants:
-                    one = found[row, 10]
-                    cells = [f"{value:.3f}" for value in (one.recall, one.any_hit, one.all_hit, one.ndcg)]
-                    cells += [difference(one, metric) for metric in ("recall", "any_hit")]
+                    record = records[row, 10]
+                    cells = [f"{value:.3f}" for value in (record.recall, record.any_hit, record.all_hit, record.ndcg)]
+                    cells += [difference(record, metric) for metric in ("recall", "any_hit")]
                     yield f"| {row} | {k} | {' | '.join(cells)} |"
 
 
@@ -173,7 +173,7 @@ CASES: dict[str, tuple[list[str], list[str], str]] = {
 
 
 def cases_table(given: argparse.Namespace) -> Iterator[str]:
-    """The rank of the chat that answers, its path, and the first chat's where that is another one."""
+    """The rank of the chat that answers, its path, and the first chat's where that is another."""
     yield "| question | row | rank | path of the chat that answers | path of the first chat, where it is another |"
     yield "|---|---|---|---|---|"
     with GraphRAG(given.url, corpus_of("lihua-jan-jun", "llm")) as rag:
@@ -182,11 +182,12 @@ def cases_table(given: argparse.Namespace) -> Iterator[str]:
                 if search["mode"] != "path" or search["fuse"] == "rerank":
                     continue
                 options = dict(search) | {"query_entities": entities, "answer_types": types}
-                found = rag.search(question, top_k=50, **options)
+                records = rag.search(question, top_k=50, **options)
                 paths = {
-                    one.source_key: " → ".join(one.explain.get("path", {}).get("path", ())) for one in reversed(found)
+                    result.source_key: " → ".join(result.explain.get("path", {}).get("path", ()))
+                    for result in reversed(records)
                 }
-                ranks = list(dict.fromkeys(one.source_key for one in found))
+                ranks = list(dict.fromkeys(result.source_key for result in records))
                 rank = ranks.index(chat) + 1 if chat in ranks else "–"
                 first = "" if rank == 1 or not ranks else f"{ranks[0]}: {paths[ranks[0]]}"
                 yield f"| {question} | {row} | {rank} | {paths.get(chat, '')} | {first} |"

@@ -34,8 +34,8 @@ class Selector:
     """The replies of a selector, and how many tokens it was asked."""
 
     def __init__(self, data: Path, name: str, kind: str) -> None:
-        self._texts = {one["source_key"]: words(one["content"]) for one in documents(data, name)}
-        self._evidence = {one["question"]: one["evidence"] for one in questions(data, name)}
+        self._texts = {document["source_key"]: words(document["content"]) for document in documents(data, name)}
+        self._evidence = {question["question"]: question["evidence"] for question in questions(data, name)}
         self._choose: Callable[[str, dict[int, bool]], list[int]] = getattr(self, f"_{kind}")
         self.tokens: list[int] = []
 
@@ -69,16 +69,16 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--sets", nargs="+", default=SETS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| set | selector | R@2 | R@5 | R@10 | nDCG@10 | tokens asked, mean / most |")
     print("|---|---|---|---|---|---|---|")
-    for name in given.sets:
-        with GraphRAG(given.url, corpus_of(name, "nlp")) as rag, Endpoint(keep=False) as endpoint:
+    for name in arguments.sets:
+        with GraphRAG(arguments.url, corpus_of(name, "nlp")) as rag, Endpoint(keep=False) as endpoint:
             set_provider(rag, "selector", "openai", endpoint.url)
             rag.alter_corpus(llm={"roles": {"relevance": {"provider": "selector", "model": "selector"}}})
-            asked = [one for one in questions(given.data, name) if one["evidence"]]
+            asked = [question for question in questions(arguments.data, name) if question["evidence"]]
             for kind in ("none", "oracle", "chance", "adversary"):
-                selector = None if kind == "none" else Selector(given.data, name, kind)
+                selector = None if kind == "none" else Selector(arguments.data, name, kind)
                 if selector is not None:
                     endpoint.reply(selector)
                 with rag._connection() as connection:

@@ -89,8 +89,8 @@ def schemed(module_db: Database, module_endpoint: Endpoint) -> Iterator[str]:
 
 
 def attributes(db: Any, corpus: str) -> set[tuple[str, str, str, str]]:
-    found = rows(db, "SELECT name, type, attribute, value FROM graphrag.entity_attributes WHERE corpus = %s", corpus)
-    return {(name, kind, attribute, json.dumps(said)) for name, kind, attribute, said in found}
+    records = rows(db, "SELECT name, type, attribute, value FROM graphrag.entity_attributes WHERE corpus = %s", corpus)
+    return {(name, kind, attribute, json.dumps(content)) for name, kind, attribute, content in records}
 
 
 def test_the_schema_is_asked_for_and_enforced(schemed: str, module_endpoint: Endpoint) -> None:
@@ -145,12 +145,12 @@ def test_what_does_not_fit_is_kept_apart_and_counted(module_db: Database, scheme
 
 def test_types_and_attributes_serve_in_cypher_filters_and_paths(module_db: Database, schemed: str) -> None:
     asked = "MATCH (m:Entity {type: 'machine'})-[r:RELATED]->(p:Entity) WHERE m.attributes.serial = 'X-100'"
-    found = rows(
+    records = rows(
         module_db,
         f"SELECT r FROM graphrag.cypher(%s, $c${asked} AND 'located_in' IN r.keywords RETURN p.name AS name$c$) r",
         schemed,
     )
-    assert len(found) == 1 and "Kobe plant" in str(found)
+    assert len(records) == 1 and "Kobe plant" in str(records)
     module_db.execute(
         "CREATE VIEW public.with_four_axles AS SELECT source_key FROM graphrag.graph_mentions"
         " WHERE type = 'machine' AND attributes ->> 'axles' = '4'"

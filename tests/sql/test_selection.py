@@ -50,16 +50,18 @@ def test_what_the_model_names_comes_first_in_every_mode(
 ) -> None:
     module_endpoint.reply(last_first)
     before = search(module_db, QUESTION, corpus, mode, top_k=40)
-    found = search(module_db, QUESTION, corpus, mode, top_k=40, options=SELECT)
+    selected_rows = search(module_db, QUESTION, corpus, mode, top_k=40, options=SELECT)
     expected = [before[-1], before[0], *before[1:-1]] if len(before) > 1 else before
-    assert keys(found) == keys(expected)
-    assert [row["score"] for row in found] == pytest.approx([1 / rank for rank in range(1, len(found) + 1)])
-    for row in found:
-        said = row["explain"]["select"]
-        (old,) = [one for one in before if one["chunk_id"] == row["chunk_id"]]
-        assert (said["rank_before"], said["score_before"]) == (old["rank"], old["score"])
+    assert keys(selected_rows) == keys(expected)
+    assert [row["score"] for row in selected_rows] == pytest.approx(
+        [1 / rank for rank in range(1, len(selected_rows) + 1)]
+    )
+    for row in selected_rows:
+        note = row["explain"]["select"]
+        (earlier,) = [other for other in before if other["chunk_id"] == row["chunk_id"]]
+        assert (note["rank_before"], note["score_before"]) == (earlier["rank"], earlier["score"])
     # Fewer rows are the beginning of more.
-    assert keys(search(module_db, QUESTION, corpus, mode, top_k=2, options=SELECT)) == keys(found)[:2]
+    assert keys(search(module_db, QUESTION, corpus, mode, top_k=2, options=SELECT)) == keys(selected_rows)[:2]
 
 
 def test_it_is_one_request_with_the_paths_and_known_the_next_time(
@@ -68,36 +70,38 @@ def test_it_is_one_request_with_the_paths_and_known_the_next_time(
     module_endpoint.reply(last_first)
     question = "Who sailed the Nautilus, and who broke Enigma?"
     module_endpoint.forget()
-    found = search(module_db, question, corpus, "hybrid", options=SELECT)
+    selected_rows = search(module_db, question, corpus, "hybrid", options=SELECT)
     (request,) = asked(module_endpoint, "select")
     shown = passages(request.messages)
-    assert len(shown) == len(STORIES | SEA) and any("Path: " in one and "through" in one for one in shown)
+    assert len(shown) == len(STORIES | SEA) and any("Path: " in text and "through" in text for text in shown)
     assert len(request.text) < 40 * 1100 + 3000
     module_endpoint.forget()
-    assert keys(search(module_db, question, corpus, "hybrid", options=SELECT)) == keys(found)
+    assert keys(search(module_db, question, corpus, "hybrid", options=SELECT)) == keys(selected_rows)
     assert module_endpoint.requests == []
 
 
-@pytest.mark.parametrize("said", ["None of them.", '{"selected": "1"}', '{"selected": [77]}'])
+@pytest.mark.parametrize("reply_text", ["None of them.", '{"selected": "1"}', '{"selected": [77]}'])
 def test_a_reply_that_selects_nothing_readable_leaves_the_order(
-    module_db: Database, corpus: str, module_endpoint: Endpoint, said: str
+    module_db: Database, corpus: str, module_endpoint: Endpoint, reply_text: str
 ) -> None:
-    module_endpoint.reply(lambda _: said)
-    question = f"Who met Captain Nemo, {len(said)}?"
+    module_endpoint.reply(lambda _: reply_text)
+    question = f"Who met Captain Nemo, {len(reply_text)}?"
     before = search(module_db, question, corpus, "hybrid")
-    with warnings(module_db) as told:
-        found = search(module_db, question, corpus, "hybrid", options=SELECT)
-    assert keys(found) == keys(before) and "no row was selected" in "\n".join(told)
-    assert found[0]["explain"]["select"]["failed"]
+    with warnings(module_db) as messages_sent:
+        selected_rows = search(module_db, question, corpus, "hybrid", options=SELECT)
+    assert keys(selected_rows) == keys(before) and "no row was selected" in "\n".join(messages_sent)
+    assert selected_rows[0]["explain"]["select"]["failed"]
 
 
 def test_an_empty_selection_leaves_the_order_without_a_warning(
     module_db: Database, corpus: str, module_endpoint: Endpoint
 ) -> None:
     module_endpoint.reply(lambda _: '{"selected": []}')
-    with warnings(module_db) as told:
-        found = search(module_db, "Who hired Alan Turing?", corpus, "hybrid", options=SELECT)
-    assert keys(found) == keys(search(module_db, "Who hired Alan Turing?", corpus, "hybrid")) and not told
+    with warnings(module_db) as messages_sent:
+        selected_rows = search(module_db, "Who hired Alan Turing?", corpus, "hybrid", options=SELECT)
+    assert (
+        keys(selected_rows) == keys(search(module_db, "Who hired Alan Turing?", corpus, "hybrid")) and not messages_sent
+    )
 
 
 def test_who_may_ask_gets_it_and_who_sees_a_part_shows_that_alone(
@@ -109,8 +113,8 @@ def test_who_may_ask_gets_it_and_who_sees_a_part_shows_that_alone(
     (request,) = asked(module_endpoint, "select")
     assert "Kraken" in request.text and "Bletchley" not in str(request.messages[-1]["content"])
     with as_reader(module_db):
-        found = search(module_db, "Kraken and Enigma, as a reader?", corpus, "hybrid", options=SELECT)
-    assert found[0]["explain"]["select"]["selected"]
+        selected_rows = search(module_db, "Kraken and Enigma, as a reader?", corpus, "hybrid", options=SELECT)
+    assert selected_rows[0]["explain"]["select"]["selected"]
 
 
 def test_an_answer_is_made_of_it_and_estimated(module_db: Database, corpus: str, module_endpoint: Endpoint) -> None:

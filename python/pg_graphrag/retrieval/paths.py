@@ -4,7 +4,7 @@ Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Tak
 
 With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
 some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.)
+with that, .86 with the nearness.) And an entity that is in every document leads everywhere: it carries no path.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,9 @@ HOPS = 2
 # Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
+# An entity in more than this share of the chunks, and in so many, is in every document: it carries no path to others.
+HUB_SHARE = 0.5
+MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
 FIRST, DIRECT = 2.0, 10.0
 # Totals that differ by a smaller share could be equal.
@@ -69,6 +72,7 @@ class PathGraph:
         self._place = by_id
         self._ids = self.nodes[by_id]
         self.is_answer = answers
+        self.is_hub = self._are_hubs()
         low, high = self.places(self.edges.low), self.places(self.edges.high)
         self.is_forward = self.edges.source == self.edges.low
         tail, head = np.append(low, high), np.append(high, low)
@@ -83,6 +87,14 @@ class PathGraph:
         self.important = edges.important(query, self.edges, touching, (chunks, holders), limit)
         self.counts = np.isin(self.edges.ids, np.array(list(self.important), np.int64))
         self._hold(chunks, holders)
+
+    def _are_hubs(self) -> Flags:
+        """Return which nodes are in every document, (nodes,) bool; none with MiniRAG."""
+        if self.profile == "paper":
+            return np.zeros(len(self.nodes), np.bool_)
+        counts = graph_of(self.query).mention_counts(self.nodes.tolist())
+        least = max(HUB_SHARE * graph_of(self.query).chunk_count(), MIN_HUB)
+        return np.array([counts.get(node, 0) > least for node in self.nodes.tolist()], np.bool_)
 
     def places(self, entities: Ids) -> Ids:
         """Return the places of entities, (n,) int64."""
@@ -117,7 +129,7 @@ class PathGraph:
         return bool(self._starts[place + 1] > self._starts[place])
 
     def walks(self, start: int) -> _Walks:
-        """Return the paths from a node: over one relationship, and over two to a third node."""
+        """Return the paths from a node: over one relationship, and over two to a third node; through no hub and to none."""
         span = slice(self._starts[start], self._starts[start + 1])
         middle, first = self._head[span], self._edge[span]
         # In the order of names; a path comes before its continuations.
@@ -126,8 +138,8 @@ class PathGraph:
         offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         step = self._starts[middle][source] + offset - 1
         ends = np.where(offset > 0, self._head[step], -1)
-        further = ends != start
-        source, step, ends = source[further], step[further], ends[further]
+        goes_on = (ends != start) & ~self.is_hub[middle[source]] & ~((ends >= 0) & self.is_hub[ends])
+        source, step, ends = source[goes_on], step[goes_on], ends[goes_on]
         middles, firsts = middle[source], first[source]
         seconds = np.where(ends >= 0, self._edge[step], -1)
         first_counts, second_counts = self.counts[firsts], (seconds >= 0) & self.counts[seconds]

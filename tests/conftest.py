@@ -9,7 +9,9 @@ from pathlib import Path
 # numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
 import pg_graphrag.numeric  # noqa: F401
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from tests.runtime import beside
 from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
 
 _numbers = itertools.count(1)
@@ -50,9 +52,15 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
     """This worker's cluster, or the server of PG_GRAPHRAG_TEST_URL; its database ``template`` has the extension."""
     cluster = Server(TEST_URL) if TEST_URL else Cluster(request.getfixturevalue("runtime"))
     try:
-        cluster.create_database("template")
+        url = cluster.create_database("template")
         with cluster.connect("template") as connection:
-            connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            if beside.IS_BESIDE:
+                beside.prepare(connection)
+            else:
+                connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        if beside.IS_BESIDE:
+            beside.install(make_conninfo(url, user=beside.OWNER, password=beside.OWNER))
+            beside.serve_calls()
         yield cluster
     finally:
         cluster.close()

@@ -144,8 +144,13 @@ CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) 
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    name text := format('graphrag_attached._changed_%s()', attached_id);
+    name  text := format('graphrag_attached._changed_%s()', attached_id);
+    owner name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
+    IF NOT pg_has_role(current_user, owner, 'MEMBER') THEN
+        RAISE EXCEPTION 'role "%", who owns the schema graphrag, cannot make a function of role "%", who owns table %', current_user, owner, relation::regclass
+            USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT %I TO %I; then try again.', owner, current_user);
+    END IF;
     EXECUTE format($create$
 CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -169,8 +174,17 @@ $create$, name, attached_id);
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
     EXECUTE format('COMMENT ON FUNCTION %s IS ''Trigger of attached table %s: its rows become documents''', name, attached_id);
     -- DROP EXTENSION takes it along instead of stopping at it.
-    EXECUTE format('ALTER FUNCTION %s DEPENDS ON EXTENSION pg_graphrag', name);
-    EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+    IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
+        EXECUTE format('ALTER FUNCTION %s DEPENDS ON EXTENSION pg_graphrag', name);
+    END IF;
+    -- To own a function takes CREATE on its schema, where no superuser gives it: in this transaction alone.
+    IF has_schema_privilege(owner, 'graphrag_attached', 'CREATE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+        EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, owner);
+    ELSE
+        EXECUTE format('GRANT CREATE ON SCHEMA graphrag_attached TO %I', owner);
+        EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, owner);
+        EXECUTE format('REVOKE CREATE ON SCHEMA graphrag_attached FROM %I', owner);
+    END IF;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
@@ -193,7 +207,9 @@ BEGIN
     LOOP
         EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
                        event.trigger, event.name, name, event.rows, attached_id);
-        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
+        IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
+            EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
+        END IF;
     END LOOP;
 END
 $$;

@@ -6,22 +6,21 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from pg_graphrag import GraphRAG
-from pg_graphrag.process import schema
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint.server import Messages
+from tests.runtime import beside
+from tests.runtime.beside import OWNER
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.sql.themes import points, task
 
-# Owns the plain schema: no superuser, and nothing but what it needs.
-OWNER = "plain_owner"
 _numbers = itertools.count(1)
 
 
@@ -54,14 +53,10 @@ def plain_database(cluster: Cluster | Server, *, schema_too: bool = True) -> Ite
     url = cluster.create_database(name)
     try:
         with cluster.connect(name) as connection:
-            with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-                connection.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{OWNER}'".encode())
-            connection.execute("CREATE EXTENSION vector")
-            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {OWNER}".encode())
+            beside.prepare(connection)
         owner_url = make_conninfo(url, user=OWNER, password=OWNER)
         if schema_too:
-            with psycopg.connect(owner_url, autocommit=True) as connection:
-                assert schema.install(connection)
+            beside.install(owner_url)
         yield owner_url
     finally:
         cluster.drop_database(name)

@@ -12,13 +12,14 @@ from pg_graphrag.client.settings import SETTINGS
 
 
 def install(url: str) -> int:
-    """Make the plain schema in a database; returns the exit status (0 also where it is there already)."""
+    """Make the plain schema in a database, or update it; returns the exit status (0 also where there is nothing to do)."""
     with psycopg.connect(url, **SETTINGS) as connection:
-        is_new = hosts.install(connection)
+        version = hosts.install(connection)
         where = f'database "{connection.info.dbname}"'
-    print(
-        f"{where} now has the schema graphrag" if is_new else f"{where} has this version of the schema graphrag already"
-    )
+    if version is None:
+        print(f"{where} has this version of the schema graphrag already")
+    else:
+        print(f"{where} now has the schema graphrag of version {version}")
     return 0
 
 

@@ -11,7 +11,7 @@ import psycopg
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside
+from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside_async
 from pg_graphrag.client.results import (
     Answer,
     EntityResult,
@@ -292,7 +292,7 @@ class AsyncGraphRAG:
         statement = statements.ask_stream(self.corpus, request)
         async with self._connection() as connection:
             if await is_beside_async(connection):
-                for (piece,) in stream_beside(connection, statement):
+                async for (piece,) in stream_beside_async(connection, statement):
                     yield piece
                 return
             async with (

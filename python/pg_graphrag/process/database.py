@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from psycopg import sql
 from psycopg.pq import DiagnosticField, TransactionStatus
 from psycopg.rows import dict_row
 
+from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.routines import Routine, routines
 from pg_graphrag.process.values import encode, parameter_of, register_loaders
@@ -76,7 +77,7 @@ class ProcessDatabase(Database):
             returned = run(self, routine.path, arguments)
             return list(returned) if isinstance(returned, Rows) else returned
 
-    def rows(self, routine: Routine, arguments: Sequence[Any]) -> Iterator[Any]:
+    def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
         """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
         with self._call(routine):
             yield from run(self, routine.path, arguments)
@@ -159,11 +160,17 @@ class ProcessDatabase(Database):
         settings = [f"SET LOCAL {name} = {value}" for name, value in outer.settings]
         # What may be called is said of the function in the database, which does nothing else.
         identity = (
-            "SELECT current_user::text AS role, pg_catalog.has_function_privilege("
-            f"'{outer.signature}'::pg_catalog.regprocedure, 'EXECUTE') AS may_execute"
+            "SELECT current_user::text AS role, i.version, pg_catalog.has_function_privilege("
+            f"pg_catalog.to_regprocedure('{outer.signature}'), 'EXECUTE') AS may_execute FROM graphrag._installed i"
         )
-        # One message to the server.
+        # One message to the server. An update of the schema waits for the end of this transaction (process/schema.py).
         row = self._execute("; ".join([begin, *settings, identity]))[0]
+        if row["version"] != __version__:
+            raise GraphRAGError(
+                f"the Python package pg_graphrag is version {__version__}, the schema graphrag is {row['version']}",
+                sqlstate="58P01",
+                hint="Install the package of the schema's version, or bring the schema to the package's: pg-graphrag install.",
+            )
         if not row["may_execute"]:
             kind = "procedure" if outer.is_procedure else "function"
             raise StatementError(f"permission denied for {kind} {outer.name}", "42501")

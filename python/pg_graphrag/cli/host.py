@@ -1,4 +1,4 @@
-"""``pg-graphrag install`` and ``pg-graphrag call``: what databases without the extension need, and every function by its name."""
+"""``pg-graphrag install``, ``copy`` and ``call``: what databases without the extension need, and every function by its name."""
 
 import json
 from collections.abc import Mapping
@@ -20,6 +20,14 @@ def install(url: str) -> int:
         print(f"{where} has this version of the schema graphrag already")
     else:
         print(f"{where} now has the schema graphrag of version {version}")
+    return 0
+
+
+def copy(source_url: str, url: str) -> int:
+    """Copy what another database holds into one that is new; returns the exit status."""
+    with connect(source_url) as source, connect(url) as target:
+        documents = hosts.copy(source, target)
+        print(f'database "{target.info.dbname}" now has the {documents} documents of "{source.info.dbname}"')
     return 0
 
 

@@ -158,6 +158,13 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
     return schema.install(connection)
 
 
+def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
+    """Copy what one database holds into another, whichever hosts they have: `process.copying.copy`."""
+    from pg_graphrag.process import copying
+
+    return copying.copy(source, target)
+
+
 def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Statement[Any]:
     """The call of any function of the schema whose body is Python, with arguments by name, for either host.
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +58,8 @@ class ProcessDatabase(Database):
         self._routines: list[Routine] = []
         self._owner = ""
         self._cursors = 0
+        # What routines are given: this, or what stands for all connections to the database.
+        self.shared: Database = self
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
@@ -74,13 +76,13 @@ class ProcessDatabase(Database):
             The error of a statement, or the package's own as the server would raise it: with SQLSTATE, DETAIL and HINT.
         """
         with self._call(routine):
-            returned = run(self, routine.path, arguments)
+            returned = run(self.shared, routine.path, arguments)
             return list(returned) if isinstance(returned, Rows) else returned
 
     def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
         """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
         with self._call(routine):
-            yield from run(self, routine.path, arguments)
+            yield from run(self.shared, routine.path, arguments)
 
     @contextmanager
     def _call(self, routine: Routine) -> Iterator[None]:
@@ -117,7 +119,7 @@ class ProcessDatabase(Database):
     def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
         (inner,) = routines()[routine]
         with self._within(inner):
-            run(self, inner.path, list(values))
+            run(self.shared, inner.path, list(values))
 
     def _check_idle(self) -> None:
         status = self.connection.info.transaction_status
@@ -238,12 +240,20 @@ class ProcessDatabase(Database):
         if self.is_cancelled:
             self._prepare_for_statement()
 
+    def notice(self, message: str, **fields: str) -> None:
+        self._raise("NOTICE", message, fields)
+
     def warning(self, message: str, **fields: str) -> None:
+        self._raise("WARNING", message, fields)
+
+    def _raise(self, severity: str, message: str, fields: Mapping[str, str]) -> None:
+        """Have the server send a message, so that it takes the way of the server's own."""
         texts = {"MESSAGE": message, **{name.upper(): text for name, text in fields.items()}}
         options = sql.SQL(", ").join(
             sql.SQL("{} = {}").format(sql.SQL(name), sql.Literal(text)) for name, text in texts.items()
         )
-        body = sql.SQL("BEGIN RAISE WARNING USING {}; END").format(options).as_string(self.connection)
+        statement = sql.SQL("BEGIN RAISE {} USING {}; END").format(sql.SQL(severity), options)  # type: ignore[arg-type]
+        body = statement.as_string(self.connection)
         self.run_command(f"DO {sql.Literal(body).as_string(self.connection)}")
 
     def run_command(self, command: str) -> list[Row]:
@@ -318,6 +328,72 @@ class ProcessDatabase(Database):
 
     def __hash__(self) -> int:
         return id(self)
+
+
+class SharedDatabase(Database):
+    """All connections of a process to one database: each statement goes over the one whose call has its turn.
+
+    What the process remembers of the database may ask it for more later, when another connection's call needs that.
+    """
+
+    def __init__(self) -> None:
+        self._current: list[ProcessDatabase] = []
+
+    @contextmanager
+    def over(self, database: ProcessDatabase) -> Iterator[None]:
+        """Have the statements go over a connection."""
+        self._current.append(database)
+        try:
+            yield
+        finally:
+            self._current.pop()
+
+    @property
+    def _database(self) -> ProcessDatabase:
+        return self._current[-1]
+
+    def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
+        return self._database.query(sql, types, values)
+
+    def literal_query(self, sql: str) -> list[Row]:
+        return self._database.literal_query(sql)
+
+    def prepare(self, sql: str, types: Sequence[str]) -> Plan:
+        return self._database.prepare(sql, types)
+
+    def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
+        return self._database.execute(plan, values)
+
+    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> "ProcessCursor":
+        return self._database.cursor(sql, types, values)
+
+    def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
+        self._database.call(routine, types, values)
+
+    def poll(self) -> None:
+        self._database.poll()
+
+    def commit(self) -> None:
+        self._database.commit()
+
+    def rollback(self) -> None:
+        self._database.rollback()
+
+    def notice(self, message: str, **fields: str) -> None:
+        self._database.notice(message, **fields)
+
+    def warning(self, message: str, **fields: str) -> None:
+        self._database.warning(message, **fields)
+
+    @property
+    def statement_error(self) -> type[Exception]:
+        return StatementError
+
+    def error(self, error: GraphRAGError) -> Exception:
+        return self._database.error(error)
+
+    def folder(self, name: str) -> Path:
+        return self._database.folder(name)
 
 
 class ProcessCursor:

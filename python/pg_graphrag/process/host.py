@@ -6,7 +6,8 @@ work at a time.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process.database import ProcessDatabase
+from pg_graphrag.process.database import ProcessDatabase, SharedDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
 from pg_graphrag.process.state import remember
 
@@ -26,6 +27,7 @@ REFUSED = {
 }
 
 _turn = threading.RLock()
+_databases: dict[Hashable, SharedDatabase] = {}
 _ATTRIBUTE = "_pg_graphrag_process"
 
 
@@ -48,6 +50,7 @@ class Process:
         assert row is not None
         info = connection.info
         self._identity = (info.host, info.port, info.dbname, *row)
+        self._shared = self._db.shared = _databases.setdefault(self._identity, SharedDatabase())
 
     def call(
         self, name: str, arguments: Mapping[str, Any], columns: Sequence[str] | None = None
@@ -64,11 +67,11 @@ class Process:
         Raises
         ------
         psycopg.Error
-            As the server would raise it; 58P01 where package and schema are of different versions. 42883 for a function or arguments that there are not, 0A000 for what this host has not.
+            As the server would raise it; 58P01 where package and schema are of different versions, 42883 for a function or
+            arguments that there are not, 0A000 for what this host has not.
         """
         routine, values = self._resolve(name, arguments)
-        with _turn:
-            remember(self._identity)
+        with self._has_turn():
             returned = self._db.run(routine, values)
         rows = list(_rows(routine, returned))
         if columns is None:
@@ -82,16 +85,22 @@ class Process:
         returned = self._db.rows(routine, values)
         try:
             while True:
-                with _turn:
-                    remember(self._identity)
+                with self._has_turn():
                     rows = list(_rows(routine, list(islice(returned, 1))))
                 if not rows:
                     return
                 yield from rows
         finally:
-            with _turn:
-                remember(self._identity)
+            with self._has_turn():
                 returned.close()
+
+    @contextmanager
+    def _has_turn(self) -> Iterator[None]:
+        """Have the modules serve this connection alone."""
+        with _turn:
+            remember(self._identity)
+            with self._shared.over(self._db):
+                yield
 
     def cancel(self) -> None:
         """End the call under way, from another thread: 57014 there."""

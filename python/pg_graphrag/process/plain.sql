@@ -21,6 +21,11 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN false;
 COMMENT ON FUNCTION graphrag._ensure_graph(int) IS 'Makes the Apache AGE graph of a corpus in a database with the extension; nothing here';
 
+CREATE FUNCTION graphrag._is_graph(schema_name name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN false;
+COMMENT ON FUNCTION graphrag._is_graph(name) IS 'Whether a schema is an Apache AGE graph: not known to a database without the extension';
+
 CREATE FUNCTION graphrag._is_graph_of_ours(graph_name name) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN false;

@@ -26,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Cluster, Database, Server
+from tests.runtime.link import Link
 from tests.security.acting import new_role
 from tests.sql.ingest import STORIES
 from tests.sql.themes import SEA
@@ -455,6 +456,48 @@ def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Host
         attach = "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}')"
         _, sqlstate, message, _, hint = outcome(lambda: session.execute(attach))
         assert sqlstate == "42501" and app in message and f"GRANT {app} TO {OWNER}" in hint
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "naive", "bm25", "local"])
+def test_a_search_of_a_warm_process_takes_at_most_twelve_round_trips(hosts: Hosts, plain: str, mode: str) -> None:
+    with Link(plain) as link, GraphRAG(link.url, "stories") as rag:
+        # What is planned and remembered at first; psycopg prepares a statement of a kind it has seen.
+        for _ in range(3):
+            rag.search(QUESTION, mode=mode)
+        before = link.round_trips
+        assert rag.search(QUESTION, mode=mode)
+        assert link.round_trips - before <= 12
+
+
+def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
+    hosts: Hosts, plain: str, module_db: Database
+) -> None:
+    expected = hosts[1].rag.search(QUESTION)
+    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
+        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+        hosts[1].rows("SELECT graphrag.protect('stories', %s)", OPEN)
+        try:
+            for _ in range(2):
+                # The connection that filled the memory is gone when the next one asks, which is another role's.
+                with GraphRAG(plain, "stories") as owner:
+                    assert close(_plain(owner.search(QUESTION)), _plain(expected))
+                with hosts[1].as_role(reader) as restricted:
+                    found = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
+                    shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
+                    assert found and found <= shown
+                with GraphRAG(plain, "stories") as owner, ThreadPoolExecutor(8) as pool:
+                    clients = [GraphRAG(plain, "stories") for _ in range(8)]
+                    rows = list(pool.map(lambda rag: rag.search(QUESTION), clients * 3))
+                    assert all(close(_plain(found), _plain(expected)) for found in rows)
+                    for client in clients:
+                        client.close()
+                hosts[1].rag.insert(Document("A late document of Ada Lovelace.", "late"))
+                hosts[1].rag.process_jobs()
+                hosts[1].rag.delete("late")
+                hosts[1].rag.process_jobs()
+        finally:
+            hosts[1].rows("SELECT graphrag.unprotect('stories')")
+            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
 def test_a_search_has_one_snapshot_and_writes_nothing(plain: str, hosts: Hosts) -> None:

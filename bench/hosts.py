@@ -93,13 +93,17 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
         timed(rags[0].process_jobs),
         timed(lambda: subprocess.run([sys.executable, "-c", WORK, urls[1]], check=True, cwd=ROOT)),
     ]
-    print(f"{len(passages)} passages indexed, s: server {seconds[0]:.1f}, process {seconds[1]:.1f}, x {seconds[1] / seconds[0]:.2f}")
+    print(
+        f"{len(passages)} passages indexed, s: server {seconds[0]:.1f}, process {seconds[1]:.1f}, x {seconds[1] / seconds[0]:.2f}"
+    )
     same = rags[0].call("fingerprint") == rags[1].call("fingerprint")
     print(f"fingerprints: {'equal' if same else 'DIFFERENT'}")
 
     with Link(urls[1], delay=0.0005) as link, GraphRAG(link.url) as far:
         for texts in ("known", "new"):
-            print(f"\np50 of a search in ms, texts {texts}\n{'mode':8}{'server':>9}{'process':>9}{'x':>7}{'1 ms':>9}{'trips':>7}")
+            print(
+                f"\np50 of a search in ms, texts {texts}\n{'mode':8}{'server':>9}{'process':>9}{'x':>7}{'1 ms':>9}{'trips':>7}"
+            )
             for mode in MODES:
                 times: list[list[float]] = [[], [], []]
                 for rag in (*rags, far):
@@ -107,7 +111,11 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
                         rag.search(question, mode=mode)
                 before = link.round_trips
                 for number in range(options.searches):
-                    question = questions[number % len(questions)] if texts == "known" else f"{questions[number % len(questions)]} {number} {mode}"
+                    question = (
+                        questions[number % len(questions)]
+                        if texts == "known"
+                        else f"{questions[number % len(questions)]} {number} {mode}"
+                    )
                     for place, rag in enumerate((*rags, far)):
                         times[place].append(timed(lambda rag=rag, question=question: rag.search(question, mode=mode)))
                 server, process, distant = (1000 * statistics.median(row) for row in times)

@@ -58,7 +58,12 @@ def serve_calls() -> None:
 
 
 def execute(
-    connection: psycopg.Connection[Any], query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool = False
+    connection: psycopg.Connection[Any],
+    query: Any,
+    params: Any = None,
+    *,
+    prepare: bool | None = None,
+    binary: bool = False,
 ) -> Any:
     """Run a statement as `psycopg.Connection.execute` does, its calls served."""
     text = _text(connection, query)
@@ -66,7 +71,9 @@ def execute(
         return _execute(connection, query, params, prepare=prepare, binary=binary)
     if params is not None:
         text = psycopg.ClientCursor(connection).mogrify(cast(LiteralString, text), params)
-    if (call := re.fullmatch(r"\s*CALL\s+graphrag\.(\w+)\s*\((.*)\)\s*;?\s*", text, re.DOTALL)) and call[1] in routines():
+    if (call := re.fullmatch(r"\s*CALL\s+graphrag\.(\w+)\s*\((.*)\)\s*;?\s*", text, re.DOTALL)) and call[
+        1
+    ] in routines():
         _serve(connection, *_resolved(connection, call[1], call[2]))
         return _execute(connection, "SELECT WHERE false")
     return _execute(connection, _served(connection, text).encode(), prepare=prepare, binary=binary)

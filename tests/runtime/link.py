@@ -36,7 +36,9 @@ class Link:
     def __enter__(self) -> Link:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._listener.close()
 
     def _accept(self) -> None:

@@ -51,7 +51,9 @@ def state(url: str) -> Any:
     for corpus in CORPORA:
         with GraphRAG(url, corpus) as rag:
             rows = rag.call("fingerprint_sections"), rag.call("check")
-            found = [rag.search(QUESTION, mode=mode) for mode in ("hybrid", "bm25", "naive", "graph_local", "graph_global")]
+            found = [
+                rag.search(QUESTION, mode=mode) for mode in ("hybrid", "bm25", "naive", "graph_local", "graph_global")
+            ]
             result.append((rows, [[vars_of(row) for row in rows] for rows in found], rag.progress().documents))
     return result
 
@@ -80,7 +82,9 @@ def test_to_the_other_host_and_back_everything_is_the_same(
         try:
             with psycopg.connect(beside, autocommit=True) as connection:
                 connection.execute(f"SET ROLE {reader}".encode())
-                assert connection.execute("SELECT source_key FROM graphrag.documents WHERE corpus = 'stories'").fetchall() == [("ada",)]
+                assert connection.execute(
+                    "SELECT source_key FROM graphrag.documents WHERE corpus = 'stories'"
+                ).fetchall() == [("ada",)]
                 assert {row.source_key for row in GraphRAG(connection, "stories").search(QUESTION)} == {"ada"}
         finally:
             db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
@@ -90,7 +94,9 @@ def test_to_the_other_host_and_back_everything_is_the_same(
         assert close(state(empty_db.url), before)
         triggers = "SELECT tgname, tgenabled::text FROM pg_trigger WHERE tgrelid::regclass::text ^@ 'graphrag.' AND NOT tgisinternal ORDER BY 1"
         assert empty_db.execute(triggers).fetchall() == db.execute(triggers).fetchall()
-        names = "SELECT graphrag.cypher('packed', 'MATCH (e:Entity) RETURN e.name AS name') ->> 'name' AS name ORDER BY 1"
+        names = (
+            "SELECT graphrag.cypher('packed', 'MATCH (e:Entity) RETURN e.name AS name') ->> 'name' AS name ORDER BY 1"
+        )
         assert empty_db.execute(names).fetchall() == db.execute(names).fetchall() != []
 
         # What waits is done on each, and makes the same.
@@ -128,5 +134,7 @@ def test_who_may_not_read_everything_copies_nothing(
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 copying.copy(reading, writing)
             assert writing.execute("SELECT count(*) FROM graphrag.corpora").fetchone() == (0,)
-            enabled = "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'graphrag.documents'::regclass AND tgenabled = 'D'"
+            enabled = (
+                "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'graphrag.documents'::regclass AND tgenabled = 'D'"
+            )
             assert writing.execute(enabled).fetchone() == (0,)

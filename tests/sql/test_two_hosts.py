@@ -21,16 +21,26 @@ from pg_graphrag.client import Document
 from pg_graphrag.process import schema
 from pg_graphrag.process.database import ProcessDatabase
 from pg_graphrag.process.routines import Routine, routines
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.link import Link
-from tests.security.acting import new_role
 from tests.sql.ingest import STORIES
 from tests.sql.themes import SEA
-from tests.sql.two_hosts import OWNER, PROBE, Host, close, outcome, plain_database, probe, reply
+from tests.sql.two_hosts import (
+    OWNER,
+    PROBE,
+    Host,
+    close,
+    outcome,
+    plain_database,
+    probe,
+    reply,
+    role_of_both,
+    superuser_url,
+)
 
 REPLY = reply
 MODES = (
@@ -183,8 +193,7 @@ def test_what_is_refused_is_refused_in_the_same_words(hosts: Hosts, call: Callab
 
 
 def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, module_db: Database) -> None:
-    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
-        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+    with role_of_both(module_db, hosts[1].url, "IN ROLE graphrag_reader") as reader:
         for host in hosts:
             host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
         try:
@@ -219,7 +228,6 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
         finally:
             for host in hosts:
                 host.rows("SELECT graphrag.unprotect('stories')")
-            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
 def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
@@ -268,7 +276,7 @@ def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
 
 def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, module_db: Database) -> None:
     with (
-        new_role(module_db, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader,
+        role_of_both(module_db, plain, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader,
         psycopg.connect(make_conninfo(plain, user=reader, password="x"), autocommit=True) as connection,
     ):
         rag = GraphRAG(connection, "stories")
@@ -316,9 +324,10 @@ def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts:
 
 def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None:
     async def ask_all() -> Any:
-        async with AsyncGraphRAG(plain, "stories") as rag, await psycopg.AsyncConnection.connect(
-            plain, autocommit=True
-        ) as connection:
+        async with (
+            AsyncGraphRAG(plain, "stories") as rag,
+            await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection,
+        ):
             other = AsyncGraphRAG(connection, "stories")
             ticks = 0
 
@@ -329,7 +338,9 @@ def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None
                     ticks += 1
 
             ticking = asyncio.create_task(tick())
-            rows = await asyncio.gather(*(client.search(QUESTION, mode=mode) for mode in MODES for client in (rag, other)))
+            rows = await asyncio.gather(
+                *(client.search(QUESTION, mode=mode) for mode in MODES for client in (rag, other))
+            )
             context = await rag.context(QUESTION)
             pieces = [piece async for piece in other.ask_stream(QUESTION)]
             answer = await rag.ask(QUESTION)
@@ -394,7 +405,7 @@ def test_other_calls_have_their_turns_between_the_pieces_of_a_stream(hosts: Host
 
 def superuser_of(host: Host, db: Database) -> psycopg.Connection[Any]:
     """A superuser's session in the database of a host."""
-    return psycopg.connect(make_conninfo(db.url, dbname=conninfo_to_dict(host.url)["dbname"]), autocommit=True)
+    return psycopg.connect(db.url if host.name == "server" else superuser_url(host.url), autocommit=True)
 
 
 @contextmanager
@@ -413,8 +424,10 @@ def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[
             yield superuser
         finally:
             superuser.execute("RESET ROLE")
-            superuser.execute("SELECT graphrag.detach_table(c, keep_documents => false) FROM to_regclass('app.notes') c"
-                              " WHERE EXISTS (SELECT FROM graphrag.attached_tables)")
+            superuser.execute(
+                "SELECT graphrag.detach_table(c, keep_documents => false) FROM to_regclass('app.notes') c"
+                " WHERE EXISTS (SELECT FROM graphrag.attached_tables)"
+            )
             superuser.execute(f"DROP OWNED BY {app} CASCADE".encode())
             rag.process_jobs()
             rag.drop_corpus()
@@ -422,8 +435,7 @@ def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[
 
 def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module_db: Database) -> None:
     found = []
-    with new_role(module_db, "LOGIN PASSWORD 'x'") as app:
-        module_db.execute(f"GRANT {app} TO {OWNER}".encode())
+    with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x'") as app:
         for host in hosts:
             with notes_of(host, module_db, app) as session:
                 session.execute(
@@ -452,10 +464,15 @@ def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module
 
 
 def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Hosts, module_db: Database) -> None:
-    with new_role(module_db) as app, notes_of(hosts[1], module_db, app) as session:
-        attach = "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}')"
-        _, sqlstate, message, _, hint = outcome(lambda: session.execute(attach))
-        assert sqlstate == "42501" and app in message and f"GRANT {app} TO {OWNER}" in hint
+    with (
+        role_of_both(module_db, hosts[1].url) as app,
+        psycopg.connect(superuser_url(hosts[1].url), autocommit=True) as superuser,
+    ):
+        superuser.execute(f"REVOKE {app} FROM {OWNER}".encode())
+        with notes_of(hosts[1], module_db, app) as session:
+            attach = "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}')"
+            _, sqlstate, message, _, hint = outcome(lambda: session.execute(attach))
+            assert sqlstate == "42501" and app in message and f"GRANT {app} TO {OWNER}" in hint
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "naive", "bm25", "local"])
@@ -473,8 +490,7 @@ def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
     hosts: Hosts, plain: str, module_db: Database
 ) -> None:
     expected = hosts[1].rag.search(QUESTION)
-    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
-        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+    with role_of_both(module_db, plain, "IN ROLE graphrag_reader") as reader:
         hosts[1].rows("SELECT graphrag.protect('stories', %s)", OPEN)
         try:
             for _ in range(2):
@@ -497,7 +513,6 @@ def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
                 hosts[1].rag.process_jobs()
         finally:
             hosts[1].rows("SELECT graphrag.unprotect('stories')")
-            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
 def test_a_search_has_one_snapshot_and_writes_nothing(plain: str, hosts: Hosts) -> None:
@@ -602,15 +617,18 @@ def test_decimals_stay_decimals(hosts: Hosts) -> None:
     assert weights and all(isinstance(weight, Decimal) for weight in weights)
 
 
-def test_a_role_that_somebody_else_may_grant_is_refused(plain: str, shared_cluster: Cluster | Server) -> None:
+def test_a_role_that_somebody_else_may_grant_is_refused(shared_cluster: Cluster | Server, module_db: Database) -> None:
     with (
         plain_database(shared_cluster, schema_too=False) as url,
-        shared_cluster.connect("postgres") as superuser,
-        new_role(superuser) as mallory,
+        role_of_both(module_db, url) as mallory,
+        psycopg.connect(superuser_url(url), autocommit=True) as superuser,
     ):
         superuser.execute(f"GRANT graphrag_reader TO {mallory} WITH ADMIN OPTION".encode())
-        with psycopg.connect(url, autocommit=True) as connection:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may grant it") as raised:
-                schema.install(connection)
-            assert raised.value.diag.message_hint
-            assert connection.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may grant it") as raised:
+                    schema.install(connection)
+                assert raised.value.diag.message_hint
+                assert connection.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)
+        finally:
+            superuser.execute(f"REVOKE graphrag_reader FROM {mallory}".encode())

@@ -65,13 +65,15 @@ def count(url: str, what: str) -> int:
     return int(row[0])
 
 
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 @pytest.mark.parametrize("concurrency", ["1", "2"])
 def test_a_signal_ends_workers_and_others_do_what_is_left(
     plain: str, start: Start, number: int, concurrency: str
 ) -> None:
-    with GraphRAG(plain, f"signal {number} {concurrency}") as rag, GraphRAG(plain, f"alone {number} {concurrency}") as alone:
+    with (
+        GraphRAG(plain, f"signal {number} {concurrency}") as rag,
+        GraphRAG(plain, f"alone {number} {concurrency}") as alone,
+    ):
         rag.create_corpus(communities=False)
         fill(rag, 150)
         process = start("--concurrency", concurrency)
@@ -81,7 +83,13 @@ def test_a_signal_ends_workers_and_others_do_what_is_left(
         pending = count(plain, "graphrag.documents WHERE status = 'pending'")
         assert pending > 0, "the worker was done before the signal: the test shows nothing"
         assert count(plain, "graphrag.jobs WHERE errors > 0") == 0
-        assert count(plain, "pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == 0
+        assert (
+            count(
+                plain,
+                "pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            )
+            == 0
+        )
         again = start("--once", "--concurrency", concurrency)
         assert again.wait(240) == 0, again.communicate()
         assert rag.progress().indexed == 150 and rag.call("check") == []

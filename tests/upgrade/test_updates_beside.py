@@ -34,7 +34,11 @@ DIFFERENCES = [
     ("04_documents/030_attached_tables.sql", r"COMMENT ON COLUMN graphrag\.attached_tables\.needs_grant [^\n]*\n", ""),
     ("04_documents/010_documents.sql", r"CREATE INDEX documents_metadata_idx [^\n]*\n", ""),
     # A view and a function with other bodies, a comment of other words.
-    ("15_admin/022_metrics.sql", r"COMMENT ON VIEW graphrag\.metrics IS '", "COMMENT ON VIEW graphrag.metrics IS 'Once: "),
+    (
+        "15_admin/022_metrics.sql",
+        r"COMMENT ON VIEW graphrag\.metrics IS '",
+        "COMMENT ON VIEW graphrag.metrics IS 'Once: ",
+    ),
     ("05_jobs/020_retry_failed.sql", r"COMMENT ON FUNCTION graphrag\.retry_failed\(text\) IS '", r"\g<0>Once: "),
     # A right of readers that came later.
     ("15_admin/zz_privileges.sql", r"    graphrag\.graph_growth,\n", ""),
@@ -108,7 +112,9 @@ def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_
         # An application's own, which the update leaves alone.
         connection.execute("GRANT SELECT ON graphrag.documents TO graphrag_writer")
         connection.execute("REVOKE SELECT ON graphrag.documents FROM graphrag_writer")
-        connection.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('ada', 'Ada met Charles Babbage.')")
+        connection.execute(
+            "INSERT INTO graphrag.documents (source_key, content) VALUES ('ada', 'Ada met Charles Babbage.')"
+        )
     assert install(earlier) == __version__
     assert install(earlier) is None
     with (

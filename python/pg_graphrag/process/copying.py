@@ -102,7 +102,11 @@ def _check_version(cursor: Cursor) -> bool:
         database = cursor.connection.info.dbname
         raise GraphRAGError(
             f'database "{database}" has '
-            + (f"version {version}, the package is {__version__}" if version else "neither extension nor schema graphrag"),
+            + (
+                f"version {version}, the package is {__version__}"
+                if version
+                else "neither extension nor schema graphrag"
+            ),
             sqlstate="58P01",
             hint="CREATE EXTENSION pg_graphrag CASCADE, or pg-graphrag install, makes them, and ALTER EXTENSION pg_graphrag "
             "UPDATE, or pg-graphrag install, updates them.",
@@ -140,7 +144,9 @@ def _copy_table(
 ) -> None:
     values = [sql.SQL(_value(name, column, has_cypher)) for column in columns]
     selected = sql.SQL("SELECT {} FROM {} {}").format(
-        sql.SQL(", ").join(values), _qualified(name), sql.SQL(condition.replace("''", "'"))  # type: ignore[arg-type]
+        sql.SQL(", ").join(values),
+        _qualified(name),
+        sql.SQL(condition.replace("''", "'")),  # type: ignore[arg-type]
     )
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (

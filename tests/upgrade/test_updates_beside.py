@@ -124,7 +124,7 @@ def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_
     ):
         left, right = catalog(updated, is_plain=True), catalog(fresh, is_plain=True)
         assert {name: left.get(name) for name in left.keys() | right.keys() if left.get(name) != right.get(name)} == {}
-        assert {name for name in before.keys() ^ right.keys()} >= {
+        assert set(before.keys() ^ right.keys()) >= {
             "routine graphrag._old(integer)",
             "relation graphrag._old_table",
             "column graphrag.attached_tables.needs_grant",
@@ -192,9 +192,11 @@ def test_an_unreleased_state_with_other_tables_is_refused(earlier: str, monkeypa
 
 
 def test_nobody_but_the_owner_updates(earlier: str, shared_cluster: Cluster | Server) -> None:
-    with shared_cluster.connect("postgres") as superuser:
-        with new_role(superuser, "LOGIN PASSWORD 'x' IN ROLE graphrag_member") as other:
-            with pytest.raises(GraphRAGError, match='belongs to role "plain_owner"') as refusal:
-                install(make_conninfo(earlier, user=other, password="x"))
+    with (
+        shared_cluster.connect("postgres") as superuser,
+        new_role(superuser, "LOGIN PASSWORD 'x' IN ROLE graphrag_member") as other,
+        pytest.raises(GraphRAGError, match='belongs to role "plain_owner"') as refusal,
+    ):
+        install(make_conninfo(earlier, user=other, password="x"))
     assert refusal.value.sqlstate == "42501"
     assert version_of(earlier) == EARLIER

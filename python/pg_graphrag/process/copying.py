@@ -86,8 +86,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
 def _dumped() -> Iterator[tuple[str, str]]:
     """Yield the tables and sequences that a dump has, in the order in which they are made, and the condition of their rows."""
     for statement in statements():
-        for name, condition in _DUMPED.findall(statement):
-            yield name, condition
+        yield from _DUMPED.findall(statement)
 
 
 def _check_version(cursor: Cursor) -> bool:

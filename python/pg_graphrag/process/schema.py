@@ -77,7 +77,7 @@ def _plain(statement: str, name: str | None) -> str:
 
 
 def install(connection: psycopg.Connection[Any]) -> str | None:
-    """Make the schema in a database, or bring that of an earlier version up to this one, with the rights of the connection's role.
+    """Make the schema in a database, or bring that of an earlier version up to this one, with the rights of the session.
 
     Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
     of the earlier version, are refused.

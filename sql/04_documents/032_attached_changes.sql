@@ -136,6 +136,18 @@ BEGIN
 END
 $$;
 
+-- Have schemas keep their names until this transaction ends. Rows of the catalog, locked as a foreign key locks: a schema that is
+-- renamed waits; with an old snapshot, one that was renamed is a serialization failure. `owner`: of the table in question; it matters
+-- where nobody may lock these rows (a database without the extension).
+CREATE FUNCTION graphrag._hold_schemas(schemas oid[], owner oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM pg_namespace n WHERE n.oid = ANY (schemas) ORDER BY n.oid FOR KEY SHARE;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
+
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its

@@ -102,11 +102,11 @@ CREATE FUNCTION graphrag._held_name(relation oid) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    schema_name text;
+    schema_id oid := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation);
 BEGIN
-    SELECT quote_ident(n.nspname) INTO schema_name
-      FROM pg_namespace n WHERE n.oid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation) FOR KEY SHARE;
-    RETURN schema_name || '.' || (SELECT quote_ident(c.relname) FROM pg_class c WHERE c.oid = relation);
+    PERFORM graphrag._hold_schemas(ARRAY[schema_id], (SELECT c.relowner FROM pg_class c WHERE c.oid = relation));
+    RETURN (SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation AND n.oid = schema_id);
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._held_name(oid) FROM PUBLIC;

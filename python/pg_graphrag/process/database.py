@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import DiagnosticField, TransactionStatus
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 from psycopg.rows import dict_row
 
 from pg_graphrag import __version__
@@ -63,6 +63,9 @@ class ProcessDatabase(Database):
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
+        # A role to take on with the next statement.
+        self._pending_role: str | None = None
+        self._role_cursor = psycopg.RawCursor(connection)
         self.is_cancelled = False
 
     # Calls
@@ -147,13 +150,14 @@ class ProcessDatabase(Database):
             self._begin()
         role = self._owner if self._as_owner() else self._caller
         if role != self._role:
-            self._set_role(role)
+            self._pending_role = role
 
     def _as_owner(self) -> bool:
         """Whether SECURITY DEFINER holds: of the routines under way, any."""
         return any(item.as_owner for item in self._routines)
 
     def _begin(self) -> None:
+        self._pending_role = None
         self._is_snapshot = any(item.reads for item in self._routines)
         outer = self._routines[0]
         mode = "REPEATABLE READ" if self._is_snapshot else "READ COMMITTED"
@@ -180,11 +184,16 @@ class ProcessDatabase(Database):
         if not self._owner:
             self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
 
-    def _set_role(self, role: str) -> None:
+    def _execute_as(self, role: str, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
+        """Take on a role and run a statement, both in one message to the server: without the role, nothing is run."""
+        role_cursor = self._role_cursor
         try:
-            self._execute("SELECT pg_catalog.set_config('role', $1, true)", [role])
-        except StatementError as error:
-            if error.sqlstate != "42501":
+            with self.connection.pipeline():
+                role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
+                self._cursor.execute(statement.encode(), parameters, prepare=prepare)
+        except psycopg.Error as error:
+            has_role = role_cursor.pgresult is not None and role_cursor.pgresult.status == ExecStatus.TUPLES_OK
+            if has_role or error.sqlstate != "42501":
                 raise
             raise GraphRAGError(
                 f'role "{self.connection.info.user}" cannot act for "{role}", who owns the schema graphrag',
@@ -263,8 +272,12 @@ class ProcessDatabase(Database):
 
     def _execute(self, statement: str, parameters: Sequence[Any] | None = None, *, prepare: bool = False) -> list[Row]:
         cursor = self._cursor
+        role, self._pending_role = self._pending_role, None
         try:
-            cursor.execute(statement.encode(), parameters, prepare=prepare)
+            if role is None:
+                cursor.execute(statement.encode(), parameters, prepare=prepare)
+            else:
+                self._execute_as(role, statement, parameters, prepare)
         except psycopg.Error as error:
             diag = error.diag
             message = diag.message_primary or str(error)

@@ -71,6 +71,30 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN '@extversion@';
 COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the package that the schema is for';
 
+-- Only superusers lock a row of the catalog. So a schema's owner, who could put another one under its name, must be trusted anyway:
+-- a superuser, who owns the database, or who can act as the table's owner or as the owner of the schema graphrag, who calls this.
+CREATE FUNCTION graphrag._hold_schemas(schemas oid[], owner oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    other record;
+BEGIN
+    SELECT n.nspname, o.rolname INTO other
+      FROM pg_namespace n
+      JOIN pg_roles o ON o.oid = n.nspowner
+     WHERE n.oid = ANY (schemas) AND NOT o.rolsuper AND o.rolname <> 'pg_database_owner'
+       AND o.oid <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
+       AND NOT pg_has_role(o.oid, owner, 'USAGE') AND NOT pg_has_role(o.oid, current_user, 'USAGE')
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'schema % belongs to role "%", who could put another one under its name', quote_ident(other.nspname), other.rolname
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Have the schema belong to whom the table belongs, or to the owner of the database.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION graphrag._hold_schemas(oid[], oid) IS 'Refuses schemas whose owner could put another one under the name';
+
 CREATE FUNCTION graphrag.uninstall() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

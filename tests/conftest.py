@@ -32,9 +32,14 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files of LONGEST; the rest stays as it is."""
+    """Begin with the files of LONGEST; the rest stays as it is. Skip what the second host cannot serve."""
     ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
+    if beside.IS_BESIDE:
+        for item in items:
+            name = getattr(item, "originalname", item.name)
+            if reason := beside.reason_to_skip(item.path.name, name, getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.skip(reason=f"beside a database: {reason}"))
 
 
 @pytest.fixture(scope="session")

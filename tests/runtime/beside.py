@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any, LiteralString, cast
 
@@ -32,9 +32,38 @@ ROLES = (
     f"CREATE ROLE {OWNER} LOGIN PASSWORD '{OWNER}'",
 )
 
+_AGE = "Apache AGE is not there"
+_PLPYTHON = "the test itself runs PL/Python in the server"
+_SESSION = "what a session of the server remembers, or how it is cancelled; test_two_hosts.py has the process'"
+_EXTENSION = "of the extension as such, or of commands that manage a server"
+# Test files, or tests of them, that say nothing of a database without the extension, and why.
+CANNOT = {
+    "test_two_hosts.py": "compares both hosts itself",
+    "test_copy_between_hosts.py": "compares both hosts itself",
+    "test_worker_beside.py": "is of this host in either case",
+    "test_cypher.py": _AGE,
+    "test_cypher_option.py": _AGE,
+    "test_projection.py": _AGE,
+    "test_uninstall.py": _EXTENSION,
+    "test_schedule_worker.py": "pg_cron is not there",
+    "test_server_cli.py": _EXTENSION,
+    "test_server_cli_docker.py": _EXTENSION,
+    "test_quickstart.py": _EXTENSION,
+    "test_bundle.py": _EXTENSION,
+    "test_migrations.py": _EXTENSION,
+    "test_session_cache.py": _SESSION,
+}
+
 _execute = psycopg.Connection.execute
 # Texts, quoted names and comments, in which no call is one; and calls.
 _CALL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|\bgraphrag\.(\w+)\s*\(", re.DOTALL)
+
+
+def reason_to_skip(file: str, name: str, fixtures: Collection[str]) -> str | None:
+    """Return why a test cannot be run on this host, or None."""
+    if {"runtime", "cluster"} & set(fixtures):
+        return "has clusters of its own, with the extension"
+    return CANNOT.get(file) or CANNOT.get(f"{file}::{name}")
 
 
 def prepare(superuser: psycopg.Connection[Any]) -> None:

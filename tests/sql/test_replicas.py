@@ -32,9 +32,9 @@ class Servers:
     def catch_up(self) -> None:
         with self.primary.connect() as connection:
             (last,) = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("",)
+        caught_up = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
         for replica in self.replicas:
             with replica.connect() as connection:
-                caught_up = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
                 wait_for(lambda c=connection: (c.execute(caught_up, [last]).fetchone() or (False,))[0], "a replica")
 
 

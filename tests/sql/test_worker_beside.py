@@ -52,7 +52,7 @@ def fill(rag: GraphRAG, documents: int) -> None:
     rag.insert(
         {
             "source_key": f"{number}",
-            "content": " ".join(f"Engineer Smith{number} met Director Jones{other}." for other in range(40)),
+            "content": " ".join(f"Engineer Smith{number} met Director Jones{other}." for other in range(15)),
         }
         for number in range(documents)
     )
@@ -75,7 +75,7 @@ def test_a_signal_ends_workers_and_others_do_what_is_left(
         GraphRAG(plain, f"alone {number} {concurrency}") as alone,
     ):
         rag.create_corpus(communities=False)
-        fill(rag, 150)
+        fill(rag, 80)
         process = start("--concurrency", concurrency)
         wait_for(lambda: count(plain, "graphrag.jobs WHERE state = 'leased'"), "a lease")
         process.send_signal(number)
@@ -87,9 +87,9 @@ def test_a_signal_ends_workers_and_others_do_what_is_left(
         assert count(plain, "pg_locks WHERE locktype = 'advisory'") == 0
         again = start("--once", "--concurrency", concurrency)
         assert again.wait(240) == 0, again.communicate()
-        assert rag.progress().indexed == 150 and rag.call("check") == []
+        assert rag.progress().indexed == 80 and rag.call("check") == []
         alone.create_corpus(communities=False)
-        fill(alone, 150)
+        fill(alone, 80)
         alone.process_jobs()
         assert rag.call("fingerprint") == alone.call("fingerprint")
         for each in (rag, alone):

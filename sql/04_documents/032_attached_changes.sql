@@ -152,6 +152,20 @@ REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error.
+-- What an attached table needs belongs to its owner. Superusers make it; beside a database without the extension, who owns the schema
+-- graphrag must be a member.
+CREATE FUNCTION graphrag._check_may_act_for(owner name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT pg_has_role(current_user, owner, 'USAGE') THEN
+        RAISE EXCEPTION 'role "%", who owns the schema graphrag, cannot act for role "%", who owns the table', current_user, owner
+            USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT %I TO %I; then try again.', owner, current_user);
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
+
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -159,10 +173,7 @@ DECLARE
     name  text := format('graphrag_attached._changed_%s()', attached_id);
     owner name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
-    IF NOT pg_has_role(current_user, owner, 'MEMBER') THEN
-        RAISE EXCEPTION 'role "%", who owns the schema graphrag, cannot make a function of role "%", who owns table %', current_user, owner, relation::regclass
-            USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT %I TO %I; then try again.', owner, current_user);
-    END IF;
+    PERFORM graphrag._check_may_act_for(owner);
     EXECUTE format($create$
 CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

@@ -47,6 +47,7 @@ BEGIN
         IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[])', 'EXECUTE') THEN
             RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
         END IF;
+        PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = NEW.source;
         PERFORM graphrag._check_attachable(NEW);
         PERFORM graphrag._attach(NEW);
         RETURN NULL;

@@ -54,6 +54,18 @@ CANNOT = {
     "test_session_cache.py": _SESSION,
 }
 
+# What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
+QUICK = (
+    "test_search.py",
+    "test_search_filter.py",
+    "test_process_jobs.py",
+    "test_curation.py",
+    "test_merge.py",
+    "test_protect.py",
+    "test_neighbors.py",
+    "test_context.py",
+)
+
 _execute = psycopg.Connection.execute
 # Texts, quoted names and comments, in which no call is one; and calls.
 _CALL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|\bgraphrag\.(\w+)\s*\(", re.DOTALL)
@@ -212,3 +224,8 @@ def _returning(connection: psycopg.Connection[Any], routine: Routine, rows: list
 
 def _literal(text: str) -> str:
     return sql.Literal(text).as_string(None)
+
+
+if __name__ == "__main__":
+    # For ./test: the files of QUICK.
+    print(*(f"tests/sql/{file}" for file in QUICK), sep="\n")

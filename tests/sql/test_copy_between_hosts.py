@@ -58,6 +58,14 @@ def state(url: str) -> Any:
     return result
 
 
+def without_graphs(states: Any) -> Any:
+    """Without the sections of Apache AGE's graph, which is not there beside a database."""
+    return [
+        (([row for row in sections if not row["section"].startswith("graph: ")], violations), *rest)
+        for (sections, violations), *rest in states
+    ]
+
+
 def vars_of(row: Any) -> Any:
     return row.source_key, row.content, row.score, row.explain
 
@@ -76,9 +84,7 @@ def test_to_the_other_host_and_back_everything_is_the_same(
     before = state(db.url)
     with plain_database(shared_cluster) as beside, new_role(db, "IN ROLE graphrag_reader") as reader:
         assert cli.main(["copy", "--url", beside, db.url]) == 0
-        for copied, original in zip(state(beside), before, strict=True):
-            for here, there in zip(copied, original, strict=True):
-                assert close(here, there), f"{here}\n{there}"
+        assert close(without_graphs(state(beside)), without_graphs(before))
         assert accounts(beside) == accounts(db.url)
         db.execute(f"GRANT {reader} TO {OWNER}".encode())
         try:
@@ -106,8 +112,11 @@ def test_to_the_other_host_and_back_everything_is_the_same(
         for url in (db.url, beside, empty_db.url):
             with GraphRAG(url, "packed") as rag:
                 rag.process_jobs()
-                later.append((rag.call("fingerprint"), rag.call("check"), rag.progress().indexed))
-        assert later[0] == later[1] == later[2]
+                later.append((rag.call("fingerprint_sections"), rag.call("check"), rag.progress().indexed))
+        assert later[0] == later[2]
+        assert without_graphs([(row[:2], row[2]) for row in later[:1]]) == without_graphs(
+            [(row[:2], row[2]) for row in later[1:2]]
+        )
 
 
 def test_a_database_that_has_corpora_or_no_schema_is_no_target(

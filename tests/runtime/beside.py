@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, LiteralString, cast
 
 import psycopg
+import pytest
 from pg_graphrag.client import hosts
 from pg_graphrag.process import schema
 from pg_graphrag.process.routines import Routine, find, routines
@@ -34,6 +35,9 @@ ROLES = (
 
 _AGE = "Apache AGE is not there"
 _PLPYTHON = "the test itself runs PL/Python in the server"
+_TRANSACTION = "a call is no part of a transaction of its caller"
+_PLAN = "a call is no part of a plan of the server"
+_WRAPPER = "a function in SQL that calls graphrag.search()"
 _SESSION = "what a session of the server remembers, or how it is cancelled; test_two_hosts.py has the process'"
 _EXTENSION = "of the extension as such, or of commands that manage a server"
 # Test files, or tests of them, that say nothing of a database without the extension, and why.
@@ -52,6 +56,7 @@ CANNOT = {
     "test_bundle.py": _EXTENSION,
     "test_migrations.py": _EXTENSION,
     "test_session_cache.py": _SESSION,
+    "test_search.py::test_the_wrapper_of_a_mode_gives_what_search_gives": _WRAPPER,
 }
 
 # What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
@@ -108,8 +113,14 @@ def execute(
 ) -> Any:
     """Run a statement as `psycopg.Connection.execute` does, its calls served."""
     text = _text(connection, query)
+    if "plpython3u" in text and _is_beside(connection):
+        pytest.skip(f"beside a database: {_PLPYTHON}")
     if "graphrag." not in text or not _has_calls(text) or not _is_beside(connection):
         return _execute(connection, query, params, prepare=prepare, binary=binary)
+    if connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS or not connection.autocommit:
+        pytest.skip(f"beside a database: {_TRANSACTION}")
+    if re.match(r"\s*EXPLAIN\b", text):
+        pytest.skip(f"beside a database: {_PLAN}")
     if params is not None:
         text = psycopg.ClientCursor(connection).mogrify(cast(LiteralString, text), params)
     if (call := re.fullmatch(r"\s*CALL\s+graphrag\.(\w+)\s*\((.*)\)\s*;?\s*", text, re.DOTALL)) and call[

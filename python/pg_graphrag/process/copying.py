@@ -145,7 +145,7 @@ def _copy_table(
     selected = sql.SQL("SELECT {} FROM {} {}").format(
         sql.SQL(", ").join(values),
         _qualified(name),
-        sql.SQL(condition.replace("''", "'")),  # type: ignore[arg-type]
+        sql.SQL(condition.replace("''", "'")),
     )
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (

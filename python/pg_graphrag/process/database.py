@@ -261,7 +261,7 @@ class ProcessDatabase(Database):
         options = sql.SQL(", ").join(
             sql.SQL("{} = {}").format(sql.SQL(name), sql.Literal(text)) for name, text in texts.items()
         )
-        statement = sql.SQL("BEGIN RAISE {} USING {}; END").format(sql.SQL(severity), options)  # type: ignore[arg-type]
+        statement = sql.SQL("BEGIN RAISE {} USING {}; END").format(sql.SQL(severity), options)
         body = statement.as_string(self.connection)
         self.run_command(f"DO {sql.Literal(body).as_string(self.connection)}")
 

@@ -6,7 +6,7 @@ work at a time.
 
 import json
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
@@ -79,7 +79,7 @@ class Process:
         places = [[name for name, _ in routine.columns].index(column) for column in columns]
         return [tuple(row[place] for place in places) for row in rows]
 
-    def stream(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    def stream(self, name: str, arguments: Mapping[str, Any]) -> Generator[tuple[Any, ...], None, None]:
         """Yield the rows of a routine as they are made. Between two of them other calls of the process have their turns."""
         routine, values = self._resolve(name, arguments)
         returned = self._db.rows(routine, values)

@@ -168,7 +168,7 @@ def _plain_changes(text: str, vector_schema: str) -> str:
     parts = [
         _plain(statement, name_of(statement))
         for statement in split(text)
-        if not _is_of_the_extension(statement) and not statement.startswith("ALTER EXTENSION")
+        if not _is_of_the_extension(statement) and not re.match(r"^ALTER EXTENSION", statement)
     ]
     return "\n".join(parts).replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
 

@@ -14,9 +14,9 @@ from pg_graphrag.process.routines import split
 # A link in a checkout, a folder in an installed package; each script stays for those who come from its old version.
 CHANGES = Path(__file__).parents[1] / "upgrade"
 
-_REPLACED = re.compile(r"CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
-_DEFINED = re.compile(r"CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
-_FIRING = re.compile(r"ALTER TABLE \S+ (ENABLE|DISABLE) .*TRIGGER ")
+_REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
+_DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
+_FIRING = re.compile(r"^ALTER TABLE \S+ (ENABLE|DISABLE) .*TRIGGER ")
 _GRANTED_LIST = re.compile(r"(GRANT [^\n]*\n)(.*)\n(TO [^\n]*;)", re.DOTALL)
 
 
@@ -46,10 +46,10 @@ def update_statements(installed_script: str, script: str) -> Iterator[str]:
     """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
     known = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
     for statement in split(script):
-        if statement.startswith("DO "):
+        if statement.split(maxsplit=1)[0] == "DO":
             continue  # looks at the server before an installation
         if _REPLACED.match(statement):
-            yield statement.replace("CREATE ", "CREATE OR REPLACE ", 1)
+            yield re.sub(r"^CREATE\b", "CREATE OR REPLACE", statement)
             continue
         for part in _parts(statement):
             # A trigger that is replaced fires as a new one does.

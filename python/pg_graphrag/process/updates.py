@@ -49,7 +49,7 @@ def update_statements(installed_script: str, script: str) -> Iterator[str]:
         if statement.split(maxsplit=1)[0] == "DO":
             continue  # looks at the server before an installation
         if _REPLACED.match(statement):
-            yield re.sub(r"^CREATE\b", "CREATE OR REPLACE", statement)
+            yield re.sub(r"^CREATE\b", r"\g<0> OR REPLACE", statement)
             continue
         for part in _parts(statement):
             # A trigger that is replaced fires as a new one does.

@@ -160,6 +160,14 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._graph_flaw(name) FROM PUBLIC;
 
+-- Whether a schema is an Apache AGE graph, of whoever.
+CREATE FUNCTION graphrag._is_graph(schema_name name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = schema_name)
+$$;
+REVOKE ALL ON FUNCTION graphrag._is_graph(name) FROM PUBLIC;
+
 -- Whether the schema of that name is a graph that pg_graphrag made, in this installation or an earlier one, and so may be dropped. What was done to it since
 -- does not matter. A restore may have given it to another superuser.
 CREATE FUNCTION graphrag._is_graph_of_ours(graph_name name) RETURNS boolean

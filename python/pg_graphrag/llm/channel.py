@@ -113,7 +113,7 @@ class Channel:
             self.endpoints[name] = Endpoint(
                 provider,
                 Slots(self.db, provider),
-                Pace(self.db, provider, max(1, _workers_alive(self.db) + (not self.worker))),
+                Pace(self.db, provider, lambda: max(1, _workers_alive(self.db) + (not self.worker))),
                 Breaker(self.db, provider, self.worker and self.ledger.writes),
                 provider.api_key(),
             )

@@ -76,7 +76,7 @@ def test_nobody_else_locks_what_workers_wait_for(db: Database, mallory: Connecti
     for statement in (
         "SELECT FROM graphrag._locks FOR UPDATE",
         "SELECT FROM graphrag._locks",
-        "LOCK TABLE graphrag._locks IN ACCESS SHARE MODE",
+        "DO $$ BEGIN LOCK TABLE graphrag._locks IN ACCESS SHARE MODE; END $$",
         "SELECT graphrag._lock(1, 'corpus')",
         "SELECT graphrag._lock_corpus(1)",
         "SELECT graphrag._lock_spaces(1, false)",

@@ -17,6 +17,7 @@ from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.database import ProcessDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
+from pg_graphrag.process.schema import check_owner
 from pg_graphrag.process.state import remember
 
 # What the package cannot do without the server's Python or Apache AGE, and what does instead.
@@ -28,6 +29,7 @@ REFUSED = {
 }
 
 _turn = threading.RLock()
+_END = object()
 _processes: "WeakKeyDictionary[psycopg.Connection[Any], Process]" = WeakKeyDictionary()
 
 
@@ -44,12 +46,18 @@ class Process:
     Raises
     ------
     psycopg.Error
-        58P01 where package and schema are of different versions.
+        58P01 where package and schema are of different versions; 42501 as `schema.check_owner` says; 22021 for another encoding.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._db = ProcessDatabase(connection)
-        row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_INSTALLED).fetchone()
+        self._db.check_encoding()
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        try:
+            check_owner(cursor)
+        except GraphRAGError as error:
+            raise self._db.error(error) from None
+        row = cursor.execute(_INSTALLED).fetchone()
         assert row is not None
         version, *numbers = row
         if version != __version__:
@@ -91,12 +99,21 @@ class Process:
         return [tuple(row[place] for place in places) for row in rows]
 
     def stream(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a routine as they are made."""
+        """Yield the rows of a routine as they are made. Whoever leaves it open keeps this connection, and no others waiting."""
         routine, values = self._resolve(name, arguments)
-        with _turn:
-            remember(self._identity)
-            for row in self._db.rows(routine, values):
+        rows = self._db.rows(routine, values)
+        try:
+            while True:
+                with _turn:
+                    remember(self._identity)
+                    row = next(rows, _END)
+                if row is _END:
+                    return
                 yield from _rows(routine, [row])
+        finally:
+            with _turn:
+                remember(self._identity)
+                rows.close()
 
     def cancel(self) -> None:
         """End the call under way, from another thread: 57014 there."""

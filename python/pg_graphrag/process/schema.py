@@ -87,7 +87,8 @@ def install(connection: psycopg.Connection[Any]) -> bool:
     ------
     GraphRAGError
         0A000 for another version, a server or a vector extension that is too old; 42710 for a database with the extension, or
-        with something else called graphrag; 42501 where the extension vector or the roles cannot be made.
+        with something else called graphrag; 42501 where the extension vector or the roles cannot be made, and for a schema that
+        somebody else owns.
     psycopg.Error
         Others of the server. Nothing is changed then.
     """
@@ -118,6 +119,44 @@ def install(connection: psycopg.Connection[Any]) -> bool:
     return True
 
 
+def check_owner(cursor: psycopg.Cursor[Any]) -> None:
+    """Check that the session may serve the schema graphrag, before anything in it is read.
+
+    Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 where the session's user is not the owner nor a member of it, or is a superuser and the owner is none.
+    """
+    row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
+    if row is None:
+        return
+    owner, user, is_member, is_more = row
+    if not is_member:
+        raise GraphRAGError(
+            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
+            sqlstate="42501",
+            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+            "options=-c role=…, says who asks.",
+        )
+    if is_more:
+        raise GraphRAGError(
+            f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',
+            sqlstate="42501",
+            hint=f'Connect as "{owner}".',
+        )
+
+
+_OWNER_OF_SCHEMA = """
+SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER'), s.rolsuper AND NOT o.rolsuper
+  FROM pg_catalog.pg_namespace n
+  JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+  JOIN pg_catalog.pg_roles s ON s.rolname = session_user
+ WHERE n.nspname = 'graphrag'
+"""
+
+
 def _installed_version(cursor: psycopg.Cursor[Any]) -> str | None:
     """Return the version that is there, which is this one, or None; an error for anything else."""
     cursor.execute(
@@ -140,6 +179,7 @@ def _installed_version(cursor: psycopg.Cursor[Any]) -> str | None:
                 hint="Rename or drop it.",
             )
         return None
+    check_owner(cursor)
     cursor.execute("SELECT version FROM graphrag._installed")
     version = str(_value(cursor))
     if version != __version__:

@@ -181,7 +181,13 @@ CREATE TABLE mallory.moved (source_key text);
 GRANT SELECT ON ALL TABLES IN SCHEMA over_hers TO PUBLIC; GRANT SELECT ON mallory.moved TO PUBLIC;
 """
 REFUSED = (
-    *("mallory.taking", "mallory.taking_invoker", "mallory.keys_of_hers", "mallory.taking_index", "mallory.taking_policy"),
+    *(
+        "mallory.taking",
+        "mallory.taking_invoker",
+        "mallory.keys_of_hers",
+        "mallory.taking_index",
+        "mallory.taking_policy",
+    ),
     *("mallory.taking_statistics", "mallory.moved", "over_hers.view", "over_hers.deeper", "over_hers.table_view"),
     *("over_hers.calls", "over_hers.column"),
 )
@@ -213,22 +219,29 @@ def test_no_session_that_has_other_rights_than_its_caller_runs_code_of_others(
         if how != LENT[1]:
             # A superuser's session, as a pool's or a test's.
             pool.execute("SET ROLE alice" if how == LENT[0] else "RESET ROLE")
-            search_sql, evaluate_sql = "SELECT * FROM graphrag.search('Ada', %s, filter => %s)", "SELECT graphrag.evaluate(%s, %s)"
+            search_sql = "SELECT * FROM graphrag.search('Ada', %s, filter => %s)"
+            evaluate_sql = "SELECT graphrag.evaluate(%s, %s)"
         else:
             pool.execute("SET SESSION AUTHORIZATION alice")
             search_sql, evaluate_sql = "SELECT over_hers.lent_search(%s, %s)", "SELECT over_hers.lent_questions(%s, %s)"
         error = refused(pool, search_sql, planted, filter_)
         assert (error.sqlstate, bool(error.message_hint)) == ("42501", True)
         assert refused(pool, evaluate_sql, planted, relation).sqlstate == "42501"
-        assert refused(pool, evaluate_sql.replace("%s)", "%s::regclass)"), planted, relation).sqlstate in ("42501", "42883")
+        assert refused(pool, evaluate_sql.replace("%s)", "%s::regclass)"), planted, relation).sqlstate in (
+            "42501",
+            "42883",
+        )
     assert reporters(mallory) == set()
     assert not alarmed(module_db)
 
 
 @pytest.mark.parametrize("relation", ["over_hers.ours", "over_hers.ours_view"])
-def test_a_pool_reads_what_belongs_to_those_who_have_all_its_rights(module_db: Database, planted: str, relation: str) -> None:
+def test_a_pool_reads_what_belongs_to_those_who_have_all_its_rights(
+    module_db: Database, planted: str, relation: str
+) -> None:
     with psycopg.connect(module_db.url, autocommit=True) as pool:
         pool.execute("SET ROLE alice")
         assert asked(pool, planted, {"$relation": relation}) == ["shown"]
         pool.execute("RESET ROLE; SET SESSION AUTHORIZATION alice")
-        assert pool.execute("SELECT over_hers.lent_search(%s, %s)", [planted, Jsonb({"$relation": relation})]).fetchall() == [("shown",)]
+        lent_search = "SELECT over_hers.lent_search(%s, %s)"
+        assert pool.execute(lent_search, [planted, Jsonb({"$relation": relation})]).fetchall() == [("shown",)]

@@ -52,7 +52,8 @@ def watched(module_db: Database) -> Database:
             [state, ERRORS[place % len(ERRORS)], WORD, number],
         )
     module_db.execute(
-        "INSERT INTO graphrag.providers (name, kind, base_url) VALUES ('p', 'openai', 'http://127.0.0.1:1/' || %s)", [WORD]
+        "INSERT INTO graphrag.providers (name, kind, base_url) VALUES ('p', 'openai', 'http://127.0.0.1:1/' || %s)",
+        [WORD],
     )
     module_db.execute(
         "INSERT INTO graphrag.provider_state (provider, failures, openings, last_error, open_until)"
@@ -80,7 +81,12 @@ def test_a_monitor_reads_no_word(watched: Database, monitor: Connection, relatio
     described = monitor.execute(f"SELECT * FROM graphrag.{relation} LIMIT 0".encode()).description
     for column in described or ():
         for condition in (f"pg_temp.leak(x.{column.name})", f"pg_temp.leak(x.{column.name}::text || '')"):
-            for clause in ("WHERE {}", "ORDER BY {}", "JOIN generate_series(1, 2) g ON {}", "WHERE EXISTS (SELECT WHERE {})"):
+            for clause in (
+                "WHERE {}",
+                "ORDER BY {}",
+                "JOIN generate_series(1, 2) g ON {}",
+                "WHERE EXISTS (SELECT WHERE {})",
+            ):
                 sql = f"SELECT count(*) FROM (SELECT * FROM graphrag.{relation} x {clause.format(condition)}) y"
                 monitor.execute(sql.encode())
         # Errors and plans tell what they stumble over.
@@ -99,13 +105,16 @@ def test_a_monitor_reads_no_word(watched: Database, monitor: Connection, relatio
 
 
 def test_a_monitor_reads_nothing_else(watched: Database, monitor: Connection) -> None:
-    for relation in ("documents", "chunks", "jobs", "providers", "provider_state", "query_log", "llm_calls", "corpora", "_workers"):
+    closed = "documents chunks jobs providers provider_state query_log llm_calls corpora _workers"
+    for relation in closed.split():
         assert refused(monitor, f"SELECT FROM graphrag.{relation}").sqlstate == "42501", relation
-    for call in ("search('Ada')", "neighbors('Ada')", "wait_indexed()", "warm()", "check()", "retry_failed()", "fingerprint()"):
+    for call in ("search('Ada')", "neighbors('Ada')", "wait_indexed()", "warm()", "check()", "retry_failed()"):
         assert refused(monitor, f"SELECT * FROM graphrag.{call}").sqlstate == "42501", call
 
 
-def test_the_errors_of_others_have_a_kind_and_the_owner_reads_them_whole(watched: Database, monitor: Connection) -> None:
+def test_the_errors_of_others_have_a_kind_and_the_owner_reads_them_whole(
+    watched: Database, monitor: Connection
+) -> None:
     kinds = {error for (error,) in rows(monitor, "SELECT DISTINCT last_error FROM graphrag.failed_jobs")}
     assert kinds == {None, *(error.partition(":")[0] for error in ERRORS if " " not in error.partition(":")[0])}
     assert {key for (key,) in rows(monitor, "SELECT source_key FROM graphrag.failed_jobs")} == {None}

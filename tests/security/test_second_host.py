@@ -1,8 +1,10 @@
-"""Attacks on the process beside a database: schemas that somebody prepared, code that takes its rights, what it shares between callers."""
+"""Attacks on the process beside a database: prepared schemas, code that takes its rights, what it shares between callers."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,7 +153,9 @@ def test_the_extension_vector_of_somebody_else_is_refused(shared_cluster: Cluste
         new_role(superuser) as mallory,
         psycopg.connect(url, autocommit=True) as owner,
     ):
-        superuser.execute(f"CREATE SCHEMA hers AUTHORIZATION {mallory}; ALTER EXTENSION vector SET SCHEMA hers".encode())
+        superuser.execute(
+            f"CREATE SCHEMA hers AUTHORIZATION {mallory}; ALTER EXTENSION vector SET SCHEMA hers".encode()
+        )
         _, sqlstate, message, _, hint = outcome(lambda: schema.install(owner))
         assert sqlstate == "42501" and mallory in message and hint
         assert owner.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)
@@ -170,7 +174,9 @@ def test_an_open_stream_keeps_nobody_else_waiting_and_lends_nobody_its_caller(ho
         # Others, in this thread and in another, do not wait for it.
         assert host.rag.search("Ada Lovelace", mode="bm25")
         results: list[Any] = []
-        thread = threading.Thread(target=lambda: results.append(host.rag.search("Ada Lovelace", mode="bm25")), daemon=True)
+        thread = threading.Thread(
+            target=lambda: results.append(host.rag.search("Ada Lovelace", mode="bm25")), daemon=True
+        )
         thread.start()
         thread.join(20)
         assert results and results[0]
@@ -187,6 +193,16 @@ def test_a_stream_that_is_dropped_ends_its_transaction(host: Host) -> None:
         assert rag.search("Ada Lovelace", mode="bm25")
 
 
+def test_a_connection_that_is_closed_is_forgotten(host: Host) -> None:
+    connection = psycopg.connect(host.url, autocommit=True)
+    assert GraphRAG(connection, "stories").search("Ada Lovelace", mode="bm25")
+    reference = weakref.ref(connection)
+    connection.close()
+    del connection
+    gc.collect()
+    assert reference() is None
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "GBK", "BIG5", "SQL_ASCII"])
 def test_a_connection_of_another_encoding_is_refused(host: Host, encoding: str) -> None:
     with psycopg.connect(make_conninfo(host.url, client_encoding=encoding), autocommit=True) as connection:
@@ -196,14 +212,17 @@ def test_a_connection_of_another_encoding_is_refused(host: Host, encoding: str) 
 
 def test_nothing_is_open_beside_a_database_that_is_closed_in_a_server(host: Host, module_db: Database) -> None:
     """Privileges of functions, tables and views: of the plain schema's own there are none for PUBLIC."""
-    routines = """
-    SELECT p.oid::regprocedure::text, p.prosecdef, ARRAY(SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' ' ||
-           a.privilege_type FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee <> p.proowner ORDER BY 1)
-      FROM pg_proc p WHERE p.pronamespace = 'graphrag'::regnamespace"""
-    relations = """
-    SELECT c.oid::regclass::text, c.reloptions::text, ARRAY(SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' ' ||
-           a.privilege_type FROM aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a WHERE a.grantee <> c.relowner ORDER BY 1)
-      FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'v', 'S')"""
+    grants = """
+    ARRAY(SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' ' || a.privilege_type
+            FROM aclexplode(coalesce({acl}, acldefault('{kind}', {owner}))) a WHERE a.grantee <> {owner} ORDER BY 1)"""
+    routines = (
+        f"SELECT p.oid::regprocedure::text, p.prosecdef, {grants.format(acl='p.proacl', kind='f', owner='p.proowner')}"
+        "  FROM pg_proc p WHERE p.pronamespace = 'graphrag'::regnamespace"
+    )
+    relations = (
+        f"SELECT c.oid::regclass::text, c.reloptions::text, {grants.format(acl='c.relacl', kind='r', owner='c.relowner')}"
+        "  FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'v', 'S')"
+    )
     for statement in (routines, relations):
         in_server = {row[0]: row[1:] for row in module_db.execute(statement.encode()).fetchall()}
         beside = {row[0]: row[1:] for row in host.rows(statement)}
@@ -211,7 +230,9 @@ def test_nothing_is_open_beside_a_database_that_is_closed_in_a_server(host: Host
         assert other == {}
         # Nobody has the owner's rights there, but where he has them in the server.
         if statement is routines:
-            assert [name for name, row in beside.items() if row[0] and name in in_server and not in_server[name][0]] == []
+            assert [
+                name for name, row in beside.items() if row[0] and name in in_server and not in_server[name][0]
+            ] == []
         new = {name: row[1] for name, row in beside.items() if name not in in_server}
         assert [name for name, grants in new.items() if any(grant.startswith("PUBLIC") for grant in grants)] == []
         assert set(new) <= {"graphrag._installed", "graphrag._refuse_cypher()", "graphrag._ensure_roles()"}

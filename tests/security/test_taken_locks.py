@@ -1,4 +1,4 @@
-"""Whoever may run SQL may take advisory locks: with none of them he holds up workers, plays one, or keeps open what is to be closed."""
+"""Any user of SQL may take advisory locks: with none does he hold up workers, play one, or keep open what is to be closed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_work_goes_on_while_somebody_has_every_advisory_lock(db: Database) -> No
     assert search(db, "Ada Lovelace", corpus)
     db.execute("SELECT graphrag.optimize(%s)", [corpus])
     db.execute("SELECT graphrag.rename_entity('Charles Babbage', 'Babbage', %s)", [corpus])
-    db.execute("SELECT graphrag.reembed(%s, '{\"model\": \"multilingual-e5-small\"}')", [corpus])
+    db.execute('SELECT graphrag.reembed(%s, \'{"model": "multilingual-e5-small"}\')', [corpus])
     put(db, corpus, "alan", "Alan Turing read the notes of Ada Lovelace.")
     work(db)
     assert rows(db, "SELECT count(*), count(*) FILTER (WHERE status = 'indexed') FROM graphrag.documents") == [(2, 2)]

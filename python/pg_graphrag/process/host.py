@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import psycopg
 
@@ -30,14 +29,17 @@ REFUSED = {
 
 _turn = threading.RLock()
 _END = object()
-_processes: "WeakKeyDictionary[psycopg.Connection[Any], Process]" = WeakKeyDictionary()
+# Of a connection. A dictionary would keep it alive: its process has it.
+_PROCESS = "_pg_graphrag_process"
 
 
 def process_of(connection: psycopg.Connection[Any]) -> "Process":
     """Return the one `Process` of a connection."""
-    if connection not in _processes:
-        _processes[connection] = Process(connection)
-    return _processes[connection]
+    process: Process | None = getattr(connection, _PROCESS, None)
+    if process is None:
+        process = Process(connection)
+        setattr(connection, _PROCESS, process)
+    return process
 
 
 class Process:

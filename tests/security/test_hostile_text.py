@@ -129,6 +129,29 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
         lambda text: [Jsonb(_pieces(text))],
     ),
     "key to wait for": ("graphrag.wait_indexed('c', ARRAY[%s], '10 s')", lambda text: [text]),
+    "question of a verdict": ("graphrag.feedback(%s, 'good', 'c')", lambda text: [text]),
+    "texts of a verdict": (
+        "graphrag.feedback('who', %s, 'c', ARRAY[%s], %s, %s, %s, %s)",
+        lambda text: ["bad", "1", text, text[:50], text[:200], text[:2000]],
+    ),
+    "evidence of a verdict": (
+        "graphrag.feedback('who', 'good', 'c', ARRAY(SELECT jsonb_array_elements_text(%s)))",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "verdict and author": (
+        "graphrag.feedback('who', %s, 'c', ARRAY[%s], author => %s)",
+        lambda text: [text, text, text],
+    ),
+    "questions of a comparison": (
+        "graphrag.compare_corpora('c', %s, %s)",
+        lambda text: ["c", Jsonb([{"question": text, "evidence": ["1"]}])],
+    ),
+    "corpora of a comparison": (
+        'graphrag.compare_corpora(%s, %s, \'[{"question": "who", "evidence": ["1"]}]\')',
+        lambda text: [text, text],
+    ),
+    "name of a clone": ("graphrag.clone_corpus('c', %s)", lambda text: [text]),
+    "options of a clone": ("graphrag.clone_corpus('c', 'd', %s)", lambda text: [Jsonb({text: text})]),
     "words of names": ("graphrag.search_entities(%s, 'c')", lambda text: ["Acme " + text[:8000]]),
     "warm": ("graphrag.warm(%s)", lambda text: [text]),
     "name of an option": ("graphrag.search('who', 'c', options => %s)", lambda text: [Jsonb({text: 1})]),

@@ -62,8 +62,8 @@ BEGIN
          WHERE p.proname = ANY (unguarded) AND p.pronamespace = 'ag_catalog'::regnamespace
            AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0))
     LOOP
-        -- Two at once would fail ("tuple concurrently updated"): whoever comes second leaves it to the first.
-        EXIT WHEN NOT pg_try_advisory_xact_lock(1735549293, 0);
+        -- Two at once would fail ("tuple concurrently updated"): whoever comes second waits, and does it again.
+        PERFORM graphrag._lock(0, 'age');
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;
 END

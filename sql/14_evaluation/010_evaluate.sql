@@ -44,6 +44,7 @@ BEGIN
     IF source IS NULL THEN
         RETURN NULL;
     END IF;
+    PERFORM graphrag._refuse_foreign_code(source);
     EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(pg_catalog.to_jsonb(q.*)) FROM %s q', source) INTO questions;
     RETURN questions;
 END

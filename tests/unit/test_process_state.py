@@ -18,7 +18,6 @@ OF_NONE = {
     "llm.embedding:_limits",
     "llm.embedding:_texts",
     "llm.wire:_refused_fields",
-    "process.host:_processes",
     "process.state:_set_aside",
     "server:_databases",
 }

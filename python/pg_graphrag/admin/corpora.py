@@ -174,6 +174,7 @@ _DROP = (
     "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag._index_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag._locks WHERE corpus_id = $1",
     # A worker cancels the batches that an endpoint still works on.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
     "SELECT graphrag._queue_jobs('batch', ARRAY[$1])"

@@ -60,6 +60,7 @@ class ProcessDatabase(Database):
         self._cursors = 0
         # What routines are given: this, or what stands for all connections to the database.
         self.shared: Database = self
+        self._is_streaming = False
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
@@ -85,10 +86,24 @@ class ProcessDatabase(Database):
     def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
         """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
         with self._call(routine):
-            yield from run(self.shared, routine.path, arguments)
+            for row in run(self.shared, routine.path, arguments):
+                self._is_streaming = True
+                try:
+                    yield row
+                finally:
+                    self._is_streaming = False
 
     @contextmanager
     def _call(self, routine: Routine) -> Iterator[None]:
+        if self._is_streaming:
+            # Its transaction is of another caller, perhaps, and of rights that this call was not asked about.
+            raise self.error(
+                GraphRAGError(
+                    "this connection has a stream under way",
+                    sqlstate="55000",
+                    hint="Take all of its pieces, or close it; or use another connection.",
+                )
+            )
         if self._routines:
             # A routine within a routine is a part of its transaction.
             with self._within(routine):
@@ -124,7 +139,20 @@ class ProcessDatabase(Database):
         with self._within(inner):
             run(self.shared, inner.path, list(values))
 
+    def check_encoding(self) -> None:
+        """Check that the connection speaks UTF-8; 22021."""
+        if self.connection.info.encoding != "utf-8":
+            # Statements and parameters are sent as UTF-8: read as another encoding, a text could end where it does not.
+            raise self.error(
+                GraphRAGError(
+                    f"the connection's client_encoding is {self.connection.info.encoding}",
+                    sqlstate="22021",
+                    hint="Connect with client_encoding=UTF8.",
+                )
+            )
+
     def _check_idle(self) -> None:
+        self.check_encoding()
         status = self.connection.info.transaction_status
         if not self.connection.autocommit or status == TransactionStatus.INTRANS:
             raise self.error(

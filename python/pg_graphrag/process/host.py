@@ -17,6 +17,7 @@ import psycopg
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.database import ProcessDatabase, SharedDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
+from pg_graphrag.process.schema import check_owner
 from pg_graphrag.process.state import remember
 
 # What the package cannot do without the server's Python or Apache AGE, and what does instead.
@@ -28,25 +29,37 @@ REFUSED = {
 
 _turn = threading.RLock()
 _databases: dict[Hashable, SharedDatabase] = {}
-_ATTRIBUTE = "_pg_graphrag_process"
+# Of a connection. A dictionary would keep it alive: its process has it.
+_PROCESS = "_pg_graphrag_process"
 
 
 def process_of(connection: psycopg.Connection[Any]) -> "Process":
     """Return the one `Process` of a connection."""
-    # With the connection, so that both go together: each holds the other.
-    attributes = vars(connection)
-    if _ATTRIBUTE not in attributes:
-        attributes[_ATTRIBUTE] = Process(connection)
-    process: Process = attributes[_ATTRIBUTE]
+    process: Process | None = getattr(connection, _PROCESS, None)
+    if process is None:
+        process = Process(connection)
+        setattr(connection, _PROCESS, process)
     return process
 
 
 class Process:
-    """The routines of the package over a connection to a database that `schema.install` has prepared."""
+    """The routines of the package over a connection to a database that `schema.install` has prepared.
+
+    Raises
+    ------
+    psycopg.Error
+        42501 as `schema.check_owner` says; 22021 for another encoding.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._db = ProcessDatabase(connection)
-        row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_IDENTITY).fetchone()
+        self._db.check_encoding()
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        try:
+            check_owner(cursor)
+        except GraphRAGError as error:
+            raise self._db.error(error) from None
+        row = cursor.execute(_IDENTITY).fetchone()
         assert row is not None
         info = connection.info
         self._identity = (info.host, info.port, info.dbname, *row)

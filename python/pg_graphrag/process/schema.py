@@ -173,6 +173,44 @@ def _plain_changes(text: str, vector_schema: str) -> str:
     return "\n".join(parts).replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
 
 
+def check_owner(cursor: psycopg.Cursor[Any]) -> None:
+    """Check that the session may serve the schema graphrag, before anything in it is read.
+
+    Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 where the session's user is not the owner nor a member of it, or is a superuser and the owner is none.
+    """
+    row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
+    if row is None:
+        return
+    owner, user, is_member, is_more = row
+    if not is_member:
+        raise GraphRAGError(
+            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
+            sqlstate="42501",
+            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+            "options=-c role=…, says who asks.",
+        )
+    if is_more:
+        raise GraphRAGError(
+            f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',
+            sqlstate="42501",
+            hint=f'Connect as "{owner}".',
+        )
+
+
+_OWNER_OF_SCHEMA = """
+SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER'), s.rolsuper AND NOT o.rolsuper
+  FROM pg_catalog.pg_namespace n
+  JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+  JOIN pg_catalog.pg_roles s ON s.rolname = session_user
+ WHERE n.nspname = 'graphrag'
+"""
+
+
 def _is_installed(cursor: psycopg.Cursor[Any]) -> bool:
     """Whether the schema is there, of whichever version; an error for anything else of its name."""
     cursor.execute(
@@ -187,6 +225,8 @@ def _is_installed(cursor: psycopg.Cursor[Any]) -> bool:
             sqlstate="42710",
             hint="It needs nothing else. Its updates are ALTER EXTENSION pg_graphrag UPDATE.",
         )
+    if is_installed:
+        check_owner(cursor)
     if has_schema and not is_installed:
         raise GraphRAGError(
             "there is a schema graphrag or graphrag_attached that pg_graphrag did not make",

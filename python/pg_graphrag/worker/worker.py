@@ -42,10 +42,9 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
         )
     check_may_commit(db, "process_jobs()")
-    worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
         # However the session ends, its leases are void then.
-        db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+        worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
@@ -57,7 +56,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         finally:
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
-        _retry_cancelled(partial(_release_worker_lock, db, worker))
+        _retry_cancelled(partial(_release_worker_lock, db))
 
 
 def _release_leases(db: Database, worker: int) -> None:
@@ -73,15 +72,14 @@ def _restore_settings(db: Database, settings: dict[str, str]) -> None:
     db.commit()
 
 
-def _release_worker_lock(db: Database, worker: int) -> None:
+def _release_worker_lock(db: Database) -> None:
     db.query(
         # Only if held: unlocking twice would be a WARNING. The user's search_path is in force again.
-        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
+        "SELECT pg_catalog.pg_advisory_unlock($1, l.objid::int4) FROM pg_catalog.pg_locks l"
         " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
-        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"
-        " AND l.objsubid OPERATOR(pg_catalog.=) 2",
-        ["int4", "int4"],
-        [WORKER_LOCK, worker],
+        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objsubid OPERATOR(pg_catalog.=) 2 AND l.granted",
+        ["int4"],
+        [WORKER_LOCK],
     )
 
 

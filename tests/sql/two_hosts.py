@@ -153,6 +153,9 @@ def reply(messages: Messages) -> str:
         return json.dumps(keywords | {"entities": ["Ada Lovelace"], "answer_types": ["work"]})
     if kind in ("relevant", "rate"):
         return json.dumps({"relevant": True, "rating": 5})
+    if kind == "relevant_passages":
+        passages = re.findall(r"^\[(\d+)\] ", str(messages[-1]["content"]), re.M)
+        return json.dumps({"relevant": [int(number) for number in passages], "irrelevant": []})
     if kind == "refine":
         return json.dumps({"queries": ["Who broke Enigma?"], "expanded": "Who broke which machine?"})
     if kind == "primer":

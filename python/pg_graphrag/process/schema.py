@@ -177,11 +177,12 @@ def check_owner(cursor: psycopg.Cursor[Any]) -> None:
     """Check that the session may serve the schema graphrag, before anything in it is read.
 
     Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
+    A role that he may act for already can use the schema, too: the owner of an attached table.
 
     Raises
     ------
     GraphRAGError
-        42501 where the session's user is not the owner nor a member of it, or is a superuser and the owner is none.
+        42501 where neither of the session's user and the owner is a member of the other, or the user alone is a superuser.
     """
     row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
     if row is None:
@@ -203,7 +204,8 @@ def check_owner(cursor: psycopg.Cursor[Any]) -> None:
 
 
 _OWNER_OF_SCHEMA = """
-SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER'), s.rolsuper AND NOT o.rolsuper
+SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER') OR pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'),
+       s.rolsuper AND NOT o.rolsuper
   FROM pg_catalog.pg_namespace n
   JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
   JOIN pg_catalog.pg_roles s ON s.rolname = session_user

@@ -250,7 +250,10 @@ def report(url: str, options: argparse.Namespace) -> None:
         connection.execute("VACUUM ANALYZE")
         measure_disk(connection, indexed(connection))
     measure_searches(url, options.questions)
-    measure_changes(url, options.changes)
+    if options.changes:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CALL graphrag.process_jobs()")
+        measure_changes(url, options.changes)
 
 
 def grow(url: str, options: argparse.Namespace) -> None:
@@ -284,7 +287,7 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=6000, help="of ingestion at most")
     parser.add_argument("--questions", type=int, default=40)
-    parser.add_argument("--changes", type=int, default=20, help="of each kind, at each size (20)")
+    parser.add_argument("--changes", type=int, default=20, help="of each kind, at each size (20; 0: none)")
     parser.add_argument("--reuse", action="store_true", help="measure the database that --keep left")
     parser.add_argument("--keep", action="store_true", help="keep the database")
     options = parser.parse_args()

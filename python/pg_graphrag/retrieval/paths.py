@@ -4,7 +4,8 @@ Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Tak
 
 With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
 some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.) And an entity that is in every document leads everywhere: it carries no path.
+with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path through it is shown as the
+reason of a chunk only where there is no other.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ HOPS = 2
 # Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
-# An entity in more than this share of the chunks, and in so many, is in every document: it carries no path to others.
+# An entity in more than this share of the chunks, and in so many, is in every document: a path through it tells nothing.
 HUB_SHARE = 0.5
 MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
@@ -129,7 +130,7 @@ class PathGraph:
         return bool(self._starts[place + 1] > self._starts[place])
 
     def walks(self, start: int) -> _Walks:
-        """Return the paths from a node: over one relationship, and over two to a third node; through no hub and to none."""
+        """Return the paths from a node: over one relationship, and over two to a third node."""
         span = slice(self._starts[start], self._starts[start + 1])
         middle, first = self._head[span], self._edge[span]
         # In the order of names; a path comes before its continuations.
@@ -138,8 +139,8 @@ class PathGraph:
         offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         step = self._starts[middle][source] + offset - 1
         ends = np.where(offset > 0, self._head[step], -1)
-        goes_on = (ends != start) & ~self.is_hub[middle[source]] & ~((ends >= 0) & self.is_hub[ends])
-        source, step, ends = source[goes_on], step[goes_on], ends[goes_on]
+        further = ends != start
+        source, step, ends = source[further], step[further], ends[further]
         middles, firsts = middle[source], first[source]
         seconds = np.where(ends >= 0, self._edge[step], -1)
         first_counts, second_counts = self.counts[firsts], (seconds >= 0) & self.counts[seconds]
@@ -215,7 +216,10 @@ class PathGraph:
         return lexical
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
-        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
+        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight.
+
+        One through a hub comes last.
+        """
         walks = self.walks(start)
         if not len(walks.weights):
             (name,) = self._names([start])
@@ -227,7 +231,8 @@ class PathGraph:
         telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
         ranks = np.minimum(telling[walks.first], telling[walks.second])
         carrying = carries[walks.middle] | carries[walks.end]
-        best = int(np.lexsort((-walks.weights, ~carrying, ranks))[0])
+        through_hub = self.is_hub[walks.middle] & (walks.end >= 0)
+        best = int(np.lexsort((-walks.weights, ~carrying, ranks, through_hub))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
         path_edges = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
         names = self._names(nodes)

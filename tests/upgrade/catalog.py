@@ -122,13 +122,13 @@ _WITH_PLAIN = """
 
 def catalog(db: psycopg.Connection, *, is_plain: bool = False) -> dict[str, str]:
     """Return {kind and name: definition} of the extension, or of the schemas of a database without it, and of all they own."""
-    found: dict[str, str] = {}
+    objects: dict[str, str] = {}
     prefix = _WITH_PLAIN if is_plain else _WITH
     with db.transaction():
         # Every name comes out with its schema.
         db.execute("SET LOCAL search_path = pg_catalog")
         for kind, query in _PARTS.items():
             for name, definition in db.execute(f"{prefix} {query}".encode()):
-                assert f"{kind} {name}" not in found, f"{kind} {name} twice"
-                found[f"{kind} {name}"] = str(definition)
-    return found
+                assert f"{kind} {name}" not in objects, f"{kind} {name} twice"
+                objects[f"{kind} {name}"] = str(definition)
+    return objects

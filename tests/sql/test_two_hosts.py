@@ -434,7 +434,7 @@ def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[
 
 
 def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module_db: Database) -> None:
-    found = []
+    documents = []
     with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x'") as app:
         for host in hosts:
             with notes_of(host, module_db, app) as session:
@@ -451,14 +451,14 @@ def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module
                 with psycopg.connect(make_conninfo(host.url, user=app, password="x"), autocommit=True) as connection:
                     GraphRAG(connection, "attached").call("backfill_table", source="app.notes")
                 host.rag.process_jobs()
-                found.append(
+                documents.append(
                     host.rows(
                         "SELECT source_key, content, metadata, status FROM graphrag.documents"
                         " WHERE corpus = 'attached' ORDER BY 1"
                     )
                 )
                 assert host.rag.call("check", corpus="attached") == []
-    assert found[0] == found[1] and [row[0] for row in found[1]] == ["1", "3", "4"]
+    assert documents[0] == documents[1] and [row[0] for row in documents[1]] == ["1", "3", "4"]
 
 
 def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Hosts, module_db: Database) -> None:
@@ -496,13 +496,13 @@ def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
                 with GraphRAG(plain, "stories") as owner:
                     assert close(_plain(owner.search(QUESTION)), _plain(expected))
                 with hosts[1].as_role(reader) as restricted:
-                    found = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
+                    keys = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
                     shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
-                    assert found and found <= shown
+                    assert keys and keys <= shown
                 with GraphRAG(plain, "stories") as owner, ThreadPoolExecutor(8) as pool:
                     clients = [GraphRAG(plain, "stories") for _ in range(8)]
                     rows = list(pool.map(lambda rag: rag.search(QUESTION), clients * 3))
-                    assert all(close(_plain(found), _plain(expected)) for found in rows)
+                    assert all(close(_plain(result), _plain(expected)) for result in rows)
                     for client in clients:
                         client.close()
                 hosts[1].rag.insert(Document("A late document of Ada Lovelace.", "late"))

@@ -246,6 +246,18 @@ def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
     assert changed[-1] == []
 
 
+def test_options_of_a_corpus_that_says_nothing_of_cypher_change_on_either_host(hosts: Hosts) -> None:
+    for host in hosts:
+        with GraphRAG(host.url, "altered") as rag:
+            rag.create_corpus()
+            rag.insert(Document("Ada Lovelace met Charles Babbage.", "ada"))
+            rag.process_jobs()
+            rag.alter_corpus(query_log=True)
+            host.rows("SELECT graphrag.repair()")
+            assert rag.call("check") == [] and [row.source_key for row in rag.search("Babbage")] == ["ada"]
+            rag.drop_corpus()
+
+
 def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
     def curate(rag: GraphRAG) -> Any:
         calls = [

@@ -182,6 +182,8 @@ def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], An
         lambda rag: rag.create_corpus(),
         lambda rag: rag.alter_corpus(nonsense=1),
         lambda rag: rag.process_jobs(-1),
+        lambda rag: rag.evaluate([{"question": "x", "evidence": []}], modes=[["bm25"]]),
+        lambda rag: rag.search("x", low_level_keywords=[["Ada"], ["Enigma"]]),
         lambda rag: rag.call("undo_curation", id=10**6),
         lambda rag: rag.call("merge_entities", entities=["Nobody"], target="Ada Lovelace"),
         lambda rag: rag.call("set_provider", name="x", kind="openai", base_url="ftp://x"),

@@ -51,10 +51,10 @@ def state(url: str) -> Any:
     for corpus in CORPORA:
         with GraphRAG(url, corpus) as rag:
             rows = rag.call("fingerprint_sections"), rag.call("check")
-            found = [
+            searches = [
                 rag.search(QUESTION, mode=mode) for mode in ("hybrid", "bm25", "naive", "graph_local", "graph_global")
             ]
-            result.append((rows, [[vars_of(row) for row in rows] for rows in found], rag.progress().documents))
+            result.append((rows, [[vars_of(row) for row in rows] for rows in searches], rag.progress().documents))
     return result
 
 

@@ -182,6 +182,8 @@ def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], An
         lambda rag: rag.create_corpus(),
         lambda rag: rag.alter_corpus(nonsense=1),
         lambda rag: rag.process_jobs(-1),
+        lambda rag: rag.evaluate([{"question": "x", "evidence": []}], modes=[["bm25"]]),
+        lambda rag: rag.search("x", low_level_keywords=[["Ada"], ["Enigma"]]),
         lambda rag: rag.call("undo_curation", id=10**6),
         lambda rag: rag.call("merge_entities", entities=["Nobody"], target="Ada Lovelace"),
         lambda rag: rag.call("set_provider", name="x", kind="openai", base_url="ftp://x"),
@@ -244,6 +246,18 @@ def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
         assert host.rag.call("check") == []
     changed = same(hosts, lambda rag: [_plain(part) for part in change(rag)])
     assert changed[-1] == []
+
+
+def test_options_of_a_corpus_that_says_nothing_of_cypher_change_on_either_host(hosts: Hosts) -> None:
+    for host in hosts:
+        with GraphRAG(host.url, "altered") as rag:
+            rag.create_corpus()
+            rag.insert(Document("Ada Lovelace met Charles Babbage.", "ada"))
+            rag.process_jobs()
+            rag.alter_corpus(query_log=True)
+            host.rows("SELECT graphrag.repair()")
+            assert rag.call("check") == [] and [row.source_key for row in rag.search("Babbage")] == ["ada"]
+            rag.drop_corpus()
 
 
 def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
@@ -434,7 +448,7 @@ def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[
 
 
 def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module_db: Database) -> None:
-    found = []
+    documents = []
     with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x'") as app:
         for host in hosts:
             with notes_of(host, module_db, app) as session:
@@ -451,14 +465,14 @@ def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module
                 with psycopg.connect(make_conninfo(host.url, user=app, password="x"), autocommit=True) as connection:
                     GraphRAG(connection, "attached").call("backfill_table", source="app.notes")
                 host.rag.process_jobs()
-                found.append(
+                documents.append(
                     host.rows(
                         "SELECT source_key, content, metadata, status FROM graphrag.documents"
                         " WHERE corpus = 'attached' ORDER BY 1"
                     )
                 )
                 assert host.rag.call("check", corpus="attached") == []
-    assert found[0] == found[1] and [row[0] for row in found[1]] == ["1", "3", "4"]
+    assert documents[0] == documents[1] and [row[0] for row in documents[1]] == ["1", "3", "4"]
 
 
 def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Hosts, module_db: Database) -> None:
@@ -496,13 +510,13 @@ def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
                 with GraphRAG(plain, "stories") as owner:
                     assert close(_plain(owner.search(QUESTION)), _plain(expected))
                 with hosts[1].as_role(reader) as restricted:
-                    found = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
+                    keys = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
                     shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
-                    assert found and found <= shown
+                    assert keys and keys <= shown
                 with GraphRAG(plain, "stories") as owner, ThreadPoolExecutor(8) as pool:
                     clients = [GraphRAG(plain, "stories") for _ in range(8)]
                     rows = list(pool.map(lambda rag: rag.search(QUESTION), clients * 3))
-                    assert all(close(_plain(found), _plain(expected)) for found in rows)
+                    assert all(close(_plain(result), _plain(expected)) for result in rows)
                     for client in clients:
                         client.close()
                 hosts[1].rag.insert(Document("A late document of Ada Lovelace.", "late"))

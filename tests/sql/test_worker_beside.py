@@ -137,11 +137,11 @@ def test_workers_end_with_a_parent_that_is_killed(plain: str, start: Start) -> N
 
 def children(pid: int) -> list[int]:
     """The processes that a worker has started, which have threads of their own, and no helper of multiprocessing."""
-    found = []
+    pids = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-            found.append(int(child))
-    return found
+            pids.append(int(child))
+    return pids
 
 
 def is_alive(pid: int) -> bool:

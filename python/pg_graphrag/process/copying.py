@@ -76,8 +76,12 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
                 _copy_table(reader, writer, name, columns, names[name], has_cypher)
         for name, before in triggers.items():
             for trigger, state in before:
-                statement = sql.SQL("ALTER TABLE {} ENABLE {}TRIGGER {}")
-                writer.execute(statement.format(_qualified(name), sql.SQL(_ENABLED[state]), sql.Identifier(trigger)))
+                statement = sql.SQL("ALTER TABLE {table} ENABLE {when}TRIGGER {trigger}")
+                writer.execute(
+                    statement.format(
+                        table=_qualified(name), when=sql.SQL(_ENABLED[state]), trigger=sql.Identifier(trigger)
+                    )
+                )
         writer.execute("SELECT graphrag.repair()")
         writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
         return int((writer.fetchone() or (0,))[0])
@@ -128,12 +132,14 @@ def _check_empty(writer: Cursor) -> None:
 def _disable_triggers(writer: Cursor, name: str) -> list[tuple[str, str]]:
     """Disable the triggers of a table; return them with when they fired."""
     before: list[tuple[str, str]] = writer.execute(_TRIGGERS, [name]).fetchall()
-    writer.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER USER").format(_qualified(name)))
+    writer.execute(sql.SQL("ALTER TABLE {table} DISABLE TRIGGER USER").format(table=_qualified(name)))
     return before
 
 
 def _copy_sequence(reader: Cursor, writer: Cursor, name: str) -> None:
-    row = reader.execute(sql.SQL("SELECT last_value, is_called FROM {}").format(_qualified(name))).fetchone()
+    row = reader.execute(
+        sql.SQL("SELECT s.last_value, s.is_called FROM {table} s").format(table=_qualified(name))
+    ).fetchone()
     assert row is not None
     writer.execute("SELECT pg_catalog.setval(%s::pg_catalog.regclass, %s, %s)", [name, *row])
 
@@ -142,15 +148,19 @@ def _copy_table(
     reader: Cursor, writer: Cursor, name: str, columns: list[str], condition: str, has_cypher: bool
 ) -> None:
     values = [sql.SQL(_value(name, column, has_cypher)) for column in columns]
-    selected = sql.SQL("SELECT {} FROM {} {}").format(
-        sql.SQL(", ").join(values),
-        _qualified(name),
-        sql.SQL(condition.replace("''", "'")),
+    selected = sql.SQL("SELECT {values} FROM {table} {condition}").format(
+        values=sql.SQL(", ").join(values),
+        table=_qualified(name),
+        condition=sql.SQL(condition.replace("''", "'")),
     )
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (
-        reader.copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(selected)) as blocks,
-        writer.copy(sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(_qualified(name), inserted)) as rows,
+        reader.copy(sql.SQL("COPY ({query}) TO STDOUT (FORMAT binary)").format(query=selected)) as blocks,
+        writer.copy(
+            sql.SQL("COPY {table} ({columns}) FROM STDIN (FORMAT binary)").format(
+                table=_qualified(name), columns=inserted
+            )
+        ) as rows,
     ):
         for block in blocks:
             rows.write(block)

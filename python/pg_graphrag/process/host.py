@@ -193,6 +193,8 @@ def _input(value: Any, argument: Argument) -> Any:
                 )
             return text
         if argument.type.endswith("[]"):
+            if any(isinstance(part, list | tuple) for part in value):
+                return list(value)  # of several dimensions: refused as in the server
             item = Argument(argument.name, argument.type.removesuffix("[]"), None)
             return [_input(part, item) for part in value]
         converted = _CONVERSIONS.get(argument.type, str)(value)

@@ -229,6 +229,20 @@ def _is_name(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
+def may_be_name(word: str) -> bool:
+    """Whether a capitalised word is a name or unknown to the lexicon: Bob and Ødegaard, not Strange."""
+    if word.lower() in ENGLISH_GIVEN_NAMES:
+        return True
+    tags = _tags(word.lower())
+    return tags is None or _best(tags) == "NP0" or tags.get("NP0", 0.0) >= _POSSIBLY_NOUN
+
+
+def is_adjective(word: str) -> bool:
+    """Whether the lexicon has a word as an adjective above all: Japanese."""
+    return _best(_tags(word.lower()) or {"NP0": 1.0}) == "AJ0"
+
+
+@lru_cache(maxsize=50_000)
 def _opens_name(word: str) -> bool:
     """Whether a capitalised word that begins a sentence is part of the name that follows it.
 

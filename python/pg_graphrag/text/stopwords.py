@@ -168,6 +168,9 @@ JAPANESE_HEADS = frozenset(
     "なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
 )
 
+# What stands after a person's name and is not of it: forms of address, roles and works.
+JAPANESE_AFTER_PERSON = frozenset("氏君様殿嬢翁著作編訳画役賞派系家杯展論説像邸卿公王帝妃宮院伯侯爵記伝碑墓号流版製個宅側達等共方戦")
+
 # What ends the names of Japanese places and institutions: 金閣寺, 東京駅, 伊勢神宮.
 JAPANESE_NAME_ENDS = frozenset(
     "寺 寺院 神社 大社 神宮 宮 城 堂 院 園 公園 庭園 駅 空港 港 橋 塔 館 山 岳 峠 川 河 湖 島 岬 半島 大学 高校 学園 "

@@ -169,6 +169,38 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
         assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
 
 
+def test_the_update_rewrites_keys_that_are_written_otherwise_now(shared_cluster: Cluster) -> None:
+    """0.2.0 kept blanks beside Han: "grace 法" is "grace法" now, for people's curations and for what documents say."""
+    keys = {"grace hopper": "grace 法"}
+    with Database.open(restore_released(shared_cluster, "upgraded_keys", "0.2.0", keys)) as db:
+        protect_again(db)
+        mentioning = rows(
+            db,
+            "SELECT DISTINCT m.document_id FROM graphrag.entity_mentions m JOIN graphrag.corpora c ON c.id = m.corpus_id"
+            " WHERE m.raw_key = 'grace 法' ORDER BY 1",
+        )
+        curated = "SELECT curation_id, ordinal FROM graphrag.curated WHERE %s IN (key, other_key, entity_key, other_entity_key) ORDER BY 1, 2"
+        curations = "SELECT id FROM graphrag.curations WHERE arguments ->> 'target' = %s OR arguments -> 'entities' ? %s ORDER BY 1"
+        aliases = "SELECT key FROM graphrag.aliases WHERE entity_key = %s ORDER BY 1"
+        before = [rows(db, curated, keys["grace hopper"]), rows(db, curations, "grace 法", "grace 法"), rows(db, aliases, "grace 法")]
+        assert mentioning and all(before)
+        db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        assert [rows(db, curated, "grace法"), rows(db, curations, "grace法", "grace法"), rows(db, aliases, "grace法")] == before
+        queued = rows(db, "SELECT document_id FROM graphrag.jobs WHERE kind = 'index' ORDER BY 1")
+        assert set(mentioning) <= set(queued)
+        with Endpoint() as endpoint:
+            endpoint.reply(reply)
+            db.execute("UPDATE graphrag.providers SET base_url = %s", [endpoint.url])
+            db.execute("SELECT graphrag.repair()")
+            db.execute("SELECT graphrag.retry_failed()")
+            settle(db, "stories")
+        assert rows(db, "SELECT * FROM graphrag.check('stories')") == []
+        assert rows(db, "SELECT FROM graphrag.entity_mentions WHERE raw_key ~ '法'") == []
+        # What a person merged is merged still: Harvard is what 0.2.0 called "grace 法".
+        assert rows(db, "SELECT key FROM graphrag.entities WHERE key IN ('harvard', 'grace 法')") == []
+    shared_cluster.drop_database("upgraded_keys")
+
+
 def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: Cluster) -> None:
     assert RELEASED
     with shared_cluster.connect() as db:

@@ -16,11 +16,13 @@ from pg_graphrag.text.extras import load
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_ADJECTIVE_ENDS,
     ENGLISH_CLOCK,
     ENGLISH_EPITHETS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_GIVEN_NAMES,
     ENGLISH_HEADS,
+    ENGLISH_MEASURES,
     ENGLISH_MODIFIERS,
     ENGLISH_NAME_HEADS,
     ENGLISH_NAME_PARTICLES,
@@ -346,7 +348,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         ]
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
-    if len(tokens) == 1 and _is_no_name(name):
+    if len(tokens) == 1 and (_is_no_name(name) or name.lower().endswith(ENGLISH_ADJECTIVE_ENDS)):
         return []
     if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
         # "March 2024", "Section 19.2", "Note".
@@ -407,7 +409,7 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
     while words and (
         classes[0] == "D"
-        or words[0].lower() in ENGLISH_MODIFIERS
+        or (words[0].lower() in ENGLISH_MODIFIERS and (len(words) < 3 or words[1] not in ENGLISH_MEASURES))
         or (len(words) > 1 and words[0].lower() in ENGLISH_CLOCK)
     ):
         words, tokens, classes = words[1:], tokens[1:], classes[1:]
@@ -432,7 +434,9 @@ def _is_term(word: str) -> bool:
     Known nouns ("state", "table") link too many passages; with them multi-hop retrieval gets worse.
     """
     lower = word.lower()
-    return "-" in word or (len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None)
+    if "-" in word:
+        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
+    return (len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None)
 
 
 _IRREGULAR = {

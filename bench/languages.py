@@ -49,13 +49,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
+    arguments.add_argument("--sets", nargs="+", default=list(SETS))
     arguments.add_argument("--questions", type=int, default=800, help="of each set (800)")
     arguments.add_argument("--modes", nargs="+", default=list(MODES), help="bm25 among them")
     arguments.add_argument("--load", action="store_true", help="make the corpora anew first")
     given = arguments.parse_args()
     pooled: dict[tuple[str, int], list[float]] = {}
     print("| set | questions | mode | R@1 | R@10 |\n|---|---|---|---|---|")
-    for name in SETS:
+    for name in given.sets:
         with GraphRAG(given.url, name) as rag:
             if given.load:
                 print(load(rag, given.data, name), flush=True)

@@ -103,7 +103,7 @@ def test_search_finds_the_letter_first(filled: GraphRAG) -> None:
 
 
 def test_search_takes_filter_keywords_and_options(filled: GraphRAG) -> None:
-    assert {found.source_key for found in filled.search("Babbage", filter={"year": 1822})} == {"design"}
+    assert {results.source_key for results in filled.search("Babbage", filter={"year": 1822})} == {"design"}
     assert filled.search("Babbage", top_k=0) == []
     given = filled.search(
         "?", mode="local", low_level_keywords=["Ada Lovelace"], high_level_keywords=["correspondence"]

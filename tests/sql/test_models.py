@@ -80,8 +80,10 @@ def test_a_document_written_through_the_model_is_queued_and_has_the_servers_valu
         session.commit()
         assert document.content_hash != first_hash
         assert document.chunks == []
-        found = session.scalars(select(models.Document).where(models.Document.metadata_.contains({"year": 1843}))).one()
-        assert found is document
+        result = session.scalars(
+            select(models.Document).where(models.Document.metadata_.contains({"year": 1843}))
+        ).one()
+        assert result is document
     engine.dispose()
     assert db.execute("SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'").fetchone() == (1,)
 

@@ -78,7 +78,8 @@ _TITLE_CASE = re.compile(r" [A-Z][a-z]")
 _DATE_WITHIN = re.compile(r"(?<=P)DPD(?=P)")
 # What follows a noun in the plural as its verb: "areas sound perfect".
 _PREDICATES = frozenset(
-    "sound look feel fly hate love help need form make seem work process bear mean cause fail exist".split()
+    "sound look feel fly hate love help need form make seem work process bear mean cause fail exist lack run tend show "
+    "say want start stop contain require provide become come go get take give know think allow let include remain".split()
 )
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")

@@ -27,7 +27,6 @@ _JOINED = re.compile(r"(?<=[^\W\d_])[ -](?=[^\W\d_])")
 _SHORTEST_SPELLING = 4
 _JOINTS = re.compile("[·・]")
 _PART_OF_PERSON = re.compile(r"(?:[A-Z]\.){1,3}|(?:[DdLl]['’])?(?![A-Z]{2,})[A-Z][\w'’-]*\w(?<!['’]s)")
-_KANA = re.compile(f"[{KANA}]")
 _KANA_OR_HAN = re.compile(f"[{HAN}{KANA}]{{2,}}")
 # A family name of Japan has two or three characters, seldom one; a given name one to three.
 _FAMILY_NAMES = (2, 3)
@@ -65,7 +64,7 @@ def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str
     meant = {
         short: next(iter(full_keys))
         for short, full_keys in longer.items()
-        if len(full_keys) == 1 and _is_sure(names[short], by_key[next(iter(full_keys))], names, text)
+        if len(full_keys) == 1 and _is_sure(names[short], by_key[next(iter(full_keys))], names, text, languages)
     }
     # Of a full name that is spelled in two ways the one spelling.
     meant = {short: spellings.get(full, full) for short, full in meant.items()}
@@ -98,7 +97,9 @@ def _short_forms(name_key: str, concept: Concept) -> Iterable[str]:
     return (parts[-1],) if len(parts) > 1 else ()
 
 
-def _is_sure(short: Concept, full: Concept, names: Mapping[str, Concept], text: str) -> bool:
+def _is_sure(
+    short: Concept, full: Concept, names: Mapping[str, Concept], text: str, languages: Collection[str]
+) -> bool:
     """Whether a short name means the one longer name that it can mean, by what else the document says."""
     if full.type == "CONCEPT":
         # "the Kestrel engine" is one; "Honda engines", "a Honda engine" are what Honda makes, "the Japanese city" is a city.
@@ -107,8 +108,10 @@ def _is_sure(short: Concept, full: Concept, names: Mapping[str, Concept], text: 
         is_one = article is not None and not re.search(rf"\b[Aa]n?\s{re.escape(short.name)}\s", text)
         return is_one and not others and not english.is_adjective(short.name)
     if _KANA_OR_HAN.fullmatch(short.name):
-        # Ghana of モンスーン・ガーナ is a country all the same.
-        return not (japanese.is_place(short.name) if _KANA.search(short.name) else chinese.is_word(short.name))
+        # Asia of モンスーン・アジア is a continent all the same. By the dictionary that is loaded for the document.
+        if "ja" in languages:
+            return not japanese.is_place(short.name)
+        return "zh" in languages and not chinese.is_word(short.name)
     within = re.compile(rf"\b{re.escape(key(short.name))}\b")
     if sum(within.search(name) is not None for name in names) > 2:
         # Ann Stone, Stone Street beside Bob Stone.

@@ -21,7 +21,7 @@ _IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:\w*\w_\w+|[^\W\d_]+\d\w*|\w*[a-zäö
 # Enough of a line to know its language.
 _ENGLISH_LINE = re.compile(r"[^\n]{40,}")
 _SMALL_WORD = re.compile(r"\b[a-zäöüß]{2,}\b")
-_OPENING = re.compile(r"[„“\"»›‚(:•*]\s?|^\s*[-–]\s", re.MULTILINE)
+_OPENING = re.compile(r"[„“\"»›‚(:•*]\s?|^[ \t]{0,20}[-–]\s", re.MULTILINE)
 _GAP = re.compile(r"[ \t\u00a0]+")
 # P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else
 _NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
@@ -109,9 +109,6 @@ def _word_class(word: str, first: bool) -> str:
     if hyphen:
         # Linux-Kernel, Name-Service-Switch: as its last part.
         tag = _tag(last) if last[:1].isupper() else "x"
-        if tag == "NE" and _tag(head) == "NE" and head[1:].islower():
-            # Joey-Elijah.
-            return "P"
         return "N" if head and tag in ("NN", "NE") else "x"
     tag = _tag(word)
     if tag == "NE":

@@ -1,4 +1,4 @@
-"""How much the reports of each level hold, put together without a model, beside the source: tokens, and sentences that come twice.
+"""Tokens of the reports of each level, put together without a model, beside the source, and sentences that come twice.
 
     python -m bench reports [--documents 200] [--sets musique jsquad]
 

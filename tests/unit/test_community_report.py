@@ -42,14 +42,22 @@ def test_no_sentence_comes_twice_and_the_summary_is_no_finding() -> None:
 
 
 def test_a_report_says_something_of_as_many_members_as_its_sentences_can() -> None:
-    hub = [("Hub", f"E{number}", f"The hub and E{number} met {time}.") for number in (1, 2) for time in ("once", "twice", "again")]
+    hub = [
+        ("Hub", f"E{number}", f"The hub and E{number} met {time}.")
+        for number in (1, 2)
+        for time in ("once", "twice", "again")
+    ]
     others = [(f"A{number}", f"B{number}", f"A{number} met B{number}.") for number in range(4)]
     told = sentences(extract(source(hub + others)).content)
     assert {f"A{number} met B{number}." for number in range(4)} <= set(told)
 
 
 def test_a_report_has_one_language() -> None:
-    statements = [("京都", "金閣寺", "金閣寺は京都にある。"), ("京都", "奈良", "京都と奈良は古都だ。"), ("京都", "Kyoto", "Kyoto is old.")]
+    statements = [
+        ("京都", "金閣寺", "金閣寺は京都にある。"),
+        ("京都", "奈良", "京都と奈良は古都だ。"),
+        ("京都", "Kyoto", "Kyoto is old."),
+    ]
     assert sentences(extract(source(statements)).content) == ["金閣寺は京都にある。", "京都と奈良は古都だ。"]
 
 

@@ -20,7 +20,10 @@ def meant(text: str, language: str = "en") -> dict[str, str]:
     [
         ("Bob Stone joined Acme Rockets. He met Stone's brother.", {"stone": "Bob Stone"}),
         ("The Kestrel engine burns methane. Kestrel flew in 2011.", {"kestrel": "Kestrel engine"}),
-        ("LiHua wrote. They asked Li Hua about the file system of a filesystem.", {"li hua": "LiHua", "file system": "filesystem"}),
+        (
+            "LiHua wrote. They asked Li Hua about the file system of a filesystem.",
+            {"li hua": "LiHua", "file system": "filesystem"},
+        ),
         # Who is meant, of two; where it stands as a place; where nobody is spoken of.
         ("Bob Stone met Ann Stone. He asked Stone.", {}),
         ("Whitney Houston sang. She lives in Houston.", {}),

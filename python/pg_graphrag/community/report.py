@@ -9,7 +9,8 @@ from pg_graphrag.community.inputs import Input
 from pg_graphrag.server import Row
 from pg_graphrag.text.languages import detect
 
-# A title names so many of the most central entities. A report has so many sentences where there are as many, the first of them as its summary.
+# A title names so many of the most central entities. A report has so many sentences where there are as many, the first as its
+# summary.
 TITLE_NAMES, CENTRAL = 3, 10
 MIN_SENTENCES, MAX_SENTENCES = 5, 8
 
@@ -141,7 +142,7 @@ def _chosen(statements: list[_Statement]) -> list[_Statement]:
 
 
 def _title_names(entities: list[Row], chosen: list[_Statement]) -> list[str]:
-    """Return the names of the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
+    """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
     said = {end for statement in chosen for end in statement.ends}
     names: list[str] = []
     for row in entities[:CENTRAL]:

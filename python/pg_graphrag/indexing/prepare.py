@@ -102,8 +102,8 @@ def add_concepts(
     """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
 
     Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. `own_proses` has
-    the own text of each chunk with blanks for what is no prose. With `with_full_names` short names count as the longer name
-    that they mean in these chunks.
+    the own text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the
+    name that they mean in these chunks.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
@@ -117,7 +117,7 @@ def add_concepts(
     languages = {draft.language for draft in chunk_drafts}
     titles = {language: concepts(name, language) if name else [] for language in languages}
     whole_title = Concept(name, 0, len(name), "NAME") if 0 < len(name) <= MAX_TITLE_NAME else None
-    full: dict[str, Concept] = {}
+    full: dict[str, Concept] | None = None
     if with_full_names:
         everything = chain(*concepts_by_chunk, *titles.values(), [whole_title] if whole_title else [])
         full = full_names(everything, "\n".join(proses), languages)
@@ -132,7 +132,7 @@ def _add_concepts(
     title_concepts: Sequence[Concept],
     whole_title: Concept | None,
     own_prose: str,
-    full: Mapping[str, Concept],
+    full: Mapping[str, Concept] | None,
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -145,7 +145,8 @@ def _add_concepts(
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
-    for concept in chain(named, references(own_prose, named, own_spans)):
+    referring = references(own_prose, named, own_spans) if full is not None else []
+    for concept in chain(named, referring):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(
             _full_name(concept, full)
         )
@@ -169,7 +170,7 @@ def _add_concepts(
             _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
 
 
-def _full_name(concept: Concept, full: Mapping[str, Concept]) -> Concept:
+def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
     longer = full.get(key(concept.name)) if full else None
     return concept if longer is None else replace(concept, name=longer.name, type=longer.type)
 

@@ -437,7 +437,7 @@ def _is_term(word: str) -> bool:
     lower = word.lower()
     if "-" in word:
         return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
-    return (len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None)
+    return len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None
 
 
 _IRREGULAR = {

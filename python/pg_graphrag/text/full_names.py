@@ -1,7 +1,7 @@
-"""Names of a document that mean one thing: Stone and Bob Stone, Kestrel and the Kestrel engine, 徳田 and 徳田球一, Li Hua and LiHua.
+"""Names of a document that mean one thing: Stone and Bob Stone, Kestrel and the Kestrel engine, 徳田 and 徳田球一.
 
-A function of the concepts and the prose of one document, so that neither order nor other documents, hidden ones among them, change
-it. What is likely but not sure is left to suggest_merges.
+A function of the concepts and the prose of one document, so that neither order nor other documents, hidden ones among them,
+change it. What is likely but not sure is left to suggest_merges.
 """
 
 import re

@@ -30,7 +30,7 @@ _SHORTEST_COMPOUND = 8
 
 
 def concepts(text: str) -> list[Concept]:
-    """Return the names of `text`, and its compound nouns in the singular, in order of appearance; of English lines the English ones."""
+    """Return the names of `text`, and its compound nouns in the singular; of English lines the English ones."""
     matches: list[Concept] = []
     position = 0
     for line in _ENGLISH_LINE.finditer(text):

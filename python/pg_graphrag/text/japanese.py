@@ -102,19 +102,21 @@ def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]
             end += 1
             # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
             follows = morphemes[end] if end < len(morphemes) else person
-            if person.end - person.start == follows.end - follows.start == 1 and follows.letter == "N":
-                end += 1
-            elif (
-                # 高見昂季 is cut 高見 昂 季: but 氏, 様 and 著 are none of a name.
-                end < len(morphemes)
-                and morphemes[end - 1].end - morphemes[end - 1].start == follows.end - follows.start == 1
-                and follows.letter == "s"
-                and run[follows.start] not in JAPANESE_AFTER_PERSON
-            ):
+            if _is_rest_of_name(run, person, morphemes[end - 1], follows):
                 end += 1
             person = Morpheme(person.start, morphemes[end - 1].end, "P", 2)
         yield person
         place = end
+
+
+def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:
+    """Whether one character more is of a name: 高見 昂 季; but 氏, 様 and 著 are none of a name."""
+    if follows.end - follows.start != 1 or follows is family:
+        return False
+    if follows.letter == "N":
+        return family.end - family.start == 1
+    is_short = given.end - given.start == 1 and given is not family
+    return is_short and follows.letter == "s" and run[follows.start] not in JAPANESE_AFTER_PERSON
 
 
 @lru_cache(maxsize=50_000)

@@ -190,7 +190,9 @@ JAPANESE_HEADS = frozenset(
 )
 
 # What stands after a person's name and is not of it: forms of address, roles and works.
-JAPANESE_AFTER_PERSON = frozenset("氏君様殿嬢翁著作編訳画役賞派系家杯展論説像邸卿公王帝妃宮院伯侯爵記伝碑墓号流版製個宅側達等共方戦")
+JAPANESE_AFTER_PERSON = frozenset(
+    "氏君様殿嬢翁著作編訳画役賞派系家杯展論説像邸卿公王帝妃宮院伯侯爵記伝碑墓号流版製個宅側達等共方戦"
+)
 
 # What ends the names of Japanese places and institutions: 金閣寺, 東京駅, 伊勢神宮.
 JAPANESE_NAME_ENDS = frozenset(
@@ -245,8 +247,8 @@ CJK_MODIFIERS = frozenset(
     "重要 主要 著名 新 旧 舊 全新 主な 最新 最大 最高 最終 既存 提案 従来 新規 推奨 同 当該 該 各 某 不同 各种 "
     "各種 有关 有關 相关 相關 现有 現有 现行 現行 完整 明显 明顯 "
     "有名 大手 通称 俗称 所谓 所謂 上述 前述 其他 其它 当时 當時 当時 崇高 伟大 偉大 优秀 優秀 一般 普通 具体 具體 "
-    "关键 關鍵 所属 所屬 所在 大多数 大多數 多个 多個 多种 多種 若干 零星 少数 少數 个别 個別 任意 任何 整个 整個 全部 比較的 多数 "
-    "複数 少数 大規模 小規模 任意 単純 典型 典型的 一連 全ての すべて".split()
+    "关键 關鍵 所属 所屬 所在 大多数 大多數 多个 多個 多种 多種 若干 零星 少数 少數 个别 個別 任意 任何 整个 整個 全部 "
+    "比較的 多数 複数 少数 大規模 小規模 任意 単純 典型 典型的 一連 全ての すべて".split()
 )
 # After the number of a part of a book.
 CJK_NUMBERINGS = frozenset("章 節 节 部 編 项 項 条 條 表 図 图 圖 頁 页 巻 卷".split())

@@ -85,9 +85,7 @@ def _add_graph(
         clean = prose(_stretch(db, document_draft))
         own_proses = (clean[draft.own_start - start : draft.end - start] for draft in document_draft.chunks)
         with_full_names = corpus.options.full_names
-        for _ in add_concepts(
-            document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names
-        ):
+        for _ in add_concepts(document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names):
             poll(db)
 
     def write(vectors: VectorsByModel) -> None:

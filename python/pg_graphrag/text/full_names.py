@@ -78,7 +78,7 @@ def _spellings(by_key: Mapping[str, Concept]) -> dict[str, str]:
         letters = _JOINED.sub("", name_key)
         if len(letters) >= _SHORTEST_SPELLING:
             by_letters.setdefault(letters, []).append(name_key)
-    spellings = {}
+    spellings: dict[str, str] = {}
     for keys in by_letters.values():
         shortest, *others = sorted(keys, key=lambda name_key: (len(name_key), name_key))
         spellings |= dict.fromkeys(others, shortest)

@@ -290,6 +290,11 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
             assert await client.call("check") == []
+            await client.feedback("Loom?", "good", evidence=["loom"])
+            assert [question["evidence"] for question in await client.golden_questions()] == [["loom"]]
+            await client.clone_corpus("clone")
+            await client.process_jobs()
+            assert {row.difference for row in await client.compare_corpora("clone", modes=["bm25"], k=[1])} == {0}
             assert await client.delete("loom") == 1
             with pytest.raises(TimeoutError):
                 await client.insert("one more")

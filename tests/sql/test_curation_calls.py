@@ -79,9 +79,9 @@ def test_a_bad_call_is_refused_with_the_next_step(
 ) -> None:
     put_all(module_db, corpus, STORIES)
     work(module_db)
-    message = refused(module_db, f"SELECT graphrag.{call.format(c=repr(corpus))}")
-    assert message.sqlstate == sqlstate, message.message_primary
-    assert hint in (message.message_hint or ""), message.message_hint
+    diag = refused(module_db, f"SELECT graphrag.{call.format(c=repr(corpus))}")
+    assert diag.sqlstate == sqlstate, diag.message_primary
+    assert hint in (diag.message_hint or ""), diag.message_hint
 
 
 def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Database, corpus: str) -> None:
@@ -93,8 +93,8 @@ def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Data
         ("create_entity('London', %s)", "55000"),
         ("rename_entity('Enigma', 'London', %s)", "55000"),
     ):
-        message = refused(module_db, f"SELECT graphrag.{call}", corpus)
-        assert (message.sqlstate, f"undo_curation({number})" in (message.message_hint or "")) == (sqlstate, True)
+        diag = refused(module_db, f"SELECT graphrag.{call}", corpus)
+        assert (diag.sqlstate, f"undo_curation({number})" in (diag.message_hint or "")) == (sqlstate, True)
 
 
 def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus: str) -> None:

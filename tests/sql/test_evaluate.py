@@ -218,7 +218,7 @@ GOOD = QUESTIONS[:2]
         (GOOD, {"k": [1001]}, "k cannot be [1001]"),
         (GOOD, {"k": [5, None]}, "k cannot be [5, null]"),
         (GOOD, {"baseline": "mix"}, 'the baseline "mix" is not among the modes compared'),
-        (GOOD, {"options": {"seeds": 1}}, 'unknown option "seeds" of evaluate'),
+        (GOOD, {"options": {"seeds": 1}}, 'unknown option "seeds" of evaluation'),
         (GOOD, {"options": {"seed": -1}}, 'option "seed" cannot be -1'),
         (GOOD, {"options": {"variants": {"a": 1}}}, 'option "variants" cannot be {"a": 1}'),
         (GOOD, {"modes": ["a"], "options": {"variants": {"a": {"mode": "magic"}}}}, 'unknown mode "magic"'),
@@ -235,25 +235,23 @@ def test_bad_input_is_refused_by_name_with_a_hint(
         named = named.replace("k => %s", "k => %s::int[]")
     if "modes" in arguments:
         named = named.replace("modes => %s", "modes => %s::text[]")
-    evaluation = refused(
-        module_db, f"SELECT * FROM graphrag.evaluate(%s, %s{named})", corpus, Jsonb(questions), *values
-    )
-    assert evaluation.sqlstate == "22023"
-    assert message in (evaluation.message_primary or "")
-    assert evaluation.message_hint
+    diag = refused(module_db, f"SELECT * FROM graphrag.evaluate(%s, %s{named})", corpus, Jsonb(questions), *values)
+    assert diag.sqlstate == "22023"
+    assert message in (diag.message_primary or "")
+    assert diag.message_hint
 
 
 def test_an_unknown_corpus_and_an_unknown_table_are_named(module_db: Database, corpus: str) -> None:
-    evaluation = refused(module_db, "SELECT * FROM graphrag.evaluate('nowhere', %s)", Jsonb(GOOD))
-    assert (evaluation.sqlstate, evaluation.message_primary) == ("42704", 'graphrag: corpus "nowhere" does not exist')
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate('nowhere', %s)", Jsonb(GOOD))
+    assert (diag.sqlstate, diag.message_primary) == ("42704", 'graphrag: corpus "nowhere" does not exist')
     assert refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'no_table')", corpus).sqlstate == "42P01"
     module_db.execute("CREATE TABLE public.nothing_asked (question text, evidence text[])")
-    evaluation = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'nothing_asked')", corpus)
-    assert "there are no questions" in (evaluation.message_primary or "")
-    evaluation = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, NULL)", corpus)
-    assert "there are no questions" in (evaluation.message_primary or "")
-    evaluation = refused(module_db, "SELECT * FROM graphrag.evaluate(NULL, %s)", Jsonb(GOOD))
-    assert (evaluation.sqlstate, evaluation.message_primary) == ("22004", "graphrag: corpus cannot be null")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'nothing_asked')", corpus)
+    assert "there are no questions" in (diag.message_primary or "")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, NULL)", corpus)
+    assert "there are no questions" in (diag.message_primary or "")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(NULL, %s)", Jsonb(GOOD))
+    assert (diag.sqlstate, diag.message_primary) == ("22004", "graphrag: corpus cannot be null")
 
 
 def test_every_question_is_asked_of_every_mode_once_and_counted(module_db: Database, corpus: str) -> None:

@@ -185,7 +185,11 @@ def main() -> None:
     arguments.add_argument("--baseline", default="bm25")
     arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
     arguments.add_argument(
-        "--options", type=json.loads, default={}, metavar="JSON", help='of these corpora: {"full_names": false}, an ablation'
+        "--options",
+        type=json.loads,
+        default={},
+        metavar="JSON",
+        help='of these corpora: {"full_names": false}, an ablation',
     )
     arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, for table1")
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")

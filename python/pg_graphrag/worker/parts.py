@@ -86,11 +86,13 @@ def _add_graph(
     else:
         start = document_draft.chunks[0].start
         clean = prose(_stretch(db, document_draft))
-        for chunk_draft in document_draft.chunks:
-            own_prose = clean[chunk_draft.own_start - start : chunk_draft.end - start]
-            with db.step("concepts"):
-                add_concepts(chunk_draft, document["title"], own_prose)
-            poll(db)
+        own_proses = (clean[draft.own_start - start : draft.end - start] for draft in document_draft.chunks)
+        with_full_names = corpus.options.full_names
+        with db.step("concepts"):
+            for _ in add_concepts(
+                document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names
+            ):
+                poll(db)
 
     def write(vectors: VectorsByModel) -> None:
         write_graph(db, worker, corpus, job, document_draft, vectors)

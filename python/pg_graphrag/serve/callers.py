@@ -139,7 +139,10 @@ def read_callers(path: Path) -> Callers:
     _only(content, {"callers", "proxy"}, str(path))
     by_hash: dict[bytes, Caller] = {}
     by_identity: dict[str, Caller] = {}
-    for number, entry in enumerate(content.get("callers", ()), 1):
+    entries = content.get("callers", [])
+    if not isinstance(entries, list):
+        raise GraphRAGError(f"{path}: callers is not an array of tables", hint=_HINT)
+    for number, entry in enumerate(entries, 1):
         where = f"{path}, caller {number}"
         _only(entry, {"name", "token_sha256", "identity", "role", "settings", "may"}, where)
         caller = _caller(entry, where)

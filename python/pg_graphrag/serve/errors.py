@@ -60,6 +60,9 @@ def refusal(error: Exception) -> Refusal:
         if status == 500 or sqlstate.startswith("58"):
             return Refusal(500, sqlstate, "the database failed", "The server's log says more.")
         return Refusal(status, sqlstate, message, hint)
+    if isinstance(error, psycopg.DataError):
+        # psycopg's own, of a value that it cannot send.
+        return Refusal(400, "22021", str(error))
     if isinstance(error, psycopg.OperationalError):
         return Refusal(503, "08006", "the database cannot be reached", "Try again in some seconds.")
     return Refusal(500, "XX000", "the server failed", "The server's log says more.")

@@ -35,7 +35,7 @@ def corpora(connection: Connection) -> list[dict[str, Any]]:
 
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
-    """Return how far indexing is: the row of ``graphrag.progress``; where the caller may not read that, his documents by status."""
+    """Return how far indexing is: the row of ``graphrag.progress``; who may not read that gets his documents."""
     (may,) = rows(connection, "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS yes")
     if may["yes"]:
         return asdict(rag.progress())

@@ -1,9 +1,10 @@
 """Uploaded files into documents, read in a process of their own."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +21,7 @@ MAX_FILES = 200
 # Of one file; the command line may take longer.
 _SECONDS = 60.0
 _MEMORY = 2 << 30
+_NO_TIME = "1970-01-01T00:00:00"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
     # Never a name of the sender's: only its kind is known, which SUFFIXES has.
     path = folder / f"upload{PurePosixPath(key).suffix.lower()}"
     path.write_bytes(upload.data)
+    # The time of the upload is none of the document's: the same file again would change it.
+    os.utime(path, (0, 0))
     try:
         for batch in batches(_documents(reader, path, key, result["errors"])):
             try:
@@ -85,7 +89,10 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
 def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str]) -> Iterator[Document]:
     for item in reader.read(path, key):
         if isinstance(item, Document):
-            yield item
+            metadata = dict(item.metadata)
+            if str(metadata.get("modified", "")).startswith(_NO_TIME):
+                del metadata["modified"]
+            yield replace(item, metadata=metadata)
         else:
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

@@ -117,6 +117,12 @@ class NewDocument(BaseModel):
     valid_to: datetime | None = None
 
 
+class PlaceRequest(_Request):
+    """A text that is sought in a document."""
+
+    text: str = Field(min_length=1, max_length=100_000)
+
+
 class InsertRequest(_Request):
     """Documents that are new, or replace those of the same key."""
 
@@ -221,6 +227,15 @@ def router(service: Service) -> APIRouter:
         """Return a document with its text; `next_offset` is where the rest of a long one goes on."""
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
+
+    @api.post("/documents/{document_id}/place", tags=["documents"])
+    async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
+        """Say where a text begins in a document, in characters; null where it is not there."""
+        name = request.corpus or service.settings.corpus
+        found = await service.read(
+            caller, request.corpus, lambda _, c: reading.place(c, name, document_id, request.text)
+        )
+        return {"offset": found}
 
     @api.post("/documents", tags=["documents"])
     async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
@@ -339,6 +354,14 @@ def router(service: Service) -> APIRouter:
         """List what people changed, the latest first."""
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: reading.curations(c, name, before, limit))
+
+    @api.get("/curations/suggestions", tags=["curation"])
+    async def suggestions(
+        caller: Who, corpus: Corpus = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    ) -> list[dict[str, Any]]:
+        """List entities that may be one, the likeliest first."""
+        service.require(caller, "curate")
+        return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges"))[:limit])
 
     @api.post("/curations", tags=["curation"])
     async def curate(caller: Who, request: CurationRequest) -> dict[str, int]:

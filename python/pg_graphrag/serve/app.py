@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from anyio import to_thread
@@ -90,6 +91,15 @@ def _handle_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, handle)
 
 
+class _Static(StaticFiles):
+    """Files that browsers ask about again: after an update they have the new ones."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
     def index() -> FileResponse:
@@ -116,4 +126,4 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         response.delete_cookie(COOKIE, path="/")
         return {"status": "ended"}
 
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", _Static(directory=STATIC), name="static")

@@ -20,6 +20,8 @@ from pg_graphrag.serve.errors import Refusal, refusal
 from pg_graphrag.serve.service import Service, caller_of
 
 Who = Annotated[Caller, Depends(caller_of)]
+# Characters of a passage by which the pages find it.
+_PLACE = 120
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -132,6 +134,7 @@ def router(service: Service) -> APIRouter:
 def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any]]:
     """Return the citations as url_citation; the address opens the document in the pages of this server."""
     by_number = {citation.number: citation for citation in answer.citations}
+    texts = {chunk["chunk_id"]: chunk["content"] for chunk in answer.context["chunks"]}
     return [
         {
             "type": "url_citation",
@@ -139,7 +142,7 @@ def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any
                 "start_index": start,
                 "end_index": end,
                 "title": by_number[number].title or by_number[number].source_key,
-                "url": _document_address(address, corpus, by_number[number].document_id, by_number[number].chunk_id),
+                "url": _document_address(address, corpus, by_number[number].document_id, texts.get(by_number[number].chunk_id)),
             },
         }
         for number, start, end in answers.marks(answer.answer)
@@ -147,8 +150,10 @@ def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any
     ]
 
 
-def _document_address(address: str, corpus: str, document_id: int, chunk_id: int) -> str:
-    return f"{address}/#/{quote(corpus, safe='')}/document/{document_id}?chunk={chunk_id}"
+def _document_address(address: str, corpus: str, document_id: int, text: str | None) -> str:
+    """Return where the pages show a document. What is behind # is sent to no server."""
+    place = f"?text={quote(text[:_PLACE], safe='')}" if text else ""
+    return f"{address}/#/{quote(corpus, safe='')}/document/{document_id}{place}"
 
 
 def _address(request: Request, origins: Sequence[str]) -> str:

@@ -62,7 +62,12 @@ def host(server: Serving) -> str:
     ],
 )
 def test_nothing_is_told_without_a_token(server: Serving, path: str, corpus: str) -> None:
-    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"cookie": f"{COOKIE}=x"}):
+    for headers in (
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"cookie": f"{COOKIE}=x"},
+    ):
         status, text = raw(server, "GET", path, {"host": host(server), **headers})
         assert status in (401, 404, 429), path
         assert corpus not in text
@@ -214,7 +219,12 @@ def test_a_proxy_vouches_for_its_users_and_nobody_else_does(module_db: Running, 
     with proxied(module_db.url, corpus) as server, server.client(None) as client:
         assert client.get("/api/session", headers=ann | secret).json()["name"] == "owner"
         assert client.get("/api/session", headers=ann | secret | {"host": "rag.example.com"}).status_code == 200
-        for forged in (ann, ann | {"x-proxy-secret": "wrong"}, secret, secret | {"x-forwarded-user": "bob@example.com"}):
+        for forged in (
+            ann,
+            ann | {"x-proxy-secret": "wrong"},
+            secret,
+            secret | {"x-forwarded-user": "bob@example.com"},
+        ):
             assert client.get("/api/session", headers=forged).status_code == 401
         foreign = ann | secret | {"origin": "https://evil.example"}
         assert client.post("/api/search", json=SEARCH, headers=foreign).status_code == 403
@@ -224,7 +234,10 @@ def test_a_proxy_vouches_for_its_users_and_nobody_else_does(module_db: Running, 
 
 def test_rights_are_asked_for(module_db: Running, corpus: str) -> None:
     who = callers({"token-of-a-reader-of-documents": READER})
-    with serving(module_db.url, who, corpus=corpus) as server, server.client("token-of-a-reader-of-documents") as client:
+    with (
+        serving(module_db.url, who, corpus=corpus) as server,
+        server.client("token-of-a-reader-of-documents") as client,
+    ):
         assert client.post("/api/documents", json={"documents": [{"content": "x"}]}).status_code == 403
         assert client.post("/api/upload", files=[("files", ("a.txt", b"x"))]).status_code == 403
         assert client.delete("/api/documents/1").status_code == 403

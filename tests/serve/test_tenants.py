@@ -39,13 +39,17 @@ def tenants(module_db: Database) -> Iterator[Serving]:
         db.execute("SELECT graphrag.create_corpus(%s, '{\"communities\": false}')", [corpus])
         for name in TENANTS:
             for number in range(10):
-                text = f"The {name} harbour has crane {number}. Captain {name.title()} Smith sails to the {name} island."
+                text = (
+                    f"The {name} harbour has crane {number}. Captain {name.title()} Smith sails to the {name} island."
+                )
                 put(db, corpus, f"{name}/{number}", text, f"{name} {number}", {"tenant": name})
     db.execute("CALL graphrag.process_jobs()")
     db.execute("SELECT graphrag.protect('by role', $$'serve_' || (metadata ->> 'tenant') = current_user::text$$)")
     db.execute("SELECT graphrag.protect('by claim', $$metadata ->> 'tenant' = current_setting('app.tenant', true)$$)")
     who = {TOKENS[name]: Caller(name, f"serve_{name}", (("app.tenant", name),)) for name in TENANTS}
-    who |= {f"shared-{TOKENS[name]}": Caller(f"shared {name}", "serve_shared", (("app.tenant", name),)) for name in TENANTS}
+    who |= {
+        f"shared-{TOKENS[name]}": Caller(f"shared {name}", "serve_shared", (("app.tenant", name),)) for name in TENANTS
+    }
     who["token-without-a-claim"] = Caller("nobody", "serve_shared")
     with serving(db.url, callers(who), corpus="by role", connections=4, limits=MANY) as server:
         yield server
@@ -80,7 +84,7 @@ MCP = {"accept": "application/json, text/event-stream", "mcp-protocol-version": 
 
 def test_nothing_crosses(tenants: Serving, module_db: Database) -> None:
     ids = [row[0] for row in module_db.execute("SELECT id FROM graphrag.documents").fetchall()]
-    answered = {name: 0 for name in TENANTS}
+    answered = dict.fromkeys(TENANTS, 0)
 
     async def one(client: httpx2.AsyncClient, number: int) -> None:
         name, other = TENANTS if number % 2 else TENANTS[::-1]

@@ -14,7 +14,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from pg_graphrag import __version__
-from pg_graphrag.client import Answer, Document, GraphRAG
+from pg_graphrag.client import Document, GraphRAG
 from pg_graphrag.mode_names import MODES
 from pg_graphrag.serve import reading
 from pg_graphrag.serve.callers import Caller
@@ -127,14 +127,10 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         ] = "single paragraph",
     ) -> dict[str, Any]:
         """Answer a question from the documents, by the corpus' own model. `[n]` in the answer is the citation of that number."""
-        answer = None
         try:
-            async for item in service.ask(who(ctx), corpus, question, {"mode": mode, "response_type": response_type}):
-                if isinstance(item, Answer):
-                    answer = item
+            answer = await service.answer(who(ctx), corpus, question, {"mode": mode, "response_type": response_type})
         except Exception as error:
             raise _tool_error(error) from None
-        assert answer is not None
         return {"answer": answer.answer, "citations": jsonable_encoder(answer.citations)}
 
     @server.tool(annotations=_READ, structured_output=True)

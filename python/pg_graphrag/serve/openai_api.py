@@ -17,7 +17,7 @@ from pg_graphrag.serve import answers, reading
 from pg_graphrag.serve.api import events
 from pg_graphrag.serve.callers import Caller
 from pg_graphrag.serve.errors import Refusal, refusal
-from pg_graphrag.serve.service import Service, caller_of
+from pg_graphrag.serve.service import Service, caller_of, while_connected
 
 Who = Annotated[Caller, Depends(caller_of)]
 # Characters of a passage by which the pages find it.
@@ -53,12 +53,6 @@ class Message(BaseModel):
         return self.content or ""
 
 
-class StreamOptions(BaseModel):
-    """What a stream tells besides."""
-
-    include_usage: bool = False
-
-
 class Completion(BaseModel):
     """A request. Settings of sampling are the corpus' own: such fields are accepted and change nothing."""
 
@@ -67,7 +61,6 @@ class Completion(BaseModel):
     model: str = Field(max_length=300)
     messages: list[Message] = Field(min_length=1, max_length=201)
     stream: bool = False
-    stream_options: StreamOptions | None = None
     n: int = Field(1, ge=1, le=1)
     tools: list[Any] | None = None
 
@@ -109,15 +102,9 @@ def router(service: Service) -> APIRouter:
         arguments["mode"] = mode
         address = _address(connection, service.settings.origins)
         identity = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": request.model}
-        pieces = service.ask(caller, corpus, question, arguments)
         if request.stream:
-            include_usage = request.stream_options is not None and request.stream_options.include_usage
-            return _streamed(pieces, identity, address, corpus, include_usage)
-        answer = None
-        async for item in pieces:
-            if isinstance(item, Answer):
-                answer = item
-        assert answer is not None
+            return _streamed(service.ask(caller, corpus, question, arguments), identity, address, corpus)
+        answer = await while_connected(connection, service.answer(caller, corpus, question, arguments))
         message = {
             "role": "assistant",
             "content": answer.answer,
@@ -142,7 +129,9 @@ def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any
                 "start_index": start,
                 "end_index": end,
                 "title": by_number[number].title or by_number[number].source_key,
-                "url": _document_address(address, corpus, by_number[number].document_id, texts.get(by_number[number].chunk_id)),
+                "url": _document_address(
+                    address, corpus, by_number[number].document_id, texts.get(by_number[number].chunk_id)
+                ),
             },
         }
         for number, start, end in answers.marks(answer.answer)
@@ -191,8 +180,10 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _streamed(
-    pieces: AsyncIterator[str | Answer], identity: Mapping[str, Any], address: str, corpus: str, include_usage: bool
+    pieces: AsyncIterator[str | Answer], identity: Mapping[str, Any], address: str, corpus: str
 ) -> StreamingResponse:
+    """Return the chunks. They have no usage: what a stream costs, the database counts and does not say."""
+
     def chunk(delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
         return _data({**identity, "object": "chat.completion.chunk", "choices": [choice]})
@@ -206,10 +197,6 @@ def _streamed(
                     continue
                 yield chunk({"annotations": annotations(item, address, corpus)})
                 yield chunk({}, "stop")
-                if include_usage:
-                    yield _data(
-                        {**identity, "object": "chat.completion.chunk", "choices": [], "usage": _usage(item.usage)}
-                    )
         except Exception as error:
             yield _data(error_body(refusal(error)))
         yield b"data: [DONE]\n\n"

@@ -42,6 +42,12 @@ class Service:
             caller, corpus or self.settings.corpus, work, seconds or self.settings.limits.seconds
         )
 
+    async def answer(self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]) -> Answer:
+        """Return an answer at once."""
+        return await self.call(
+            caller, corpus, lambda rag: rag.ask(question, **arguments), self.settings.limits.ask_seconds
+        )
+
     def ask(
         self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]
     ) -> AsyncIterator[str | Answer]:

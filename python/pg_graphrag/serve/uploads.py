@@ -42,7 +42,7 @@ def key_of(name: str) -> str:
     """
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
     key = "/".join(parts)
-    if not key or "\0" in key or len(key) > 500:
+    if not key or "\0" in key or len(key) > 500 or len(parts[-1].encode("utf-8", "replace")) > 200:
         raise GraphRAGError(f"a file cannot have the name {name[:100]!r}", hint="Rename it.")
     if PurePosixPath(key).suffix.lower() not in SUFFIXES:
         raise GraphRAGError(
@@ -66,8 +66,8 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
         key = key_of(upload.name)
     except GraphRAGError as error:
         return result | {"errors": [f"{error.message}. {error.hint}"]}
-    # Never a name of the sender's: only its kind is known, which SUFFIXES has.
-    path = folder / f"upload{PurePosixPath(key).suffix.lower()}"
+    # Its last part has no slash, and is a title where the text has none.
+    path = folder / PurePosixPath(key).name
     path.write_bytes(upload.data)
     # The time of the upload is none of the document's: the same file again would change it.
     os.utime(path, (0, 0))

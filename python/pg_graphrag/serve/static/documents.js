@@ -10,7 +10,7 @@ let watching = null;
 
 export async function view(main) {
   const may = session.may.includes("insert");
-  const file = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files", onchange: (event) => send([...event.target.files]) });
+  const file = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files", "aria-label": "Files to upload", tabindex: "-1", onchange: (event) => send([...event.target.files]) });
   const drop = h("div", {
     class: "drop",
     ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },

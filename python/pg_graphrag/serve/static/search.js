@@ -117,7 +117,7 @@ function finish(box, below, made, question) {
       h("button", { class: "link", type: "button", onclick: cited(citation, said(made.answer, citation.number), question) }, citation.title || citation.source_key),
       h("span", { class: "soft small" }, [citation.section, citation.pages && `p. ${citation.pages}`].filter(Boolean).join(" · "))))),
     h("p", { class: "row" }, h("button", { class: "second", type: "button", id: "why", onclick: () => why(made, question) }, "Why? Show its part of the graph"),
-      h("span", { class: "soft small" }, `${made.usage.calls} calls, ${made.usage.tokens_in + made.usage.tokens_out} tokens`)));
+      h("span", { class: "soft small" }, `from ${made.context.tokens.toLocaleString()} tokens of entities, relationships and passages`)));
 }
 
 // Opens the sentence that says most of the one before the mark.

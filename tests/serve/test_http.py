@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_a_path_leads_from_entity_to_entity(server: Serving) -> None:
         steps = [names[step] for step in found["path"]]
         assert (steps[0], steps[-1]) == ("Grace Hopper", "Bombe")
         pairs = {frozenset((names[edge["source"]], names[edge["target"]])) for edge in found["edges"]}
-        assert all(frozenset(pair) in pairs for pair in zip(steps, steps[1:], strict=False))
+        assert all(frozenset(pair) in pairs for pair in pairwise(steps))
         assert client.get("/api/graph/path", params={"source": "Ada Lovelace", "target": "Nobody"}).status_code == 404
 
 

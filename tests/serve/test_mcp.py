@@ -28,9 +28,12 @@ Talk = Callable[[Client], Awaitable[None]]
 
 def over_http(url: str, talk: Talk, token: str = TOKEN) -> None:
     async def main() -> None:
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as http:
-            async with Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
-                await talk(client)
+        headers = {"authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+        ):
+            await talk(client)
 
     asyncio.run(main())
 

@@ -90,9 +90,9 @@ def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, se
     picture = {"type": "image_url", "image_url": {"url": "data:,"}}
     with pytest.raises(openai.BadRequestError, match="image_url"):
         client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": [picture]}])  # type: ignore[list-item,misc]
-    with OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0) as stranger:
-        with pytest.raises(openai.AuthenticationError):
-            stranger.models.list()
+    stranger = OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
+    with stranger, pytest.raises(openai.AuthenticationError):
+        stranger.models.list()
 
 
 def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:

@@ -38,6 +38,7 @@ ARGUMENTS = (
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 JAPANESE = "東京タワーは1958年に完成した。高さは333メートルである。設計者は内藤多仲である。"
 LARGEST_VIEW = 600_000
+AUDIT = Path(__file__).with_name("audit.js").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -280,19 +281,6 @@ def test_dark_on_a_phone(opened: Open) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-# What each control is called, for who does not see it, and whether its text stands out.
-_AUDIT = """() => {
-  const nameless = [...document.querySelectorAll("button, a, input, select, textarea")].filter((one) => one.offsetParent !== null
-    && !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length || one.title)).map((one) => one.outerHTML);
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = (color) => { const [r, g, b] = color.map((part) => { part /= 255; return part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4; }); return .2126 * r + .7152 * g + .0722 * b; };
-  const behind = (one) => { for (let at = one; at; at = at.parentElement) { const c = rgb(getComputedStyle(at).backgroundColor); if (c.length < 4 || c[3] === 1) return c; } return [255, 255, 255]; };
-  const faint = [...document.querySelectorAll("p, h1, h2, h3, a, button, span, td, th, div.small")].filter((one) => one.offsetParent !== null && [...one.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) && !one.disabled)
-    .map((one) => { const style = getComputedStyle(one); if (style.color.startsWith("color") || style.backgroundColor.startsWith("color")) return null; const [a, b] = [light(rgb(style.color).slice(0, 3)), light(behind(one).slice(0, 3))]; const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05); return ratio < 4.5 ? `${one.textContent.slice(0, 40)} ${ratio.toFixed(2)}` : null; }).filter(Boolean);
-  return { nameless, faint, headings: document.querySelectorAll("h1, h2, h3").length };
-}"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_controls_have_names_and_texts_stand_out(opened: Open, scheme: str) -> None:
     page = opened(color_scheme=scheme)
@@ -302,7 +290,7 @@ def test_controls_have_names_and_texts_stand_out(opened: Open, scheme: str) -> N
     for view in ("search", "graph", "documents", "curation"):
         page.click(f"[data-view={view}]")
         page.wait_for_timeout(500)
-        found = page.evaluate(_AUDIT)
+        found = page.evaluate(AUDIT)
         assert found["nameless"] == [], view
         assert found["faint"] == [], view
 

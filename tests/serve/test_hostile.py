@@ -22,6 +22,7 @@ from pg_graphrag.serve.settings import Limits
 
 from tests.runtime.cluster import Database as Running
 from tests.serve.serving import OWNER, TOKEN, Serving, callers, logged, serving
+from tests.sql.ingest import wait_for
 
 SEARCH: dict[str, Any] = {"query": "Ada", "mode": "bm25"}
 READER = Caller("reader")
@@ -171,18 +172,14 @@ def test_floods_are_slowed_for_their_caller_alone(module_db: Running, corpus: st
 
 
 def test_a_caller_has_so_many_requests_at_a_time(module_db: Running, corpus: str) -> None:
-    with serving(module_db.url, corpus=corpus, limits=Limits(calls=1)) as server:
+    with serving(module_db.url, corpus=corpus, limits=Limits(calls=1)) as server, server.client() as client:
         with module_db.transaction():
             module_db.execute("LOCK TABLE graphrag.documents")
             first = threading.Thread(target=lambda: post(server))
             first.start()
-            with server.client() as client:
-                statuses = set()
-                while 429 not in statuses:
-                    statuses.add(client.get("/api/session").status_code)
+            wait_for(lambda: client.get("/api/session").status_code == 429, "a request at work")
         first.join(60)
-        with server.client() as client:
-            assert client.get("/api/session").status_code == 200
+        assert client.get("/api/session").status_code == 200
 
 
 def post(server: Serving) -> int:
@@ -191,13 +188,13 @@ def post(server: Serving) -> int:
 
 
 def test_a_long_request_is_ended_and_its_connection_serves_the_next(module_db: Running, corpus: str) -> None:
-    with serving(module_db.url, corpus=corpus, connections=1, limits=Limits(seconds=1.0)) as server:
-        with server.client() as client:
-            with module_db.transaction():
-                module_db.execute("LOCK TABLE graphrag.documents")
-                reply = client.post("/api/search", json=SEARCH)
-                assert (reply.status_code, reply.json()["error"]["code"]) == (504, "57014")
-            assert client.post("/api/search", json=SEARCH).status_code == 200
+    limits = Limits(seconds=1.0)
+    with serving(module_db.url, corpus=corpus, connections=1, limits=limits) as server, server.client() as client:
+        with module_db.transaction():
+            module_db.execute("LOCK TABLE graphrag.documents")
+            reply = client.post("/api/search", json=SEARCH)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (504, "57014")
+        wait_for(lambda: client.post("/api/search", json=SEARCH).status_code == 200, "an answer")
 
 
 @contextmanager
@@ -251,15 +248,19 @@ def test_no_secret_and_no_question_is_logged(module_db: Running, corpus: str) ->
     question = "What-does-nobody-know"
     module_db.execute(f"CREATE ROLE serve_logged LOGIN SUPERUSER PASSWORD '{password}'".encode())
     url = f"postgresql://serve_logged:{password}@{module_db.info.host}:{module_db.info.port}/{module_db.info.dbname}"
-    with logged() as lines, serving(url, corpus=corpus) as server:
-        with server.client() as client, server.client("a-wrong-token-of-somebody") as stranger:
-            client.get("/api/graph/entities", params={"query": question})
-            client.post("/api/search", json={"query": question, "mode": "bm25"})
-            client.post("/api/search", json={"query": question, "corpus": "none"})
-            client.post("/api/ask", json={"question": question})
-            client.get(f"/api/%0a2026 INFO forged {question}")
-            stranger.get("/api/session")
-            cookie = client.post("/api/session").cookies[COOKIE]
+    with (
+        logged() as lines,
+        serving(url, corpus=corpus) as server,
+        server.client() as client,
+        server.client("a-wrong-token-of-somebody") as stranger,
+    ):
+        client.get("/api/graph/entities", params={"query": question})
+        client.post("/api/search", json={"query": question, "mode": "bm25"})
+        client.post("/api/search", json={"query": question, "corpus": "none"})
+        client.post("/api/ask", json={"question": question})
+        client.get(f"/api/%0a2026 INFO forged {question}")
+        stranger.get("/api/session")
+        cookie = client.post("/api/session").cookies[COOKIE]
     module_db.execute("DROP ROLE serve_logged")
     text = "\n".join(lines)
     assert "POST /api/search 200" in text

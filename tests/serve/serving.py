@@ -41,7 +41,7 @@ def callers(by_token: dict[str, Caller] | None = None, proxy: Proxy | None = Non
 @contextmanager
 def serving(url: str, who: Callers | None = None, **settings: Any) -> Iterator[Serving]:
     """Run the server in a thread of this process, as ``pg-graphrag serve`` runs it."""
-    listener = socket.socket()
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     app = build(replace(Settings(url), port=port, **settings), who or callers())

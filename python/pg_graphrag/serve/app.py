@@ -60,7 +60,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     app.include_router(openai_api.router(service))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(app, minimum_size=1000), settings, callers)
+    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
 
 
 def _handle_errors(app: FastAPI) -> None:

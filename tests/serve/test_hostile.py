@@ -161,7 +161,7 @@ def test_large_bodies_are_refused_whatever_they_say_of_themselves(module_db: Run
 
 def test_floods_are_slowed_for_their_caller_alone(module_db: Running, corpus: str) -> None:
     who = callers({"token-of-a-reader-of-documents": READER})
-    with serving(module_db.url, who, corpus=corpus, limits=Limits(rate=1, burst=5, failures=3)) as server:
+    with serving(module_db.url, who, corpus=corpus, limits=Limits(rate=0.01, burst=5, failures=3)) as server:
         with server.client() as client, server.client("token-of-a-reader-of-documents") as other:
             statuses = [client.get("/api/session").status_code for _ in range(8)]
             assert statuses == [200] * 5 + [429] * 3

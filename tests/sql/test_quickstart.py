@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import httpx2
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -97,9 +98,20 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(in
             f"{mode}: not from the chapters on indexes and text"
         )
 
+    address = re.search(r"^(http://127\.0\.0\.1:\d+/)#token=(\S+)$", second.stdout, re.MULTILINE)
+    assert address is not None, second.stdout
+    asked = httpx2.post(
+        f"{address[1]}api/search",
+        json={"query": "When is a GIN index better?", "mode": "bm25", "top_k": 1},
+        headers={"authorization": f"Bearer {address[2]}"},
+    )
+    assert len(asked.json()["results"]) == 1, asked.text
+    assert "<title>pg_graphrag</title>" in httpx2.get(address[1]).text
+
     third = subprocess.run(QUICKSTART, env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
     assert third.returncode == 0, third.stderr
     assert " 0 new, 0 changed, " in third.stdout
+    assert address[0] in third.stdout, "the page stays where it was"
     with psycopg.connect(url(instance) or "", autocommit=True) as connection:
         assert connection.execute(INDEXED).fetchall() == ready, "nothing is done twice"
 

@@ -2,7 +2,7 @@
 CREATE FUNCTION graphrag._lock_corpus(corpus_id int) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    SELECT pg_catalog.pg_advisory_xact_lock(1735549293, corpus_id);
+    SELECT graphrag._lock(corpus_id, 'corpus');
 END;
 
 CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RETURNS int

@@ -30,9 +30,9 @@ Left: only after the upgrade. Right: only fresh. Both: it differs.
 """
 
 # Modes whose order changed on purpose after a version: 0.2.0 seeds hybrid's PageRank otherwise; since 0.3.0 what few chunks have
-# weighs more, and names are found by their words.
-_NAMED_BY_WORDS = {"hybrid", "local", "mix", "graph_local"}
-RANKED_ANEW = {"0.1.0": _NAMED_BY_WORDS, "0.2.0": _NAMED_BY_WORDS}
+# weighs more, names are found by their words, and relationships are scored by their own sentences.
+_SINCE_0_3 = {"hybrid", "local", "global", "mix", "graph_local"}
+RANKED_ANEW = {"0.1.0": _SINCE_0_3, "0.2.0": _SINCE_0_3}
 
 
 def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from pg_graphrag.corpus import extraction_schema
+from pg_graphrag.corpus.extraction_schema import ExtractionSchema
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.text.languages import REGCONFIG
 
@@ -130,7 +132,7 @@ class Options:
     chunk_overlap: int = 100
     tokenizer: str = ENGLISH_MODEL
     embedding: Embedding = field(default_factory=Embedding)
-    entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    entity_types: ExtractionSchema = field(default_factory=lambda: extraction_schema.of_types(*DEFAULT_ENTITY_TYPES))
     max_gleaning: int = 1
     claims: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
@@ -174,7 +176,7 @@ EXTRACTORS = ("nlp", "llm", "given")
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Where a model extracts, these too.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
-EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_text", "glean")
+EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_schema", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
 
@@ -197,7 +199,7 @@ def parse(options: dict[str, Any]) -> Options:
     retention = _retention(values.pop("retention", {}))
     communities = _communities(values.pop("communities", {}))
     if "entity_types" in values:
-        values["entity_types"] = tuple(_strings("entity_types", values["entity_types"]))
+        values["entity_types"] = extraction_schema.parse(values["entity_types"])
     parsed = Options(
         **values, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities
     )

@@ -63,7 +63,8 @@ def merge(
         [list(change.entities)],
     )
     apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
-    _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
+    with db.step("cypher"):
+        _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
     return new_ids, [row["id"] for row in deleted_rows]
 
 

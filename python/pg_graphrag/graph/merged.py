@@ -6,18 +6,23 @@ from pg_graphrag.graph.change import Delta
 from pg_graphrag.graph.descriptions import as_description, is_described
 from pg_graphrag.server import Database, columns, slices
 
+# Not MERGE: before PostgreSQL 17 it returns nothing. The lock of the corpus keeps rows where `place` says they are.
 _COUNT_VALUES = """
-WITH counted AS (
-    MERGE INTO graphrag.{what}_values v
-    USING (SELECT * FROM unnest($1, $2, $3, $4, $5)) AS d (id, kind, value, delta, tokens)
-       ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
-     WHEN MATCHED AND v.count + d.delta = 0 THEN DELETE
-     WHEN MATCHED THEN UPDATE SET count = v.count + d.delta
-     WHEN NOT MATCHED THEN INSERT ({what}_id, kind, value, count, tokens)
-          VALUES (d.id, d.kind::"char", d.value, d.delta, d.tokens)
-    RETURNING merge_action() AS action, d.id, d.kind
+WITH changes AS MATERIALIZED (
+    SELECT d.id, d.kind, d.value, d.delta, d.tokens, v.count + d.delta AS count, v.ctid AS place
+      FROM unnest($1, $2, $3, $4, $5) AS d (id, kind, value, delta, tokens)
+      LEFT JOIN graphrag.{what}_values v
+        ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
+), removed AS (
+    DELETE FROM graphrag.{what}_values v USING changes c WHERE v.ctid = c.place AND c.count = 0 RETURNING c.id, c.kind
+), counted AS (
+    UPDATE graphrag.{what}_values v SET count = c.count FROM changes c WHERE v.ctid = c.place AND c.count <> 0
+), added AS (
+    INSERT INTO graphrag.{what}_values ({what}_id, kind, value, count, tokens)
+    SELECT c.id, c.kind::"char", c.value, c.delta, c.tokens FROM changes c WHERE c.place IS NULL
+    RETURNING {what}_id AS id, kind::text
 )
-SELECT DISTINCT c.id, c.kind FROM counted c WHERE c.action <> 'UPDATE' AND c.kind IN ('d', 'k')
+SELECT x.id, x.kind FROM removed x WHERE x.kind IN ('d', 'k') UNION SELECT x.id, x.kind FROM added x WHERE x.kind IN ('d', 'k')
 """
 
 

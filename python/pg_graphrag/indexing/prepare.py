@@ -14,6 +14,7 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
+from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
 from pg_graphrag.text.languages import detect
@@ -44,6 +45,7 @@ def draft(
     spans: Iterable[Chunk] | None = None,
     *,
     is_long: bool = False,
+    step: Step = no_step,
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
@@ -75,7 +77,8 @@ def draft(
                 page=outline.page(piece.start),
             )
             if with_concepts:
-                add_concepts(chunk_draft, title, clean[piece.own_start : piece.end])
+                with step("concepts"):
+                    add_concepts(chunk_draft, title, clean[piece.own_start : piece.end])
             chunks.append(chunk_draft)
             yield None
     if is_long and chunks:

@@ -21,6 +21,7 @@ answers as in use; the others their noun phrases. Embeddings are the local embed
 
 import argparse
 import contextlib
+import json
 import re
 import statistics
 import sys
@@ -250,6 +251,13 @@ def main() -> None:
     arguments.add_argument("--modes", nargs="+", default=MODES)
     arguments.add_argument("--baseline", default="bm25")
     arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
+    arguments.add_argument(
+        "--options",
+        type=json.loads,
+        default={},
+        metavar="JSON",
+        help='of these corpora: {"full_names": false}, an ablation',
+    )
     arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, for table1")
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
     arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
@@ -266,7 +274,7 @@ def main() -> None:
             stack.enter_context(recorded_models(stack.enter_context(GraphRAG(given.url)), given.data))
         for name in names if given.load else ():
             with GraphRAG(given.url, corpus_of(name, extractor)) as rag:
-                seconds = load(rag, given.data, name, extractor)
+                seconds = load(rag, given.data, name, extractor, **given.options)
             print(f"{name}: indexed in {seconds:.0f} s", file=sys.stderr, flush=True)
         tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
         tables |= {"curve": lambda: curve_table(given), "cases": lambda: cases_table(given)}

@@ -61,7 +61,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
--- The LEFT JOIN for N costs nothing where pmi is not asked for.
+-- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT graphrag._whole_corpora() AS corpora
@@ -101,11 +101,10 @@ SELECT c.name AS corpus,
        END AS strength
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
+  LEFT JOIN graphrag.entities s ON s.id = r.source_id AND (SELECT w.corpora FROM whole w)[s.corpus_id]
+  LEFT JOIN graphrag.entities t ON t.id = r.target_id AND (SELECT w.corpora FROM whole w)[t.corpus_id]
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
- WHERE (SELECT w.corpora FROM whole w)[r.corpus_id] AND (SELECT w.corpora FROM whole w)[s.corpus_id]
-   AND (SELECT w.corpora FROM whole w)[t.corpus_id]
+ WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
  UNION ALL
 SELECT p.*
   FROM (

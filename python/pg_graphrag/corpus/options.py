@@ -142,6 +142,7 @@ class Options:
     cypher: bool = True
     query_log: bool = False
     notify: bool = False
+    full_names: bool = True
     retention: Retention = field(default_factory=Retention)
 
     def reranker(self) -> tuple[str, str]:
@@ -174,6 +175,8 @@ class Options:
 EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
+# Where concepts are extracted, these too.
+CONCEPTS = ("full_names",)
 # Where a model extracts, these too.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
 EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_schema", "extract_text", "glean")
@@ -210,7 +213,7 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
-    for name in ("claims", "cypher", "notify", "query_log"):
+    for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
     _check_prompts(parsed.prompts)
@@ -349,7 +352,7 @@ def _strings(name: str, value: Any) -> list[str]:
 def reindexes(old: Options, new: Options) -> bool:
     """Whether the `new` options may give other chunks, terms or mentions."""
     if new.extractor != "llm":
-        return bool(changed_options(old, new, INDEXING))
+        return bool(changed_options(old, new, INDEXING + CONCEPTS))
     prompts = [{name: options.prompts.get(name) for name in EXTRACTION_PROMPTS} for options in (old, new)]
     return bool(changed_options(old, new, INDEXING + EXTRACTION)) or prompts[0] != prompts[1]
 

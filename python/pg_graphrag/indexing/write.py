@@ -74,7 +74,8 @@ def write_documents(
     for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    with db.step("lock"):
+        db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     # Under the lock, so that reembed() leaves no vectors of removed chunks.
     all_spaces = spaces(db, corpus.id)
     for space in all_spaces:
@@ -123,7 +124,8 @@ def write_change(
         As `write_documents`.
     """
     active_vectors = vectors.get(active.embedding, {})
-    created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
+    with db.step("merge"):
+        created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
     check_vectors(active, active_vectors, created)
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)

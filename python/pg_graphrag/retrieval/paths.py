@@ -107,7 +107,6 @@ class PathGraph:
             self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
         )["relationship"]
         self.chunks, _ = numbered(np.append(chunks, stating_chunks))
-        self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
         self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
         self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stating_chunks)
         if self.profile == "paper":
@@ -116,7 +115,10 @@ class PathGraph:
     def _nearer_half(self) -> tuple[Ids, Ids]:
         """Return (nodes, chunks); of a node with more than MANY_CHUNKS only the half nearer to the query."""
         nodes, chunks = self.node_chunks
-        order = np.lexsort((self.order[chunks], -self._nearness[chunks], nodes))
+        if not len(chunks):
+            return nodes, chunks
+        places = ties.order_of(self.query, self.chunks)
+        order = np.lexsort((places[chunks], -self._nearness[chunks], nodes))
         nodes, chunks = nodes[order], chunks[order]
         limits = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
         is_nearer = np.arange(len(nodes)) - np.searchsorted(nodes, nodes) < limits
@@ -146,8 +148,25 @@ class PathGraph:
         weights = answers.astype(float) + first_counts + second_counts + 1.0
         return _Walks(middles, ends, np.where(first_counts, firsts, -1), np.where(second_counts, seconds, -1), weights)
 
-    def best_chunks(self, start: int) -> tuple[Ids, Scores]:
-        """Return the places of the chunks that a candidate votes for, best first, and the share of its vote that each gets."""
+    def best_chunks(self, starts: list[int]) -> list[tuple[Ids, Scores]]:
+        """Return for each candidate the places of the chunks that it votes for, best first, and their shares of its vote."""
+        limit = CHUNKS_EACH[self.profile]
+        near = [self._near_chunks(start, limit) for start in starts]
+        values = [leveled_sums(totals) for _, totals in near]
+        # Where chunks stand in the order of ties, of those alone that are tied: most are not.
+        order = np.zeros(len(self.chunks), np.int64)
+        tied_places = [places[_are_tied(value)] for (places, _), value in zip(near, values, strict=True)]
+        if len(tied := numbered(np.concatenate(tied_places))[0]):
+            order[tied] = ties.order_of(self.query, self.chunks[tied])
+        best = []
+        for (places, totals), value in zip(near, values, strict=True):
+            first = np.lexsort((order[places], -value))[:limit]
+            shares = totals[first] / totals[first[:1]] if self.profile == "best" else np.ones(len(first))
+            best.append((places[first], shares))
+        return best
+
+    def _near_chunks(self, start: int, limit: int) -> tuple[Ids, Scores]:
+        """Return the places and totals of chunks among which are the `limit` best of a candidate."""
         walks = self.walks(start)
         if not len(walks.weights):
             totals = self._totals(np.array([start]), np.ones(1), np.empty(0, np.int64), np.empty(0))
@@ -161,16 +180,13 @@ class PathGraph:
             )
         if self.profile == "best":
             totals = totals * self._nearness
-        limit = CHUNKS_EACH[self.profile]
         if limit < len(totals):
             # What cannot be among the first need not be put in order.
             near = np.flatnonzero(totals >= np.partition(totals, -limit)[-limit] - EQUAL * totals.max())
         else:
             near = np.arange(len(totals))
-        order = near[np.lexsort((self.order[near], -leveled_sums(totals[near])))[:limit]]
-        order = order[totals[order] > 0]
-        shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
-        return order, shares
+        near = near[totals[near] > 0]
+        return near, totals[near]
 
     def _totals(self, nodes: Ids, node_weights: Scores, edge_places: Ids, edge_weights: Scores) -> Scores:
         """Return the sum of the weights of each chunk's nodes and edges, (chunks,) float64."""
@@ -259,7 +275,7 @@ def rank(query: Query, limit: int) -> Ranking:
         dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
     )
     starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
-    best_of = {entity: graph.best_chunks(start) for entity, start in starts.items()}
+    best_of = dict(zip(starts, graph.best_chunks(list(starts.values())), strict=True))
     totals: dict[int, float] = {}
     votes: dict[int, _Vote] = {}
     for candidates in by_entity:
@@ -284,6 +300,13 @@ def rank(query: Query, limit: int) -> Ranking:
     values = leveled_sums(np.array([totals[place] for place in places.tolist()]))
     best = ties.best(query, graph.chunks[places], values, limit)
     return ranking("path", graph.chunks[places][best], values[best], reason)
+
+
+def _are_tied(values: Scores) -> Flags:
+    """Return which values are equal to another one, (n,) bool."""
+    ordered = np.sort(values)
+    equal = ordered[1:][np.diff(ordered) == 0]
+    return np.isin(values, equal)
 
 
 def _candidates(query: Query) -> list[dict[int, float]]:

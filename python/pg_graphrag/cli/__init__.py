@@ -94,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
     )
+    worker.add_argument(
+        "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
+    )
     worker.set_defaults(run=_worker)
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
@@ -206,9 +209,10 @@ def _parser() -> argparse.ArgumentParser:
     install = commands.add_parser(
         "install",
         parents=[common],
-        help="make the schema in a database that cannot have the extension",
-        description="""Make the schema graphrag in a database with pgvector, without the extension: PL/Python, Apache AGE and
-        a superuser are not needed. The role of the URL then owns it. This command, the client and workers serve it.""",
+        help="make or update the schema in a database that cannot have the extension",
+        description="""Make the schema graphrag in a database with pgvector, without the extension, or bring that of an earlier
+        version up to this one. PL/Python, Apache AGE and a superuser are not needed. The role of the URL then owns it. This
+        command, the client and workers serve it.""",
     )
     install.set_defaults(run=_install)
 
@@ -256,6 +260,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
     serve.set_defaults(run=_serve)
+    copy = commands.add_parser(
+        "copy",
+        parents=[common],
+        help="copy everything from another database into a new one",
+        description="""Copy all corpora, what was made of them and curations into a database whose extension or schema graphrag
+        is new, in one transaction. Either may have the extension or not. Both URLs are of owners.""",
+    )
+    copy.add_argument("source", metavar="SOURCE_URL", help="the database to copy from")
+    copy.set_defaults(run=_copy)
 
     call = commands.add_parser(
         "call",
@@ -302,7 +315,7 @@ def _ingest(args: argparse.Namespace) -> int:
 def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(args.url, args.concurrency, args.once)
+    return work(args.url, args.concurrency, args.once, args.profile_time)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -355,6 +368,12 @@ def _serve(args: argparse.Namespace) -> int:
             hint='Install it with pip install "pg-graphrag[serve]".',
         ) from error
     return serve(args)
+
+
+def _copy(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.host import copy
+
+    return copy(args.source, args.url)
 
 
 def _call(args: argparse.Namespace) -> int:

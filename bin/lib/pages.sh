@@ -6,7 +6,7 @@ pages_run() {
     [ -s "$pid_file" ] || return 1
     read -r pid < "$pid_file"
     # After a reboot the number may be another process's.
-    tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | grep -q 'pg-graphrag serve '
+    { tr '\0' ' ' < "/proc/$pid/cmdline"; } 2> /dev/null | grep -q 'pg-graphrag serve '
 }
 
 cmd_serve() { # OPTIONS... of pg-graphrag serve, where it does not run yet; say where it is

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, cast
 
 import psycopg
@@ -234,7 +234,33 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _serve(connection: psycopg.Connection[Any], routine: Routine, arguments: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return hosts.process(connection).call(routine.name, arguments)
+    with _session_of_owner(connection):
+        return hosts.process(connection).call(routine.name, arguments)
+
+
+@contextmanager
+def _session_of_owner(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Have a superuser's session be one of the schema's owner, acting as the role that it has: a process serves nobody else."""
+    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        row = cursor.execute("SELECT current_user, session_user").fetchone()
+    assert row is not None
+    role, user = row
+    if user == OWNER:
+        yield
+        return
+    if role != user:
+        # Roles of tests are made by superusers; the owner must be able to act as them.
+        _execute(connection, sql.SQL("RESET ROLE").as_string())
+        _execute(connection, sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(OWNER)).as_string())
+    _execute(connection, sql.SQL("SET SESSION AUTHORIZATION {}").format(sql.Identifier(OWNER)).as_string())
+    try:
+        if role != user:
+            _execute(connection, sql.SQL("SET ROLE {}").format(sql.Identifier(role)).as_string())
+        yield
+    finally:
+        _execute(connection, "RESET SESSION AUTHORIZATION")
+        if role != user:
+            _execute(connection, sql.SQL("SET ROLE {}").format(sql.Identifier(role)).as_string())
 
 
 def _returning(connection: psycopg.Connection[Any], routine: Routine, rows: list[tuple[Any, ...]], number: int) -> str:

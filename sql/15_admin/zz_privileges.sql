@@ -115,3 +115,5 @@ GRANT SELECT ON
     graphrag.metrics
 TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;
+-- Owners of attached tables need be members of nothing; the view shows each his own.
+GRANT SELECT ON graphrag.attached_tables TO PUBLIC;

@@ -163,13 +163,12 @@ def test_health_names_attached_tables_that_are_gone_or_lack_a_column(db: Databas
     db.execute("INSERT INTO public.articles VALUES (1, 'Notes', 'Ada Lovelace wrote notes.')")
     work(db)
     assert issues(db) == {}
-    db.execute("ALTER TABLE public.articles RENAME body TO body_text")
+    db.execute("ALTER TABLE public.articles DROP body")
     with session_of(db, "pg_monitor") as monitor:
         ((_, detail),) = rows(monitor, "SELECT subject, detail FROM graphrag.health()")
-    assert "no column body any more" in detail
+    assert 'columns it no longer has: "body"' in detail
     db.execute("DROP TABLE public.articles")
-    assert issues(db) == {"attached table public.articles": "error"}
-    (hint,) = rows(db, "SELECT split_part(hint, ';', 1) FROM graphrag.health()")
-    db.execute(hint[0].encode())
+    assert issues(db) == {"attached table public.articles": "warning"}
+    work(db)
     assert issues(db) == {}
     assert rows(db, "SELECT count(*) FROM graphrag.documents") == [(0,)]

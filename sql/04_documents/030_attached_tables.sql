@@ -62,6 +62,7 @@ COMMENT ON COLUMN graphrag._attached_seen.types IS 'Their types (pg_attribute.at
 
 -- Why documents of an attached table do not follow it. Rows are added and no row is changed: the application's transactions write them,
 -- and at any isolation level an INSERT without a key waits for nobody and fails for nobody. A pass through the table ends them.
+-- Not dumped: a restore is followed by a pass.
 CREATE TABLE graphrag._attached_faults (
     attached_id int         NOT NULL,
     at          timestamptz NOT NULL DEFAULT now(),
@@ -71,7 +72,6 @@ CREATE TABLE graphrag._attached_faults (
     needs_pass  boolean     NOT NULL
 );
 CREATE INDEX attached_faults_attached_id_idx ON graphrag._attached_faults (attached_id);
-SELECT pg_catalog.pg_extension_config_dump('graphrag._attached_faults', '');
 COMMENT ON TABLE graphrag._attached_faults IS 'What kept documents of attached tables from following their rows';
 COMMENT ON COLUMN graphrag._attached_faults.attached_id IS 'Number of the attachment';
 COMMENT ON COLUMN graphrag._attached_faults.at IS 'Time of the statement that was not followed';

@@ -74,10 +74,11 @@ BEGIN
     END IF;
     FOR attached IN
         SELECT DISTINCT a.id
-          FROM pg_event_trigger_ddl_commands() e
-          JOIN pg_class c ON e.classid = 'pg_class'::regclass AND c.oid = e.objid
-                          OR e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
-          JOIN graphrag._attached_tables a ON a.relation = c.oid OR a.relation = (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = c.oid)
+          FROM pg_event_trigger_ddl_commands() e, graphrag._attached_tables a
+         WHERE CASE e.classid
+                   WHEN 'pg_class'::regclass THEN a.relation IN (e.objid, (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid))
+                   WHEN 'pg_namespace'::regclass THEN e.objid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = a.relation)
+               END
     LOOP
         PERFORM graphrag._see_attached(attached.id);
         SELECT graphrag_attached._defect(v) INTO defect FROM graphrag_attached._attachments v WHERE v.id = attached.id;

@@ -69,6 +69,8 @@ GRANT EXECUTE ON FUNCTION
     graphrag.search_reports(text, text, int, jsonb, int),
     graphrag.neighbors(text, text, int),
     graphrag.neighbors(text, jsonb, int, text),
+    graphrag.graph_nodes_at(text, timestamptz),
+    graphrag.graph_edges_at(text, timestamptz),
     graphrag.to_dot(text, text, int, int),
     graphrag.to_dot(bigint, int),
     graphrag.to_mermaid(text, text, int, int),

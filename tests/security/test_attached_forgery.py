@@ -9,7 +9,20 @@ from tests.runtime.cluster import Database
 from tests.security.mallory import as_role
 from tests.sql.attach import attach, documents, unfollowed
 
-ACTIONS = ["write", "delete", "truncate", "compare", "list", "lock", "begin", "later", "queue", "hold", "fault", "nonsense"]
+ACTIONS = [
+    "write",
+    "delete",
+    "truncate",
+    "compare",
+    "list",
+    "lock",
+    "begin",
+    "later",
+    "queue",
+    "hold",
+    "fault",
+    "nonsense",
+]
 
 
 @pytest.mark.parametrize("action", ACTIONS)

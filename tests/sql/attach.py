@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from psycopg.errors import Diagnostic
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import Diagnostic
 
 from tests.runtime.cluster import Database
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pg_graphrag.mode_names import MODES
 from psycopg import errors
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.mode_names import MODES
 from tests.runtime.cluster import Database
 from tests.security.readers import session_of
 from tests.sql.ingest import new_corpus, refused, rows, work
@@ -48,7 +48,7 @@ def found(db: Database, corpus: str, mode: str, **options: Any) -> list[tuple[An
     return rows(
         db,
         "SELECT source_key, content FROM graphrag.search(%s, corpus => %s, mode => %s, options => %s)",
-        [QUERY, corpus, mode, Jsonb(options)],
+        *(QUERY, corpus, mode, Jsonb(options)),
     )
 
 
@@ -57,12 +57,16 @@ def graph(db: Database, corpus: str, at: str | None = None) -> tuple[list[Any], 
     call = "graphrag.graph_{}_at(%s, %s)" if at else "graphrag.graph_{} WHERE corpus = %s"
     arguments = [corpus, at] if at else [corpus]
     return (
-        rows(db, f"SELECT key, name, type, description, degree, mention_count FROM {call.format('nodes')} ORDER BY key COLLATE \"C\"", arguments),
+        rows(
+            db,
+            f'SELECT key, name, type, description, degree, mention_count FROM {call.format("nodes")} ORDER BY key COLLATE "C"',
+            *arguments,
+        ),
         rows(
             db,
             "SELECT source, source_type, target, target_type, keywords, description, weight, mention_count, round(pmi::numeric, 9)"
             f" FROM {call.format('edges')} ORDER BY 1, 3",
-            arguments,
+            *arguments,
         ),
     )
 
@@ -76,7 +80,7 @@ def test_every_mode_finds_what_was_valid(module_db: Database, corpora: dict[str,
     by_filter = rows(
         module_db,
         "SELECT source_key, content FROM graphrag.search(%s, corpus => %s, mode => %s, filter => %s)",
-        [QUERY, corpora[""], mode, Jsonb({"$as_of": at})],
+        *(QUERY, corpora[""], mode, Jsonb({"$as_of": at})),
     )
     assert answer == by_filter
 
@@ -93,16 +97,18 @@ def test_the_graph_is_that_of_a_corpus_of_these_documents_alone(
 def test_neighbors_and_entities_take_it_in_their_filter(module_db: Database, corpora: dict[str, str], at: str) -> None:
     neighbors = "SELECT hop, name, description, degree, relationship FROM graphrag.neighbors('Acme Rockets', filter => %s, hops => 2, corpus => %s) ORDER BY 1, 2"
     then = Jsonb({"$as_of": at})
-    assert rows(module_db, neighbors, [then, corpora[""]]) == rows(module_db, neighbors, [Jsonb({}), corpora[at]])
-    entities = "SELECT name, description, degree FROM graphrag.search_entities('Acme Rockets', %s, filter => %s) ORDER BY 1"
-    assert rows(module_db, entities, [corpora[""], then]) == rows(module_db, entities, [corpora[at], Jsonb({})])
+    assert rows(module_db, neighbors, then, corpora[""]) == rows(module_db, neighbors, Jsonb({}), corpora[at])
+    entities = (
+        "SELECT name, description, degree FROM graphrag.search_entities('Acme Rockets', %s, filter => %s) ORDER BY 1"
+    )
+    assert rows(module_db, entities, corpora[""], then) == rows(module_db, entities, corpora[at], Jsonb({}))
 
 
 def test_context_and_filter_go_together(module_db: Database, corpora: dict[str, str]) -> None:
     ((context,),) = rows(
         module_db,
         "SELECT graphrag.context(%s, %s, filter => %s, options => %s)",
-        [QUERY, corpora[""], Jsonb({"$source_key": {"$ne": "always"}}), Jsonb({"as_of": "2021-01-01"})],
+        *(QUERY, corpora[""], Jsonb({"$source_key": {"$ne": "always"}}), Jsonb({"as_of": "2021-01-01"})),
     )
     assert "Bob Stone" in str(context)
     assert not any(name in str(context) for name in ("Ada Lovelace", "Cy Young", "harbour"))
@@ -113,7 +119,13 @@ def test_the_sessions_time_zone_changes_nothing(module_db: Database, corpora: di
     for zone in ("UTC", "Asia/Tokyo", "America/Lima"):
         module_db.execute(f"SET timezone = '{zone}'; SET datestyle = 'German'".encode())
         answers.append(found(module_db, corpora[""], "hybrid", as_of="2020-01-01"))
-        answers.append(rows(module_db, "SELECT key FROM graphrag.graph_nodes_at(%s, timestamptz '01.01.2020 00:00+00') ORDER BY 1", [corpora[""]]))
+        answers.append(
+            rows(
+                module_db,
+                "SELECT key FROM graphrag.graph_nodes_at(%s, timestamptz '01.01.2020 00:00+00') ORDER BY 1",
+                corpora[""],
+            )
+        )
     module_db.execute("SET timezone = 'UTC'; RESET datestyle")
     assert answers[::2] == [answers[0]] * 3
     assert answers[1::2] == [answers[1]] * 3
@@ -128,28 +140,37 @@ def test_readers_of_a_part_get_what_is_both_visible_and_valid(db: Database) -> N
         for mode in ("hybrid", "bm25", "naive", "local", "ppr"):
             assert {key for key, _ in found(reader, corpus, mode, as_of="2021-01-01")} == {"mid"}
         assert graph(reader, corpus, "2021-01-01") == graph(db, hidden)
-    db.execute("DO $$ BEGIN CREATE ROLE as_of_nobody LOGIN PASSWORD 'as_of_nobody'; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
-    db.execute("GRANT USAGE ON SCHEMA graphrag TO as_of_nobody; GRANT EXECUTE ON FUNCTION graphrag.graph_nodes_at TO as_of_nobody")
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE as_of_nobody LOGIN PASSWORD 'as_of_nobody'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    db.execute(
+        "GRANT USAGE ON SCHEMA graphrag TO as_of_nobody; GRANT EXECUTE ON FUNCTION graphrag.graph_nodes_at TO as_of_nobody"
+    )
     db.execute("SET ROLE as_of_nobody")
     with pytest.raises(errors.InsufficientPrivilege):
         db.execute("SELECT * FROM graphrag.graph_nodes_at(%s, now())", [corpus])
     db.execute("RESET ROLE; DROP OWNED BY as_of_nobody; DROP ROLE as_of_nobody")
 
 
-@pytest.mark.parametrize("moment", ["yesterday", "2024-02-30", 5, "", "infinity", {"$gt": 1}, ["2020-01-01"], "2020-01-01' OR true"])
+@pytest.mark.parametrize(
+    "moment", ["yesterday", "2024-02-30", 5, "", "infinity", {"$gt": 1}, ["2020-01-01"], "2020-01-01' OR true"]
+)
 def test_what_is_no_date_is_refused(module_db: Database, corpora: dict[str, str], moment: Any) -> None:
     for statement, argument in (
         ("SELECT * FROM graphrag.search('x', %s, options => %s)", {"as_of": moment}),
         ("SELECT * FROM graphrag.search('x', %s, filter => %s)", {"$as_of": moment}),
         ("SELECT graphrag.context('x', %s, options => %s)", {"as_of": moment}),
     ):
-        error = refused(module_db, statement, [corpora[""], Jsonb(argument)])
+        error = refused(module_db, statement, corpora[""], Jsonb(argument))
         assert error.sqlstate == "22023"
 
 
 def test_evaluation_does_not_pretend(module_db: Database, corpora: dict[str, str]) -> None:
-    questions = [{"question": QUERY, "evidence": ["old"], "options": {"as_of": "2019-01-01"}}]
+    questions = [{"question": QUERY, "evidence": ["old"]}]
+    options = {"variants": {"then": {"mode": "bm25", "as_of": "2019-01-01"}}}
     error = refused(
-        module_db, "SELECT * FROM graphrag.evaluate(%s, %s::jsonb, ARRAY['bm25'])", [corpora[""], Jsonb(questions)]
+        module_db,
+        "SELECT * FROM graphrag.evaluate(%s, %s::jsonb, ARRAY['then'], options => %s)",
+        *(corpora[""], Jsonb(questions), Jsonb(options)),
     )
     assert error.sqlstate == "22023"

@@ -32,7 +32,9 @@ def test_what_is_renamed_is_followed(db: Database, app: Database, statement: str
     articles(app)
     app.execute("INSERT INTO articles VALUES (1, 't', 'one')")
     backfill(app)
-    db.execute("CREATE SCHEMA other AUTHORIZATION attach_app; GRANT CREATE ON DATABASE %s TO attach_app" % db.info.dbname)
+    db.execute(
+        "CREATE SCHEMA other AUTHORIZATION attach_app; GRANT CREATE ON DATABASE %s TO attach_app" % db.info.dbname
+    )
     if not watched:
         db.execute("ALTER EVENT TRIGGER graphrag_attached_altered DISABLE")
     ((relation,),) = db.execute("SELECT relation FROM graphrag._attached_tables").fetchall()
@@ -129,7 +131,9 @@ def test_workers_make_good_what_was_mended(db: Database) -> None:
     assert (documents(db), states(db)) == ({"1": "new", "2": "new"}, {"public.articles": "current"})
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE app.articles", "DROP SCHEMA app CASCADE", "DROP OWNED BY attach_app"])
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE app.articles", "DROP SCHEMA app CASCADE", "DROP OWNED BY attach_app"]
+)
 @pytest.mark.parametrize("watched", [True, False])
 def test_documents_of_a_dropped_table_go(db: Database, app: Database, statement: str, watched: bool) -> None:
     articles(app, rows=2100)
@@ -227,7 +231,9 @@ def test_keys_of_several_columns_are_joined(db: Database, app: Database) -> None
     backfill(app)
     assert documents(db) == expected
     app.execute("ALTER TABLE lines DISABLE TRIGGER USER")
-    app.execute("INSERT INTO lines SELECT 'b', n, 'b' FROM generate_series(1, 1234) n; DELETE FROM lines WHERE shop = 'a/1'")
+    app.execute(
+        "INSERT INTO lines SELECT 'b', n, 'b' FROM generate_series(1, 1234) n; DELETE FROM lines WHERE shop = 'a/1'"
+    )
     app.execute("ALTER TABLE lines ENABLE TRIGGER USER")
     backfill(app)
     del expected["lines/a\\/1/1"]
@@ -246,7 +252,9 @@ def test_two_tables_of_numbers_share_a_corpus_by_prefixes(db: Database, app: Dat
     )
     app.execute("INSERT INTO articles VALUES (1, 't', 'article'); INSERT INTO comments VALUES (1, 'comment')")
     backfill(app)
-    app.execute("ALTER TABLE comments DISABLE TRIGGER USER; INSERT INTO comments SELECT n, 'x' FROM generate_series(2, 900) n")
+    app.execute(
+        "ALTER TABLE comments DISABLE TRIGGER USER; INSERT INTO comments SELECT n, 'x' FROM generate_series(2, 900) n"
+    )
     backfill(app)
     assert len(documents(db)) == 901
     app.execute("DELETE FROM comments")
@@ -260,7 +268,9 @@ def test_where_and_dates_are_columns(db: Database, app: Database) -> None:
         " is_public bool GENERATED ALWAYS AS (status = 'published') STORED)"
     )
     options = '{"where": "is_public", "valid_from": "since", "valid_to": "until"}'
-    app.execute("INSERT INTO articles VALUES (1, 'one', 'draft', NULL, NULL), (2, 'two', 'published', '2024-01-01', '2025-01-01')")
+    app.execute(
+        "INSERT INTO articles VALUES (1, 'one', 'draft', NULL, NULL), (2, 'two', 'published', '2024-01-01', '2025-01-01')"
+    )
     app.execute("SELECT graphrag.attach_table('articles', 'default', 'id', '{body}', options => %s)", [options])
     backfill(app)
     assert documents(db) == {"2": "two"}

@@ -124,7 +124,8 @@ def prepare(
     if parsed.as_of is not None and caller.matching is None and caller.condition is None:
         # Who does not narrow what the caller sees must not pretend to.
         raise GraphRAGError(
-            'option "as_of" is of graphrag.search, context and ask', hint='Else give the filter {"$as_of": "2024-02-29"}.'
+            'option "as_of" is of graphrag.search, context and ask',
+            hint='Else give the filter {"$as_of": "2024-02-29"}.',
         )
     search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
     if not parsed.profile_time:

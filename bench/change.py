@@ -184,8 +184,8 @@ def run(url: str, endpoint: str, given: argparse.Namespace) -> None:
             have = size
         if given.check:
             began = time.perf_counter()
-            found = connection.execute("SELECT * FROM graphrag.check('bench')").fetchall()
-            print(f"\ncheck: {time.perf_counter() - began:.0f} s, {len(found)} violations {found[:3]}")
+            records = connection.execute("SELECT * FROM graphrag.check('bench')").fetchall()
+            print(f"\ncheck: {time.perf_counter() - began:.0f} s, {len(records)} violations {records[:3]}")
             began = time.perf_counter()
             connection.execute("SELECT graphrag.fingerprint('bench')")
             print(f"fingerprint: {time.perf_counter() - began:.0f} s")

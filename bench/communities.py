@@ -40,7 +40,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
         ).format(corpus, EVERY, EVERY // 2)
     )
     documents = one(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", corpus)
-    held = one(db, "SELECT count(*) FROM held")
+    weights = one(db, "SELECT count(*) FROM held")
     db.execute(
         "DELETE FROM graphrag.documents d USING held h WHERE d.corpus = %s AND d.source_key = h.source_key", [corpus]
     )
@@ -48,7 +48,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     work(db)
     forget(db, number)
     before, seconds = refresh(db, corpus)
-    print(f"documents: {documents}, {held} of them held back")
+    print(f"documents: {documents}, {weights} of them held back")
     print(f"from nothing: {seconds:.1f} s; {before}")
     seconds = work(db)
     reports = one(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
@@ -61,10 +61,10 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
         [corpus],
     )
     seconds = work(db)
-    print(f"{held} documents indexed in {seconds:.1f} s")
+    print(f"{weights} documents indexed in {seconds:.1f} s")
     update, seconds = refresh(db, corpus)
     print(f"update: {seconds:.1f} s; {update}")
-    kept = one(db, "SELECT count(*) FROM graphrag.communities c JOIN written w ON w.community_id = c.id")
+    unchanged = one(db, "SELECT count(*) FROM graphrag.communities c JOIN written w ON w.community_id = c.id")
     seconds = work(db)
     rewritten = one(
         db,
@@ -74,7 +74,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     )
     total = one(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
     print(f"reports looked through in {seconds:.1f} s: {rewritten} of {total} written ({rewritten / total:.1%})")
-    print(f"ids: {kept} of {reports} communities are still there")
+    print(f"ids: {unchanged} of {reports} communities are still there")
     forget(db, number)
     fresh, seconds = refresh(db, corpus)
     print(f"from nothing again: {seconds:.1f} s; {fresh}")

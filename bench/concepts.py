@@ -69,10 +69,14 @@ def public(data: Path, name: str) -> Iterator[Text]:
         for file in sorted((data / name).glob("*.txt")):
             yield None, file.read_text(encoding="utf-8")
     elif name == "lihua-world":
-        yield from ((None, one["text"]) for one in lines(data / name / "docs.jsonl") if one["id"][:6] <= "202606")
+        yield from (
+            (None, document["text"]) for document in lines(data / name / "docs.jsonl") if document["id"][:6] <= "202606"
+        )
     else:
         # Titles are the same in many passages of a page.
-        yield from ((one["title"] or None, one["text"]) for one in lines(data / name / "docs.jsonl")[:600])
+        yield from (
+            (document["title"] or None, document["text"]) for document in lines(data / name / "docs.jsonl")[:600]
+        )
 
 
 def folder(path: Path) -> Iterator[Text]:

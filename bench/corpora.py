@@ -23,12 +23,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def documents(data: Path, name: str) -> list[dict[str, Any]]:
     if name == "musique":
         return [
-            {"source_key": one["id"], "title": one["title"], "content": one["text"]}
-            for one in lines(data / "musique/docs.jsonl")
+            {"source_key": document["id"], "title": document["title"], "content": document["text"]}
+            for document in lines(data / "musique/docs.jsonl")
         ]
     chats = lines(data / "lihua-world/docs.jsonl")
-    wanted = [one for one in chats if name == "lihua-other" or one["id"][:6] <= "202606"]
-    return [{"source_key": one["id"], "content": one["text"]} for one in wanted]
+    wanted = [document for document in chats if name == "lihua-other" or document["id"][:6] <= "202606"]
+    return [{"source_key": document["id"], "content": document["text"]} for document in wanted]
 
 
 def questions(data: Path, name: str) -> list[dict[str, Any]]:
@@ -37,9 +37,9 @@ def questions(data: Path, name: str) -> list[dict[str, Any]]:
         return lines(data / "musique/queries_dev.jsonl")
     asked = lines(data / "lihua-world/queries_dev.jsonl")
     return [
-        one | {"evidence": [] if one["type"] == "Null" else one["evidence"]}
-        for one in asked
-        if one["jan_jun"] == (name == "lihua-jan-jun")
+        item | {"evidence": [] if item["type"] == "Null" else item["evidence"]}
+        for item in asked
+        if item["jan_jun"] == (name == "lihua-jan-jun")
     ]
 
 

@@ -33,8 +33,8 @@ def windows(count: int) -> list[str]:
 def names(count: int) -> list[str]:
     """Entity names of two to four words."""
     lines = (DATA / "musique" / "openie.jsonl").read_text(encoding="utf-8").splitlines()
-    found = sorted({name for line in lines for name in json.loads(line)["entities"] if 2 <= len(name.split()) <= 4})
-    return found[:: len(found) // count][:count]
+    loaded = sorted({name for line in lines for name in json.loads(line)["entities"] if 2 <= len(name.split()) <= 4})
+    return loaded[:: len(loaded) // count][:count]
 
 
 def embedder_of(model: str, engine: str) -> Callable[[Sequence[str]], Any]:
@@ -139,7 +139,7 @@ def main() -> None:
             results[engine].append(json.loads(measured.stdout))
     print(f"{'':30}" + "".join(f"{engine:>12}" for engine in engines))
     for figure in results[engines[0]][0]:
-        values = (best(figure, [one[figure] for one in results[engine]]) for engine in engines)
+        values = (best(figure, [result[figure] for result in results[engine]]) for engine in engines)
         print(f"{figure:30}" + "".join(f"{value:>12.3g}" for value in values))
 
 

@@ -53,7 +53,7 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
     before, start = _cpu(), time.perf_counter()
     done = await build_index(config(task), is_update_run=task["step"] == "update")
     seconds, cpu = time.perf_counter() - start, _cpu() - before
-    failed = [f"{one.workflow}: {one.error!r}" for one in done if one.error is not None]
+    failed = [f"{item.workflow}: {item.error!r}" for item in done if item.error is not None]
     output = Path(task["folder"]) / "output"
     rows = {name: len(pd.read_parquet(output / f"{name}.parquet")) for name in TABLES} if not failed else {}
     return {"seconds": seconds, "cpu": cpu, "failed": failed, "rows": rows}
@@ -61,7 +61,7 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
 
 def _cpu() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 if __name__ == "__main__":

@@ -87,23 +87,23 @@ def _report(prompt: str, **references: list[str]) -> str:
     return json.dumps(report | {"rating_explanation": "It matters.", "findings": [finding | references] * 5})
 
 
-def _complete(found: dict[str, Any]) -> dict[str, Any]:
+def _complete(result: dict[str, Any]) -> dict[str, Any]:
     """Make entities of the names that only relationships have: GraphRAG drops such relationships, ours does as here."""
-    known = {one["name"].upper() for one in found["entities"]}
-    for relationship in found["relationships"]:
+    known = {entity["name"].upper() for entity in result["entities"]}
+    for relationship in result["relationships"]:
         for name in (relationship["source"], relationship["target"]):
             if name.upper() not in known:
                 known.add(name.upper())
-                found["entities"].append({"name": name, "type": "concept", "description": f"{name} is mentioned."})
-    return found
+                result["entities"].append({"name": name, "type": "concept", "description": f"{name} is mentioned."})
+    return result
 
 
-def _rows(found: dict[str, Any]) -> str:
+def _rows(result: dict[str, Any]) -> str:
     """An extraction in GraphRAG's tuples."""
-    rows = [("entity", one["name"], one["type"], one["description"]) for one in found["entities"]]
+    rows = [("entity", entity["name"], entity["type"], entity["description"]) for entity in result["entities"]]
     relationships = [
-        ("relationship", one["source"], one["target"], one["description"], str(one["strength"]))
-        for one in found["relationships"]
+        ("relationship", entity["source"], entity["target"], entity["description"], str(entity["strength"]))
+        for entity in result["relationships"]
     ]
     lines = [f'("{kind}"<|>' + "<|>".join(rest) + ")" for kind, *rest in [*rows, *relationships]]
     return "\n##\n".join(lines) + "\n<|COMPLETE|>"
@@ -138,10 +138,10 @@ class Run:
         return time.perf_counter()
 
     def end(self, system: str, step: str, seconds: float, cpu: float | None, failed: int, rows: dict[str, int]) -> None:
-        made = Result(system, step, seconds, cpu, self._endpoint.count("embeddings"), failed)
-        made.calls, made.tokens, made.rows = dict(self._replies.calls), dict(self._replies.tokens), rows
-        self.results.append(made)
-        print(f"{system}, {step}: {seconds:.1f} s, {made.calls}", file=sys.stderr, flush=True)
+        result = Result(system, step, seconds, cpu, self._endpoint.count("embeddings"), failed)
+        result.calls, result.tokens, result.rows = dict(self._replies.calls), dict(self._replies.tokens), rows
+        self.results.append(result)
+        print(f"{system}, {step}: {seconds:.1f} s, {result.calls}", file=sys.stderr, flush=True)
 
     def ours(self, url: str, first: list[Any], rest: list[Any]) -> None:
         """Build with one worker, then insert the rest."""
@@ -206,9 +206,9 @@ class Run:
             check=True,
             env=surroundings | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
         )
-        made = json.loads(done.stdout)
-        if made["failed"]:
-            raise SystemExit(f"graphrag failed: {made['failed']}; BENCH_VERBOSE=1 shows what it says")
+        printed = json.loads(done.stdout)
+        if printed["failed"]:
+            raise SystemExit(f"graphrag failed: {printed['failed']}; BENCH_VERBOSE=1 shows what it says")
         # Its counts of requests, which it logs by model when it ends.
         log = folder / "logs/indexing-engine.log"
         failed = [
@@ -217,7 +217,7 @@ class Run:
         if not failed:
             raise SystemExit(f"graphrag logged no counts of requests in {log}")
         log.unlink()
-        self.end(f"graphrag {GRAPHRAG}", name, made["seconds"], made["cpu"], sum(failed), made["rows"])
+        self.end(f"graphrag {GRAPHRAG}", name, printed["seconds"], printed["cpu"], sum(failed), printed["rows"])
 
 
 def put(folder: Path, documents: list[tuple[str, str, str]]) -> None:
@@ -248,13 +248,13 @@ def table(results: list[Result]) -> str:
         " failed | documents / entities / relationships / communities / reports |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in results:
-        cpu = "–" if one.cpu is None else f"{one.cpu:.1f}"
-        calls = " / ".join(str(one.calls.get(kind, 0)) for kind in ("extraction", "summaries", "reports"))
-        tokens = f"{one.tokens.get('in', 0):,} / {one.tokens.get('out', 0):,}"
-        rows = " / ".join(f"{one.rows[name]:,}" for name in TABLES)
-        cells = [one.system, one.step, f"{one.seconds:.1f}", cpu, calls, tokens]
-        cells += [str(one.embeddings), str(one.failed), rows]
+    for result in results:
+        cpu = "–" if result.cpu is None else f"{result.cpu:.1f}"
+        calls = " / ".join(str(result.calls.get(kind, 0)) for kind in ("extraction", "summaries", "reports"))
+        tokens = f"{result.tokens.get('in', 0):,} / {result.tokens.get('out', 0):,}"
+        rows = " / ".join(f"{result.rows[name]:,}" for name in TABLES)
+        cells = [result.system, result.step, f"{result.seconds:.1f}", cpu, calls, tokens]
+        cells += [str(result.embeddings), str(result.failed), rows]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -42,9 +42,9 @@ def main() -> None:
     with psycopg.connect(given.url, autocommit=True) as db:
         db.execute(FUNCTION)
         for name in SETS:
-            asked = [one for one in questions(given.data, name) if one["evidence"]]
+            asked = [question for question in questions(given.data, name) if question["evidence"]]
             for threshold in THRESHOLDS:
-                figures = [measure(db, one, corpus_of(name, "nlp"), given.budget, threshold) for one in asked]
+                figures = [measure(db, question, corpus_of(name, "nlp"), given.budget, threshold) for question in asked]
                 recall, precision, passed, tests = (sum(column) / len(asked) for column in zip(*figures, strict=True))
                 print(
                     f"| {name} | {threshold:.2f} | {recall:.3f} | {precision:.3f} | {passed:.1f} | {tests:.1f} |",
@@ -63,9 +63,9 @@ def measure(
         [question["question"], corpus, budget, threshold],
     ).fetchone()
     assert row is not None
-    tests, passed, found = row
-    hits = len(set(found) & set(question["evidence"]))
-    return hits / len(set(question["evidence"])), hits / max(len(found), 1), passed, tests
+    tests, passed, recall = row
+    hits = len(set(recall) & set(question["evidence"]))
+    return hits / len(set(question["evidence"])), hits / max(len(recall), 1), passed, tests
 
 
 if __name__ == "__main__":

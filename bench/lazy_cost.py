@@ -72,8 +72,8 @@ def measure(rag: GraphRAG, asked: list[str], model: Model) -> Iterator[dict[str,
             "calls": sum(model.calls.values()) / len(asked),
             "tokens_in": sum(model.tokens_in.values()) / len(asked),
             "tokens_out": sum(model.tokens_out.values()) / len(asked),
-            "most_calls": statistics.mean(one["calls"] for one in estimates),
-            "most_in": statistics.mean(one["tokens_in"] for one in estimates),
+            "most_calls": statistics.mean(estimate["calls"] for estimate in estimates),
+            "most_in": statistics.mean(estimate["tokens_in"] for estimate in estimates),
         }
         print(name, file=sys.stderr, flush=True)
 
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--manual", type=Path, default=Path("/usr/share/doc/postgresql-doc-17/html"))
     given = parser.parse_args()
     pairs = zip(questions(given.data, "musique"), questions(given.data, "lihua-other"), strict=False)
-    asked = [one["question"] for pair in pairs for one in pair][: given.questions]
+    asked = [question["question"] for pair in pairs for question in pair][: given.questions]
     model = Model(given.data, "words")
     with GraphRAG(given.url, corpus=CORPUS) as rag, Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
         endpoint.reply(model)

@@ -238,17 +238,17 @@ def lightrag(
             connection.execute("ALTER DATABASE bench_lightrag_peer SET session_preload_libraries = 'age'")
         task["folder"] = folder
         asked, used = endpoint.requests(), server_cpu(server)
-        made = peer_step(own, task | {"step": "ingest"})
+        result = peer_step(own, task | {"step": "ingest"})
         used = None if used is None else (server_cpu(server) or 0.0) - used
         asked = less(endpoint.requests(), asked)
         modes = peer_step(own, task | {"step": "retrieve"})
     return Result(
         f"LightRAG {LIGHTRAG} on {'PostgreSQL' if store == 'postgresql' else 'files'}",
         len(documents),
-        made["seconds"],
-        made["seconds"],
-        None if used is None else made["cpu"] + used,
-        made["failed"],
+        result["seconds"],
+        result["seconds"],
+        None if used is None else result["cpu"] + used,
+        result["failed"],
         asked,
         {mode: [taken - embedding for taken, embedding in times] for mode, times in modes.items()},
         [embedding for times in modes.values() for _, embedding in times],
@@ -286,8 +286,8 @@ def peer_step(url: str, task: dict[str, Any]) -> Any:
 def dev_questions(data: Path, count: int) -> list[tuple[str, list[str], list[str]]]:
     """Return (question, low-level keywords, high-level keywords)."""
     with (data / "musique/queries_dev.jsonl").open(encoding="utf-8") as file:
-        found = [json.loads(line)["question"] for line in file]
-    return [(one, re.findall(r"[A-Z]\w+", one) or [one], [one]) for one in found[:count]]
+        loaded = [json.loads(line)["question"] for line in file]
+    return [(question, re.findall(r"[A-Z]\w+", question) or [question], [question]) for question in loaded[:count]]
 
 
 def table(results: list[Result]) -> str:
@@ -295,17 +295,17 @@ def table(results: list[Result]) -> str:
         "| | documents | ingest, documents/s | until all are indexed | CPU, ms/document | failed | requests: chat / embeddings |",
         "|---|---|---|---|---|---|---|",
     ]
-    for one in results:
-        cpu = "–" if one.cpu is None else f"{1e3 * one.cpu / one.documents:.0f}"
-        requests = f"{one.requests['chat']} / {one.requests['embeddings']}"
-        rates = f"{one.documents / one.seconds:.1f} | {one.documents / one.indexing:.1f}"
-        lines.append(f"| {one.system} | {one.documents} | {rates} | {cpu} | {one.failed} | {requests} |")
+    for result in results:
+        cpu = "–" if result.cpu is None else f"{1e3 * result.cpu / result.documents:.0f}"
+        requests = f"{result.requests['chat']} / {result.requests['embeddings']}"
+        rates = f"{result.documents / result.seconds:.1f} | {result.documents / result.indexing:.1f}"
+        lines.append(f"| {result.system} | {result.documents} | {rates} | {cpu} | {result.failed} | {requests} |")
     lines += ["", f"| context, ms p50 / p95 | {' | '.join(MODES)} | the query's embedding, apart |"]
     lines.append("|---" * (len(MODES) + 2) + "|")
-    for one in results:
-        if one.contexts:
-            times = " | ".join(quantiles(one.contexts[mode]) for mode in MODES)
-            lines.append(f"| {one.system}, {one.documents} documents | {times} | {quantiles(one.embedding)} |")
+    for result in results:
+        if result.contexts:
+            times = " | ".join(quantiles(result.contexts[mode]) for mode in MODES)
+            lines.append(f"| {result.system}, {result.documents} documents | {times} | {quantiles(result.embedding)} |")
     return "\n".join(lines)
 
 

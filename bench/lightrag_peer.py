@@ -75,13 +75,13 @@ class Models:
     ) -> str:
         messages: Any = [{"role": "system", "content": system_prompt}] if system_prompt else []
         messages += [*(history_messages or []), {"role": "user", "content": prompt}]
-        made = await self._client.chat.completions.create(model="recorded", messages=messages)
-        return made.choices[0].message.content or ""
+        completion = await self._client.chat.completions.create(model="recorded", messages=messages)
+        return completion.choices[0].message.content or ""
 
     async def embed(self, texts: list[str]) -> Any:
         start = time.perf_counter()
-        made = await self._client.embeddings.create(model="hash", input=texts, encoding_format="base64")
-        vectors = np.array([np.frombuffer(base64.b64decode(item.embedding), "<f4") for item in made.data])
+        response = await self._client.embeddings.create(model="hash", input=texts, encoding_format="base64")
+        vectors = np.array([np.frombuffer(base64.b64decode(item.embedding), "<f4") for item in response.data])
         self.waited += time.perf_counter() - start
         return vectors
 

@@ -108,14 +108,17 @@ def measure(url: str, connection: Connection, text: str, count: int, quiet: bool
         "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES (%s, 'long', 'The manual', %s)",
         [corpus, text],
     )
-    began, shown, found = time.monotonic(), 0.0, 0.0
+    began, shown, searchable = time.monotonic(), 0.0, 0.0
     workers = [Worker(url, at_once=not count) for _ in range(count or 1)]
     while progress(connection, corpus)["jobs"] and all(worker.is_alive() for worker in workers):
         seconds = time.monotonic() - began
         for worker in workers:
             worker.status()
-        if not found and connection.execute("SELECT FROM graphrag.search(%s, %s, 'bm25')", [MARK, corpus]).fetchall():
-            found = time.monotonic() - began
+        if (
+            not searchable
+            and connection.execute("SELECT FROM graphrag.search(%s, %s, 'bm25')", [MARK, corpus]).fetchall()
+        ):
+            searchable = time.monotonic() - began
         if not quiet and seconds - shown > 10:
             shown = seconds
             now = progress(connection, corpus)
@@ -127,10 +130,10 @@ def measure(url: str, connection: Connection, text: str, count: int, quiet: bool
         worker.join()
     statuses = [worker.status() for worker in workers]
     now = progress(connection, corpus)
-    spent = " + ".join(f"{one['cpu']:.1f}" for one in statuses)
-    peaks = ", ".join(f"{one['peak']:.0f} ({one['anonymous']:.0f} anonymous)" for one in statuses)
+    spent = " + ".join(f"{status['cpu']:.1f}" for status in statuses)
+    peaks = ", ".join(f"{status['peak']:.0f} ({status['anonymous']:.0f} anonymous)" for status in statuses)
     print(
-        f"{f'{count} worker(s)' if count else 'at once'}: found after {found:.1f} s, done after {seconds:.1f} s;"
+        f"{f'{count} worker(s)' if count else 'at once'}: found after {searchable:.1f} s, done after {seconds:.1f} s;"
         f" CPU {spent} s; peak {peaks} MB;"
         f" {now['chunks']} chunks, {now['entities']} entities, {now['relationships']} relationships",
         flush=True,

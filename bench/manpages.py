@@ -61,8 +61,8 @@ def measure(
             "SELECT source_key FROM graphrag.search(%s, %s, %s, 40)", [description, corpus, mode]
         ).fetchall()
         times.append((time.perf_counter() - start) * 1e3)
-        found = list(dict.fromkeys(row[0] for row in rows))[:10]
-        places.append(found.index(key) + 1 if key in found else 0)
+        ranked = list(dict.fromkeys(row[0] for row in rows))[:10]
+        places.append(ranked.index(key) + 1 if key in ranked else 0)
     means = [statistics.mean(0 < place <= k for place in places) for k in (1, 5, 10)]
     return [*means, statistics.mean(1 / place if place else 0 for place in places)], statistics.median(times)
 

@@ -88,8 +88,10 @@ class Model:
     def __init__(self, data: Path, judge: str) -> None:
         self._recorded = Recorded(data)
         self._judge = judge
-        self._texts = {one["source_key"]: " ".join(one["content"].split()) for one in documents(data, SET)}
-        self._evidence = {one["question"]: one["evidence"] for one in questions(data, SET)}
+        self._texts = {
+            document["source_key"]: " ".join(document["content"].split()) for document in documents(data, SET)
+        }
+        self._evidence = {document["question"]: document["evidence"] for document in questions(data, SET)}
         self._asked: dict[str, str] = {question: question for question in self._evidence}
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
@@ -114,10 +116,10 @@ class Model:
 
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
         system = str(messages[0]["content"])
-        found = [task for start, task in self._tasks.items() if system.startswith(start)]
-        if not found:
+        tasks = [task for start, task in self._tasks.items() if system.startswith(start)]
+        if not tasks:
             return self._recorded(messages)  # extraction
-        ((name, answer),) = found
+        ((name, answer),) = tasks
         reply = answer(messages)
         size = sum(len(str(message["content"]).encode()) for message in messages) // 4 + 1
         with self._lock:
@@ -141,7 +143,7 @@ class Model:
 
     def _about(self, question: str) -> list[str]:
         keywords = json.loads(self._recorded([{"role": "user", "content": f"Keywords of: {question}"}]))
-        return [f"What is said of {one}?" for one in keywords["low_level_keywords"][:SUB_QUERIES]]
+        return [f"What is said of {keyword}?" for keyword in keywords["low_level_keywords"][:SUB_QUERIES]]
 
     def _relevant(self, messages: Sequence[dict[str, Any]]) -> str:
         text, question = _parts(messages)
@@ -154,7 +156,9 @@ class Model:
         return json.dumps({"relevant": yes})
 
     def _points(self, messages: Sequence[dict[str, Any]]) -> str:
-        points = [{"description": said, "score": score} for said, score in self._scored(messages)[:POINTS]]
+        points = [
+            {"description": description, "score": score} for description, score in self._scored(messages)[:POINTS]
+        ]
         return json.dumps({"points": points}, ensure_ascii=False)
 
     def _rating(self, messages: Sequence[dict[str, Any]]) -> str:
@@ -166,9 +170,9 @@ class Model:
         return f"Report: {_parts(messages)[1]}"
 
     def _step(self, messages: Sequence[dict[str, Any]], raises: bool) -> str:
-        said, score = next(iter(self._scored(messages)), ("", 0))
-        asked = [{"question": one, "score": 60} for one in self._about(_parts(messages)[1])] if raises else []
-        return json.dumps({"answer": said, "score": score, "follow_ups": asked}, ensure_ascii=False)
+        description, score = next(iter(self._scored(messages)), ("", 0))
+        asked = [{"question": question, "score": 60} for question in self._about(_parts(messages)[1])] if raises else []
+        return json.dumps({"answer": description, "score": score, "follow_ups": asked}, ensure_ascii=False)
 
     def _scored(self, messages: Sequence[dict[str, Any]]) -> list[tuple[str, int]]:
         """Return (beginning with the numbers of its documents, score), best first, of sections that have such."""
@@ -181,7 +185,7 @@ class Model:
             share = len(wanted & words(section)) / (len(wanted) or 1)
             if numbers and share > 0:
                 scored.append((f"{' '.join((body or heading).split()[:40])} {numbers}", round(100 * share)))
-        return sorted(scored, key=lambda one: (-one[1], one[0]))
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0]))
 
 
 def _parts(messages: Sequence[dict[str, Any]]) -> tuple[str, str]:
@@ -228,11 +232,11 @@ def about(rag: GraphRAG) -> tuple[str, int]:
             "  JOIN graphrag.corpora k ON k.id = l.corpus_id WHERE k.name = %s AND l.purpose = 'extract'",
             [CORPUS],
         ).fetchone() or (0, 0, 0)
-    said = (
+    claims = (
         f"The index: {chunks} chunks of {tokens:,} tokens, made with {spent[0]} calls ({spent[1]:,} tokens in, {spent[2]:,} out);"
         f" reports at each level: {reports}."
     )
-    return said, int(tokens)
+    return claims, int(tokens)
 
 
 def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Model) -> Iterator[dict[str, Any]]:
@@ -244,29 +248,29 @@ def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Model) -> Ite
             connection.execute("DELETE FROM graphrag.llm_cache")
         model.forget()
         spent: list[tuple[float, float, float, float, float]] = []
-        for one in asked:
+        for question in asked:
             start = time.perf_counter()
-            answer = rag.ask(one["question"], mode=mode, **options)
+            answer = rag.ask(question["question"], mode=mode, **options)
             seconds = time.perf_counter() - start
             given = {reference["source_key"] for reference in answer.context["references"]}
             usage = answer.usage
-            reached = len(given.intersection(one["evidence"])) / len(one["evidence"])
+            reached = len(given.intersection(question["evidence"])) / len(question["evidence"])
             spent.append((usage["calls"], usage["tokens_in"], usage["tokens_out"], 1e3 * seconds, reached))
         calls, tokens_in, tokens_out, milliseconds, reached = map(statistics.mean, zip(*spent, strict=True))
         if sum(model.calls.values()) != round(calls * len(asked)):
             raise SystemExit(f"{name}: usage says {calls * len(asked):.0f} calls, the endpoint had {model.calls}")
         before = {task: (model.tokens_in[task], model.tokens_out[task]) for task in model.calls if task != "answer"}
-        (found,) = rag.evaluate(asked, modes=[name], k=[10], variants={name: {"mode": mode, **options}})
+        (row,) = rag.evaluate(asked, modes=[name], k=[10], variants={name: {"mode": mode, **options}})
         yield {
             "method": name,
             "calls": calls,
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
-            "before_in": sum(one for one, _ in before.values()) / len(asked),
-            "before_out": sum(one for _, one in before.values()) / len(asked),
+            "before_in": sum(question for question, _ in before.values()) / len(asked),
+            "before_out": sum(question for _, question in before.values()) / len(asked),
             "ms": milliseconds,
             "reached": reached,
-            "recall": found.recall,
+            "recall": row.recall,
         }
         print(f"{name}: {milliseconds:.0f} ms", file=sys.stderr, flush=True)
 
@@ -310,15 +314,15 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"put the table into bench/{RESULTS.name}")
     given = parser.parse_args()
     model = Model(given.data, given.judge)
-    asked = [one for one in questions(given.data, SET) if one["evidence"]]
+    asked = [question for question in questions(given.data, SET) if question["evidence"]]
     asked = [asked[at * len(asked) // given.questions] for at in range(min(given.questions, len(asked)))]
     with GraphRAG(given.url, CORPUS) as rag, Endpoint(keep=False) as endpoint:
         endpoint.reply(model)
         set_provider(rag, "scripted", "openai", endpoint.url)
         if given.load:
             index(rag, given.data)
-        said, source = about(rag)
-        lines = [f"{len(asked)} questions; relevance by {given.judge}. {said}", ""]
+        claims, source = about(rag)
+        lines = [f"{len(asked)} questions; relevance by {given.judge}. {claims}", ""]
         lines += table(list(measure(rag, asked, model)), source)
     print("\n".join(lines))
     if given.write:

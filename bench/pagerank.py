@@ -58,15 +58,15 @@ def load(url: str, endpoint: Endpoint, documents: list[tuple[str, str, str]]) ->
 
 def sizes(url: str, corpus: str) -> tuple[Any, ...]:
     with psycopg.connect(url) as connection:
-        found = connection.execute(
+        counts = connection.execute(
             "SELECT p.chunks, p.entities, (SELECT count(*) FROM graphrag.entity_mentions m WHERE m.corpus_id = c.id),"
             "       p.relationships"
             "  FROM graphrag.progress p JOIN graphrag.corpora c ON c.name = p.corpus WHERE p.corpus = %s",
             [corpus],
         ).fetchone()
-    if found is None:
+    if counts is None:
         raise SystemExit(f"there is no corpus {corpus!r}")
-    return found
+    return counts
 
 
 def milliseconds(

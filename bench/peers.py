@@ -83,5 +83,5 @@ def work(url: str) -> None:
 def passages(data: Path, count: int | None) -> list[tuple[str, str, str]]:
     """Return (key, title, text) of the first `count` passages whose extraction was recorded."""
     with (data / "musique/docs.jsonl").open(encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
-    return [(one["id"], one["title"], one["text"]) for one in found[:count]]
+        loaded = [json.loads(line) for line in file]
+    return [(document["id"], document["title"], document["text"]) for document in loaded[:count]]

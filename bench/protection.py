@@ -51,7 +51,7 @@ def documents(count: int) -> Any:
         names = [name(int(NAMES * chosen.random() ** 3)) for _ in range(14)]
         pairs = zip(names[::2], names[1::2], strict=True)
         text = " ".join(
-            f"{one} {chosen.choice(VERBS)} {other} in {chosen.randrange(1, 30)} words." for one, other in pairs
+            f"{subject} {chosen.choice(VERBS)} {other} in {chosen.randrange(1, 30)} words." for subject, other in pairs
         )
         share = chosen.randrange(100)
         yield f"{number:06}", text, {f"below {limit}": share < limit for limit in SHARES}

@@ -73,8 +73,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 def measured(rag: GraphRAG, data: Path, name: str, modes: Sequence[str], k: Sequence[int], **options: Any) -> Any:
     """Rows of graphrag.evaluate by (mode, k)."""
-    found = rag.evaluate(questions(data, name), modes=modes, k=k, **options)
-    return {(row.mode, row.k): row for row in found}
+    rows = rag.evaluate(questions(data, name), modes=modes, k=k, **options)
+    return {(row.mode, row.k): row for row in rows}
 
 
 def modes_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
@@ -84,9 +84,9 @@ def modes_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str
     yield "|---|---|---|---|---|---|---|---|---|"
     for name in names:
         with GraphRAG(given.url, corpus_of(name, given.extractor)) as rag:
-            found = measured(rag, given.data, name, given.modes, (2, 5, 10), baseline=base)
+            records = measured(rag, given.data, name, given.modes, (2, 5, 10), baseline=base)
         for mode in given.modes:
-            at = {k: found[mode, k] for k in (2, 5, 10)}
+            at = {k: records[mode, k] for k in (2, 5, 10)}
             last: Evaluation = at[10]
             cells = [f"{at[k].recall:.3f}" for k in at] + [
                 f"{last.ndcg:.3f}",
@@ -99,8 +99,8 @@ def modes_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str
 def difference(row: Evaluation, metric: str) -> str:
     if row.differences is None:
         return ""
-    found = row.differences[metric]
-    return f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
+    interval = row.differences[metric]
+    return f"{interval['difference']:+.3f} [{interval['low']:+.3f}, {interval['high']:+.3f}]"
 
 
 def table_1(given: argparse.Namespace) -> Iterator[str]:
@@ -113,16 +113,16 @@ def table_1(given: argparse.Namespace) -> Iterator[str]:
         variants = {
             row: search for row, (search, *_) in TABLE_1.items() if given.reranker or search.get("fuse") != "rerank"
         }
-        found = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline="BM25 alone")
+        records = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline="BM25 alone")
     yield "| row | published R@10 | R@10 | any@10 chunks | all@10 chunks | published nDCG@10 | nDCG@10 | nDCG@10 − BM25 [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
     for row, (_, published_recall, published_ndcg) in TABLE_1.items():
         if row not in variants:
             yield f"| {row} | {published_recall} | not measured: needs --reranker URL | | | {published_ndcg} | | |"
             continue
-        one = found[row, 10]
-        cells = [published_recall, *(f"{value:.3f}" for value in (one.recall, one.any_hit, one.all_hit))]
-        cells += [published_ndcg, f"{one.ndcg:.3f}", difference(one, "ndcg")]
+        item = records[row, 10]
+        cells = [published_recall, *(f"{value:.3f}" for value in (item.recall, item.any_hit, item.all_hit))]
+        cells += [published_ndcg, f"{item.ndcg:.3f}", difference(item, "ndcg")]
         yield f"| {row} | {' | '.join(cells)} |"
 
 
@@ -131,25 +131,26 @@ def ablations_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator
     yield "| set | context | tokens, mean | answer in the context | R@10 | nDCG@10 |"
     yield "|---|---|---|---|---|---|"
     for name in names:
-        asked = [one for one in questions(given.data, name) if one["evidence"]]
-        told = [one for one in asked if normal(one["answer"]) not in ("yes", "no")]
+        asked = [question for question in questions(given.data, name) if question["evidence"]]
+        answered = [question for question in asked if normal(question["answer"]) not in ("yes", "no")]
         with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
             for label, search in ABLATIONS.items():
                 settings = dict(search)
                 mode, with_chunks = settings.pop("mode"), settings.pop("include_chunks", True)
                 contexts = [
-                    rag.context(one["question"], mode=mode, include_chunks=with_chunks, **settings) for one in told
+                    rag.context(question["question"], mode=mode, include_chunks=with_chunks, **settings)
+                    for question in answered
                 ]
                 tokens = statistics.mean(context["tokens"] for context in contexts)
                 holds = statistics.mean(
-                    any(normal(answer) in normal(context["prompt"]) for answer in answers(one))
-                    for one, context in zip(told, contexts, strict=True)
+                    any(normal(answer) in normal(context["prompt"]) for answer in answers(question))
+                    for question, context in zip(answered, contexts, strict=True)
                 )
                 cells = ["", ""]
                 if with_chunks:
                     (row,) = rag.evaluate(asked, modes=[label], k=[10], variants={label: search})
                     cells = [f"{row.recall:.3f}", f"{row.ndcg:.3f}"]
-                yield f"| {name} ({len(told)}) | {label} | {tokens:.0f} | {holds:.3f} | {' | '.join(cells)} |"
+                yield f"| {name} ({len(answered)}) | {label} | {tokens:.0f} | {holds:.3f} | {' | '.join(cells)} |"
 
 
 def answers(question: dict[str, Any]) -> list[str]:

@@ -107,33 +107,33 @@ class Soak:
 
     def search(self, db: Database, number: int) -> None:
         began = time.perf_counter()
-        found = db.execute(
+        results = db.execute(
             "SELECT * FROM graphrag.search('Who met Ada Lovelace in London?', %s)", [self.corpus]
         ).fetchall()
         # The first of a session that finds something loads what the others have.
         if self.warm.get(number) == db.info.backend_pid:
             self.searches.append(time.perf_counter() - began)
-        elif found:
+        elif results:
             self.warm[number] = db.info.backend_pid
         time.sleep(0.1)
 
     def check(self, db: Database, number: int) -> None:
-        found = broken(db, self.corpus)
+        violations = broken(db, self.corpus)
         self.seen["snapshots checked"] += 1
-        if found:
-            self.errors.append(f"check: {found[:3]}")
+        if violations:
+            self.errors.append(f"check: {violations[:3]}")
         time.sleep(0.5)
 
     def curate(self, db: Database, number: int) -> None:
         if self.random.random() < 0.5:
             in_force = "SELECT id FROM graphrag.curations WHERE undone_at IS NULL ORDER BY random() LIMIT 1"
-            for (made,) in db.execute(in_force).fetchall():
-                db.execute("SELECT graphrag.undo_curation(%s)", [made])
+            for (curation,) in db.execute(in_force).fetchall():
+                db.execute("SELECT graphrag.undo_curation(%s)", [curation])
                 self.seen["curations undone"] += 1
         else:
-            what, (one, other) = self.random.choice(CURATIONS), self.random.sample(NAMES, 2)
-            said = f"{one} {self.random.choice(VERBS)} {other}."
-            self.seen["curations"] += curate(db, self.corpus, what, one, other, said) is not None
+            what, (first, other) = self.random.choice(CURATIONS), self.random.sample(NAMES, 2)
+            statement = f"{first} {self.random.choice(VERBS)} {other}."
+            self.seen["curations"] += curate(db, self.corpus, what, first, other, statement) is not None
         time.sleep(0.2)
 
     def optimize(self, db: Database, number: int) -> None:

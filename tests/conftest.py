@@ -79,7 +79,7 @@ def empty_db(shared_cluster: Cluster | Server) -> Iterator[Database]:
 @pytest.fixture
 def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
     """Make private clusters: ``cluster()``, ``cluster({"wal_level": "logical"})``; they are removed after the test."""
-    made: list[Cluster] = []
+    clusters: list[Cluster] = []
 
     def make(
         settings: dict[str, str] | None = None,
@@ -87,12 +87,12 @@ def cluster(runtime: Runtime) -> Iterator[Callable[..., Cluster]]:
         environment: dict[str, str] | None = None,
         backup_of: Cluster | None = None,
     ) -> Cluster:
-        made.append(Cluster(runtime, settings, primary, environment, backup_of))
-        return made[-1]
+        clusters.append(Cluster(runtime, settings, primary, environment, backup_of))
+        return clusters[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for server in clusters:
+        server.close()
 
 
 @pytest.fixture(scope="session")

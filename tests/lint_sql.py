@@ -35,7 +35,7 @@ def name_of(parts: Any) -> str:
 
 def types_of(types: Any) -> tuple[str, ...]:
     """Return comparable names of argument types: without schema, arrays marked."""
-    return tuple(one.names[-1].sval + ("[]" if one.arrayBounds else "") for one in types or ())
+    return tuple(type_name.names[-1].sval + ("[]" if type_name.arrayBounds else "") for type_name in types or ())
 
 
 def is_public(name: str) -> bool:
@@ -102,7 +102,7 @@ class Linter:
 
     def _function(self, function: ast.CreateFunctionStmt, where: str) -> None:
         name = name_of(function.funcname)
-        inputs = [one.argType for one in function.parameters or () if one.mode not in OUTPUT_MODES]
+        inputs = [parameter.argType for parameter in function.parameters or () if parameter.mode not in OUTPUT_MODES]
         self._define(where, "routine", name, *types_of(inputs))
         options = {option.defname: option.arg for option in function.options or () if option.defname != "set"}
         settings = {option.arg.name for option in function.options or () if option.defname == "set"}

@@ -45,7 +45,7 @@ def pages(run: Callable[..., str], language: str, longest: int = 20_000, every: 
     longest : int
         Characters; longer pages are left out, and so are those that do not say in one line what they are about.
     """
-    found: list[Page] = []
+    collected: list[Page] = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
         for part in run("sh", "-c", _CONVERT, "sh", "." if language == "en" else language, str(every)).split("\x1e")[
@@ -55,8 +55,8 @@ def pages(run: Callable[..., str], language: str, longest: int = 20_000, every: 
             file.write_text(html, encoding="utf-8")
             for document in read(file, key):
                 if isinstance(document, Document) and len(document.content) <= longest:
-                    found.extend(_page(key.removesuffix(".gz"), document))
-    return found
+                    collected.extend(_page(key.removesuffix(".gz"), document))
+    return collected
 
 
 def _page(key: str, document: Document) -> list[Page]:

@@ -73,8 +73,10 @@ ALTER TABLE graphrag._attached_tables
     ADD COLUMN valid_to_column name;
 UPDATE graphrag._attached_tables SET key_columns = ARRAY[key_column], metadata_keys = metadata_columns;
 ALTER TABLE graphrag._attached_tables ALTER COLUMN key_columns SET NOT NULL, DROP COLUMN key_column;
+ALTER TABLE graphrag._attach_requests ALTER COLUMN key_column TYPE name[] USING ARRAY[key_column];
+ALTER TABLE graphrag._attach_requests RENAME COLUMN key_column TO key_columns;
 ALTER TABLE graphrag._attach_requests
-    DROP COLUMN key_column, ADD COLUMN key_columns name[], ADD COLUMN key_prefix text, ADD COLUMN where_column name,
+    ADD COLUMN key_prefix text, ADD COLUMN where_column name,
     ADD COLUMN valid_from_column name, ADD COLUMN valid_to_column name;
 -- attach_table() has another argument; who may call the old one may call the new one. What it does comes below.
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
@@ -113,6 +115,7 @@ DROP FUNCTION graphrag._numbers_rows(oid, name);
 DROP FUNCTION graphrag._attached_type(oid, name);
 DROP FUNCTION graphrag._attached_relation(graphrag._attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
+DROP FUNCTION graphrag._refuse_taken_key(text, text, int);
 
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;

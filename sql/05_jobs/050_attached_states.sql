@@ -57,7 +57,7 @@ COMMENT ON COLUMN graphrag.attached_tables.lag IS 'Age of that change';
 COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of what kept documents from following';
 COMMENT ON COLUMN graphrag.attached_tables.detail IS 'What that was; it may quote a row. Null for pg_monitor';
 COMMENT ON COLUMN graphrag.attached_tables.hint IS 'What to do. Null for pg_monitor';
-COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time of attach_table()';
+COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time it was attached';
 
 -- After DDL: what a table is called and whether it can be followed is looked at at once, and who changed it is told. DDL never fails
 -- because of it.

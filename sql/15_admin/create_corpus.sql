@@ -28,3 +28,11 @@ from pg_graphrag.server import call
 call(plpy, "@extversion@", "admin.corpora:drop", name)
 $$;
 COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name.';
+
+CREATE FUNCTION graphrag.clone_corpus(corpus text, name text, options jsonb DEFAULT '{}') RETURNS int
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "admin.corpora:clone", corpus, name, options)
+$$;
+COMMENT ON FUNCTION graphrag.clone_corpus(text, text, jsonb) IS 'Makes a corpus with the documents and options of another, changed by options (null: back to the default), and returns its number. Workers index it as if the documents were new; curations, grants and attached tables stay behind. It is closed to all but the owner, whatever protects the other, until unprotect() or protect(). 42704 unknown corpus, 23505 when the name is taken, 22023 for a bad option.';

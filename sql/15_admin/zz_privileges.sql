@@ -87,7 +87,8 @@ GRANT EXECUTE ON FUNCTION
     graphrag.understand(text, text),
     graphrag.ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text),
     graphrag.ask_stream(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text),
-    graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb)
+    graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb),
+    graphrag.feedback(text, text, text, text[], text, text, text, text)
 TO graphrag_member;
 GRANT EXECUTE ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) TO graphrag_member;
 -- Private functions that members need: each with its reason in tests/security/private_functions.txt.

@@ -76,8 +76,8 @@ class Batches:
         return 200, json.dumps(self._file(parts[0])).encode()
 
     def _file(self, name: str) -> dict[str, Any]:
-        made = {"id": name, "object": "file", "bytes": len(self.files[name]), "created_at": int(time.time())}
-        return {**made, "filename": self.names[name], "purpose": "batch"}
+        file = {"id": name, "object": "file", "bytes": len(self.files[name]), "created_at": int(time.time())}
+        return {**file, "filename": self.names[name], "purpose": "batch"}
 
     def _create(self, body: dict[str, Any]) -> dict[str, Any]:
         self._numbers += 1
@@ -116,15 +116,15 @@ class Batches:
         good, bad = [], []
         lines = [json.loads(text) for text in self.files[batch["input_file_id"]].decode().splitlines()]
         ready = len(lines) if outcome == "completed" else len(lines) // 2
-        for number, one in enumerate(lines):
-            made = {"id": f"batch_req_{number}", "custom_id": one["custom_id"], "response": None, "error": None}
+        for number, request in enumerate(lines):
+            result = {"id": f"batch_req_{number}", "custom_id": request["custom_id"], "response": None, "error": None}
             if number >= ready:
                 code = f"batch_{outcome}"
-                bad.append({**made, "error": {"code": code, "message": "This request could not be executed."}})
+                bad.append({**result, "error": {"code": code, "message": "This request could not be executed."}})
                 continue
-            status, body = line(one["body"], one["custom_id"])
-            made["response"] = {"status_code": status, "request_id": f"req_{number}", "body": body}
-            (good if status == 200 else bad).append(made)
+            status, body = line(request["body"], request["custom_id"])
+            result["response"] = {"status_code": status, "request_id": f"req_{number}", "body": body}
+            (good if status == 200 else bad).append(result)
         # Batches come back in no order that may be relied on.
         good.reverse()
         batch["output_file_id"] = self._keep(_lines(good), "output.jsonl") if good else None

@@ -106,7 +106,7 @@ class Misbehaviour:
     def say(self, text: str) -> tuple[str | None, str]:
         """What the model says instead of `text`, and its finish_reason."""
         half = text[: int(len(text) * 0.6)]
-        said: dict[str, tuple[str | None, str]] = {
+        replies: dict[str, tuple[str | None, str]] = {
             "code_fence": (f"Here is the result:\n```json\n{text}\n```\nLet me know if you need more.", "stop"),
             "prose": ("I am sorry, but I cannot find anything of that kind in the text.", "stop"),
             "wrong_types": ('{"entities": 7, "relationships": {"a": null}, "low_level_keywords": 1}', "stop"),
@@ -117,7 +117,7 @@ class Misbehaviour:
             "repeated": (text[:40] + " and the the" * 5000, "length"),
             "injection": (_injected(text), "stop"),
         }
-        return said[self.kind]
+        return replies[self.kind]
 
     def spoil(self, request: Request, answer: Answer) -> Answer:
         """The answer as it goes out."""

@@ -59,14 +59,14 @@ class Recorded:
         rows = _TUPLE in text
         if any(message["role"] == "assistant" for message in messages) and self._question(text) is None:
             return "<|COMPLETE|>" if rows else '{"entities": [], "relationships": [], "claims": []}'
-        found, question = self._document(text), self._question(text)
+        document, question = self._document(text), self._question(text)
         if question is not None:
-            if found is None and "keyword" in text.lower():
+            if document is None and "keyword" in text.lower():
                 return json.dumps(self._keywords[question], ensure_ascii=False)
             return f"{self._answers[question]} [1]"
-        if found is None:
+        if document is None:
             return " ".join(str(messages[-1]["content"])[-300:].split())
-        entities, relationships = self._part(found, text)
+        entities, relationships = self._part(document, text)
         if rows:
             return _as_rows(entities, relationships)
         reply = {"entities": entities, "relationships": relationships, "claims": []}
@@ -103,7 +103,11 @@ class Recorded:
             return entities, relationships
         return (
             [entity for entity in entities if entity["name"] in text],
-            [one for one in relationships if one["source"] in text and one["target"] in text],
+            [
+                relationship
+                for relationship in relationships
+                if relationship["source"] in text and relationship["target"] in text
+            ],
         )
 
 
@@ -140,10 +144,10 @@ def _from_triples(record: dict[str, Any]) -> tuple[list[dict[str, Any]], list[di
 
 
 def _as_rows(entities: list[dict[str, Any]], relationships: list[dict[str, Any]]) -> str:
-    rows = [("entity", one["name"], one["type"], one["description"]) for one in entities]
+    rows = [("entity", entity["name"], entity["type"], entity["description"]) for entity in entities]
     relations = [
-        ("relation", one["source"], one["target"], ", ".join(one["keywords"]), one["description"])
-        for one in relationships
+        ("relation", entity["source"], entity["target"], ", ".join(entity["keywords"]), entity["description"])
+        for entity in relationships
     ]
     return "\n".join(_TUPLE.join(row) for row in [*rows, *relations]) + "\n<|COMPLETE|>"
 

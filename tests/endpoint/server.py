@@ -228,14 +228,14 @@ class Endpoint:
     def misbehaviour_of(self, request: Request) -> Misbehaviour | None:
         """What is to go wrong with this request, if anything."""
         with self._lock:
-            for one in self._misbehaving:
-                if one.applies(request):
-                    request.faults.append(one.kind)
-                    if one.times is not None:
-                        one.times -= 1
-                        if one.times == 0:
-                            self._misbehaving.remove(one)
-                    return one
+            for fault in self._misbehaving:
+                if fault.applies(request):
+                    request.faults.append(fault.kind)
+                    if fault.times is not None:
+                        fault.times -= 1
+                        if fault.times == 0:
+                            self._misbehaving.remove(fault)
+                    return fault
         return None
 
     def answer(self, request: Request) -> Answer:
@@ -263,19 +263,19 @@ class Endpoint:
     def _batch_line(self, body: dict[str, Any], custom_id: str) -> tuple[int, Any]:
         """(status, body) of one request of a batch; misbehaviours apply to it too."""
         request = Request(0, "POST", "/v1/chat/completions", "batch_line", {"custom-id": custom_id}, b"", 0.0, body)
-        made = self.answer_with(request, self.misbehaviour_of(request))
+        reply = self.answer_with(request, self.misbehaviour_of(request))
         try:
-            return made.status, json.loads(made.content)
+            return reply.status, json.loads(reply.content)
         except ValueError:
             return 500, {"error": {"message": "the model server sent no JSON"}}
 
     def answer_with(self, request: Request, wrong: Misbehaviour | None) -> Answer:
         """The answer, spoiled as it should be."""
         chat = request.kind in ("chat", "batch_line")
-        made = self._chat(request, wrong) if chat and wrong is not None and wrong.content else None
-        if made is None:
-            made = self._chat(request) if request.kind == "batch_line" else self.answer(request)
-        return made if wrong is None else wrong.spoil(request, made)
+        reply = self._chat(request, wrong) if chat and wrong is not None and wrong.content else None
+        if reply is None:
+            reply = self._chat(request) if request.kind == "batch_line" else self.answer(request)
+        return reply if wrong is None else wrong.spoil(request, reply)
 
     def _chat(self, request: Request, wrong: Misbehaviour | None = None) -> Answer:
         body = request.body
@@ -294,8 +294,8 @@ class Endpoint:
             with_usage = (body.get("stream_options") or {}).get("include_usage")
             return _stream(head, text or "", reason, usage if with_usage else None)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-        made = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
-        return Answer(content=json.dumps(made).encode())
+        created = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
+        return Answer(content=json.dumps(created).encode())
 
     def _embeddings(self, body: dict[str, Any]) -> Answer:
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
@@ -339,10 +339,10 @@ def _rerank(body: dict[str, Any]) -> Answer:
     query = embed_one(body["query"])
     scores = sorted(((float(query @ embed_one(text)), -place) for place, text in enumerate(texts)), reverse=True)
     if "texts" in body:
-        made: Any = [{"index": -place, "score": score} for score, place in scores]
+        results: Any = [{"index": -place, "score": score} for score, place in scores]
     else:
-        made = {"results": [{"index": -place, "relevance_score": score} for score, place in scores]}
-    return Answer(content=json.dumps(made).encode())
+        results = {"results": [{"index": -place, "relevance_score": score} for score, place in scores]}
+    return Answer(content=json.dumps(results).encode())
 
 
 class _Connection(asyncio.Protocol):

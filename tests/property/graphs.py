@@ -46,19 +46,25 @@ def extraction(messages: Sequence[dict[str, Any]]) -> str:
     if any(message["role"] == "assistant" for message in messages):
         return '{"entities": [], "relationships": []}'
     text = "\n".join(str(message["content"]) for message in messages if message["role"] == "user")
-    found = [name for name in NAMES if name in text]
-    said = ", ".join(verb for verb in VERBS if verb in text)
+    mentioned = [name for name in NAMES if name in text]
+    verbs = ", ".join(verb for verb in VERBS if verb in text)
     entities = [
         {
             "name": name,
             "type": "place" if "L" in name[:2] and place % 2 else "person",
-            "description": f"{said} {place}.",
+            "description": f"{verbs} {place}.",
         }
-        for place, name in enumerate(found)
+        for place, name in enumerate(mentioned)
     ]
     relationships = [
-        {"source": one, "target": other, "keywords": said.split(", "), "description": f"They {said}.", "strength": 2}
-        for one, other in pairwise(found)
+        {
+            "source": first,
+            "target": other,
+            "keywords": verbs.split(", "),
+            "description": f"They {verbs}.",
+            "strength": 2,
+        }
+        for first, other in pairwise(mentioned)
     ]
     return json.dumps({"entities": entities, "relationships": relationships})
 
@@ -174,9 +180,9 @@ def anew(db: Connection, corpus: str, documents: Mapping[str, str]) -> None:
     settle(db, corpus)
 
 
-def curate(db: Connection, corpus: str, what: str, one: str, other: str, said: str) -> int | None:
+def curate(db: Connection, corpus: str, what: str, name: str, other: str, statement: str) -> int | None:
     """Do one of `CURATIONS`; return its number, or None where it was refused."""
-    given = {"corpus": corpus, "one": one, "other": other, "said": said}
+    given = {"corpus": corpus, "one": name, "other": other, "said": statement}
     try:
         ((number,),) = db.execute(f"SELECT graphrag.{what}".encode(), given).fetchall()
     except psycopg.Error as error:

@@ -121,7 +121,7 @@ class History(RuleBasedStateMachine):
     @rule(workers=st.integers(1, 3))
     def work(self, workers: int) -> None:
         running = [worker(self.world.url) for _ in range(workers)]
-        assert [one.finish() for one in running] == [None] * workers
+        assert [session.finish() for session in running] == [None] * workers
 
     @rule(changes=st.dictionaries(some_keys, st.one_of(st.none(), texts), min_size=1, max_size=4))
     def write_while_others_work(self, changes: dict[str, str | None]) -> None:
@@ -133,7 +133,7 @@ class History(RuleBasedStateMachine):
             else:
                 put(self.world.db, self.corpus, key, content)
                 self.documents[key] = content
-        assert [one.finish() for one in running] == [None, None]
+        assert [session.finish() for session in running] == [None, None]
 
     @rule()
     def optimize(self) -> None:
@@ -164,19 +164,19 @@ class History(RuleBasedStateMachine):
 
     @rule(delay=st.floats(0, 0.4), how=st.sampled_from(["terminate", "terminate", "kill"]))
     def kill_a_worker(self, delay: float, how: str) -> None:
-        one = worker(self.world.url)
+        worker_session = worker(self.world.url)
         time.sleep(delay)
         if how == "terminate":
-            self.world.db.execute("SELECT pg_terminate_backend(%s)", [one.pid])
-            one.finish()
+            self.world.db.execute("SELECT pg_terminate_backend(%s)", [worker_session.pid])
+            worker_session.finish()
             return
         try:
-            os.kill(one.pid, signal.SIGKILL)  # the server ends all sessions and recovers
+            os.kill(worker_session.pid, signal.SIGKILL)  # the server ends all sessions and recovers
         except ProcessLookupError:
-            one.finish()
+            worker_session.finish()
             return
         wait_for(self.ended, "the end of all sessions")
-        one.finish()
+        worker_session.finish()
         self.world.db.close()
         self.world.connect()
 

@@ -27,15 +27,16 @@ SOURCES = {"nlp": "musique", "llm": "lihua-world"}
 
 @pytest.fixture(scope="module")
 def endpoint(shared_data: Path) -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(Recorded(shared_data))
-        yield one
+    with Endpoint() as server:
+        server.reply(Recorded(shared_data))
+        yield server
 
 
 def documents(data: Path, extractor: str) -> dict[str, str]:
     with (data / SOURCES[extractor] / "docs.jsonl").open(encoding="utf-8") as file:
         return {
-            one["id"]: one["text"] for one in (json.loads(line) for _, line in zip(range(SIZE), file, strict=False))
+            document["id"]: document["text"]
+            for document in (json.loads(line) for _, line in zip(range(SIZE), file, strict=False))
         }
 
 
@@ -85,13 +86,13 @@ def test_order_batches_and_workers_leave_no_trace(
             for key in keys:
                 put(module_db, corpus, key, texts[key])
             running += [worker(module_db.url) for _ in range(workers)]
-            assert [one.finish() for one in running] == [None] * len(running)
+            assert [session.finish() for session in running] == [None] * len(running)
         settle(module_db, corpus)
         assert broken(module_db, corpus) == []
         got = sections(module_db, corpus), found(module_db, corpus, extractor)
         if wanted is None:
             wanted = got
         assert got[0] == wanted[0]
-        for one, other in zip(got[1], wanted[1], strict=True):
-            assert one[:-1] == other[:-1]
-            assert one[-1] == pytest.approx(other[-1], abs=1e-6)
+        for session, other in zip(got[1], wanted[1], strict=True):
+            assert session[:-1] == other[:-1]
+            assert session[-1] == pytest.approx(other[-1], abs=1e-6)

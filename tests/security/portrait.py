@@ -73,63 +73,63 @@ def portrait(
 ) -> Portrait:
     """Ask everything. `exact`: statistics of BM25 are equal to those it is compared with; else of what rests on them only
     which chunks, entities and relationships there are. `communities`: numbers of some, of which none is shown."""
-    found = Portrait()
+    picture = Portrait()
     whole = "to_jsonb(x) #>> '{}'"
     chosen = whole if exact else "jsonb_build_array(x.chunk_id, x.content, x.title)::text"
     order = "" if exact else " ORDER BY 1"
     for question in QUESTIONS:
         for mode in MODES:
             sql = f"SELECT {chosen} FROM graphrag.search(%s, %s, %s, 100) x{order}"
-            found[f"search {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
+            picture[f"search {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
             if exact:
-                told = reader.gives("SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
-                found[f"context {mode}: {question}"] = told
+                context = reader.gives("SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
+                picture[f"context {mode}: {question}"] = context
                 sql = "SELECT to_jsonb(x) #>> '{}' FROM graphrag.estimate_ask(%s, %s, %s) x"
-                found[f"estimate {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
+                picture[f"estimate {mode}: {question}"] = reader.gives(sql, question, corpus, mode)
         for mode, options in WITHOUT_BM25.items():
             sql = f"SELECT {whole} FROM graphrag.search(%s, %s, %s, 100, options => %s) x"
-            found[f"search {mode} {options}: {question}"] = reader.gives(sql, question, corpus, mode, options)
+            picture[f"search {mode} {options}: {question}"] = reader.gives(sql, question, corpus, mode, options)
         for kind, columns in _COLUMNS.items():
             sql = f"SELECT {whole} FROM graphrag.search_{kind}(%s, %s, 50) x"
             if not exact:
                 some = f"SELECT {columns} FROM graphrag.search_{kind}(%s, %s, 50)"
                 sql = f"SELECT to_jsonb(x)::text FROM ({some}) x ORDER BY 1"
-            found[f"search_{kind}: {question}"] = reader.gives(sql, question, corpus)
+            picture[f"search_{kind}: {question}"] = reader.gives(sql, question, corpus)
         sql = f"SELECT {whole} FROM graphrag.search_reports(%s, %s, 50) x"
-        found[f"search_reports: {question}"] = reader.gives(sql, question, corpus)
+        picture[f"search_reports: {question}"] = reader.gives(sql, question, corpus)
     for entity in ENTITIES:
         for hops in (1, 3):
             sql = f"SELECT {whole} FROM graphrag.neighbors(%s, %s, %s) x"
-            found[f"neighbors {hops}: {entity}"] = reader.gives(sql, entity, corpus, hops)
+            picture[f"neighbors {hops}: {entity}"] = reader.gives(sql, entity, corpus, hops)
         for function in ("to_dot", "to_mermaid"):
-            found[f"{function}: {entity}"] = reader.gives(f"SELECT graphrag.{function}(%s, %s, 2)", entity, corpus)
+            picture[f"{function}: {entity}"] = reader.gives(f"SELECT graphrag.{function}(%s, %s, 2)", entity, corpus)
     for place, number in enumerate(communities):
-        told = reader.gives("SELECT graphrag.to_dot(%s::bigint)", number)
-        found[f"to_dot of community {place}"] = re.sub("community -?[0-9]+", "community N", told)
+        context = reader.gives("SELECT graphrag.to_dot(%s::bigint)", number)
+        picture[f"to_dot of community {place}"] = re.sub("community -?[0-9]+", "community N", context)
     for view in VIEWS:
-        found[view] = reader.gives(f"SELECT {whole} FROM graphrag.{view} x ORDER BY x::text")
-    judged = json.dumps([{"id": str(n), "question": one, "evidence": ["ada"]} for n, one in enumerate(QUESTIONS)])
+        picture[view] = reader.gives(f"SELECT {whole} FROM graphrag.{view} x ORDER BY x::text")
+    judged = json.dumps([{"id": str(n), "question": value, "evidence": ["ada"]} for n, value in enumerate(QUESTIONS)])
     # The retrievers are those of search: what evaluate() adds does not depend on the mode.
     modes = ["bm25", "graph_local", *WITHOUT_BM25] if exact else list(WITHOUT_BM25)
     # seconds are the machine's.
     sql = "SELECT (to_jsonb(x) - 'p50_ms' - 'p95_ms' - 'mean_ms')::text FROM graphrag.evaluate(%s, %s::jsonb, %s) x"
-    found["evaluate"] = reader.gives(sql, corpus, judged, modes)
+    picture["evaluate"] = reader.gives(sql, corpus, judged, modes)
     hidden = json.dumps([{"question": QUESTIONS[0], "evidence": ["secret"]}])
     nobody = json.dumps([{"question": QUESTIONS[0], "evidence": ["nobody"]}])
     for name, evidence in (("hidden", hidden), ("unknown", nobody)):
-        found[f"evaluate by {name} evidence"] = reader.gives(sql, corpus, evidence, ["naive"])
+        picture[f"evaluate by {name} evidence"] = reader.gives(sql, corpus, evidence, ["naive"])
     for table in ("entities", "chunks", "communities", "curated", "llm_cache", "bm25_tail", "query_log", "jobs"):
-        found[table] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{table} x")
+        picture[table] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{table} x")
     for call in ("fingerprint", "suggest_merges", "check", "clustered_relationships", "fingerprint_sections"):
-        found[call] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{call}(%s) x", corpus)
+        picture[call] = reader.gives(f"SELECT to_jsonb(x)::text FROM graphrag.{call}(%s) x", corpus)
     if endpoint is not None:
-        found |= _asked(reader, corpus, endpoint, exact)
-    return found
+        picture |= _asked(reader, corpus, endpoint, exact)
+    return picture
 
 
 def _asked(reader: Reader, corpus: str, endpoint: Endpoint, exact: bool) -> dict[str, str]:
     """What asking gives, and which prompts reach the model. Usage tells what the cache had: SECURITY.md."""
-    found = {}
+    answers = {}
     for mode in MODES if exact else ("naive",):
         functions = {"ask": "jsonb_build_array(x.answer, x.citations, x.context)"}
         if mode in ("naive", "hybrid"):
@@ -137,10 +137,10 @@ def _asked(reader: Reader, corpus: str, endpoint: Endpoint, exact: bool) -> dict
         for function, row in functions.items():
             before = len(endpoint.requests)
             sql = f"SELECT ({row})::text FROM graphrag.{function}(%s, %s, %s) x"
-            found[f"{function} {mode}"] = reader.gives(sql, QUESTIONS[0], corpus, mode)
+            answers[f"{function} {mode}"] = reader.gives(sql, QUESTIONS[0], corpus, mode)
             prompts = sorted(request.text for request in endpoint.requests[before:] if request.kind == "chat")
-            found[f"prompts of {function} {mode}"] = "\n---\n".join(prompts)
-    return found
+            answers[f"prompts of {function} {mode}"] = "\n---\n".join(prompts)
+    return answers
 
 
 @contextmanager

@@ -20,12 +20,12 @@ from tests.sql.themes import points, task
 
 def reply(messages: Messages) -> str:
     """What each step of each mode can read."""
-    made = {
+    reply = {
         "refine": json.dumps({"queries": ["Ada Lovelace", "Alan Turing"], "expanded": "Ada Lovelace, Alan Turing"}),
         "relevant": json.dumps({"relevant": True}),
         "map": points(("Ada wrote [1].", 90)),
     }
-    return lines(messages) if is_keywords(messages) else made.get(task(messages), ANSWER)
+    return lines(messages) if is_keywords(messages) else reply.get(task(messages), ANSWER)
 
 
 REPLY = reply
@@ -92,10 +92,10 @@ def test_an_answer_is_of_one_moment_whatever_commits_meanwhile(
         last = prompts(endpoint)
         assert not [word for word in NEVER if word in given + first + second + last]
         moments = (OLD, OLD if level == "repeatable read" else NEW, NEW)
-        for prompt, told in zip((first, second, last), moments, strict=True):
-            assert (NEW if told == OLD else OLD) not in prompt
+        for prompt, content in zip((first, second, last), moments, strict=True):
+            assert (NEW if content == OLD else OLD) not in prompt
             # What models were asked of a text before, they are not asked again.
-            assert told in prompt or mode in ("drift", "lazy")
+            assert content in prompt or mode in ("drift", "lazy")
         reader.connection.close()
 
 

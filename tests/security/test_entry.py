@@ -142,13 +142,15 @@ def test_a_reader_has_the_server_log_no_more(bob: Reader, setting: str) -> None:
 
 def printed_by(reader: Reader, statements: list[str]) -> str:
     """All that the server sends of statements to who asked for it, with the bytes of constants as text."""
-    told: list[str] = []
-    reader.connection.add_notice_handler(lambda diag: told.append(f"{diag.message_primary} {diag.message_detail}"))
+    printed: list[str] = []
+    reader.connection.add_notice_handler(lambda diag: printed.append(f"{diag.message_primary} {diag.message_detail}"))
     for sql in statements:
         reader.gives(sql)
-    sent = " ".join(" ".join(told).split())
+    sent = " ".join(" ".join(printed).split())
     constants = re.findall(r"\[ ((?:-?[0-9]+ )+)\]", sent)
-    return sent + "\n".join(bytes(int(byte) & 255 for byte in one.split()).decode("latin1") for one in constants)
+    return sent + "\n".join(
+        bytes(int(byte) & 255 for byte in constant.split()).decode("latin1") for constant in constants
+    )
 
 
 def test_parse_trees_and_plans_of_what_runs_with_the_owners_rights_hold_no_hidden_text(bob: Reader) -> None:
@@ -334,11 +336,11 @@ def test_explain_of_a_view_tells_no_hidden_value(tenants: Database, bob: Reader)
     }.items():
         for column in columns:
             for operator in ("=", "<", ">"):
-                told = {
+                plans = {
                     estimate(bob, f"SELECT FROM graphrag.{view} WHERE {column} {operator} '{text}'")
                     for text in ("Mata Hari", "mata hari", "Maxx Hari", "Mata Hari met Ada Lovelace.", "Z", "zz", "A")
                 }
-                assert len(told) == 1, (view, column, operator, told)
+                assert len(plans) == 1, (view, column, operator, plans)
 
 
 def test_no_statistics_of_derived_tables_are_readable(tenants: Database, bob: Reader) -> None:

@@ -84,7 +84,7 @@ def hidden_texts(db: Database, relation: str, corpus: str) -> dict[str, str]:
         "SELECT a.attname FROM pg_attribute a WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND a.atttypid = 'text'::regtype",
         f"graphrag.{relation}",
     )
-    found = {}
+    texts = {}
     for (column,) in columns:
         of = f"SELECT {column} FROM graphrag.{relation} WHERE corpus"
         text = value(
@@ -92,11 +92,11 @@ def hidden_texts(db: Database, relation: str, corpus: str) -> dict[str, str]:
             f"SELECT min(x) FROM ({of} = '{corpus}' EXCEPT {of} <> '{corpus}') x (x) WHERE x !~ '[''\n\"]|Ada|Engine|Babbage'",
         )
         if text and column != "corpus":
-            found[column] = text
+            texts[column] = text
     # It has an index, which PostgreSQL goes by before row-level security: SECURITY.md.
     if relation == "documents":
-        del found["source_key"]
-    return found
+        del texts["source_key"]
+    return texts
 
 
 def wrong(text: str) -> str:
@@ -117,8 +117,8 @@ def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation:
         for column, text in texts.items():
             for comparison in COMPARISONS:
                 sql = f"SELECT FROM graphrag.{relation} WHERE {comparison}"
-                told = {trace(reader, sql.format(column=column, text=guess), guess) for guess in (wrong(text), text)}
-                assert len(told) == 1, (setting, column, comparison, *told)
+                traces = {trace(reader, sql.format(column=column, text=guess), guess) for guess in (wrong(text), text)}
+                assert len(traces) == 1, (setting, column, comparison, *traces)
     reader.connection.close()
 
 
@@ -126,8 +126,8 @@ def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation:
 def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, statement: str) -> None:
     reader = Reader(scene.url, "carol_of_explain")
     for column, text in hidden_texts(scene, "documents", "theirs").items():
-        told = {trace(reader, f"{statement} WHERE {column} ^@ '{guess}'", guess) for guess in (text, wrong(text))}
-        assert len(told) == 1, (column, told)
+        traces = {trace(reader, f"{statement} WHERE {column} ^@ '{guess}'", guess) for guess in (text, wrong(text))}
+        assert len(traces) == 1, (column, traces)
     reader.connection.close()
 
 
@@ -139,8 +139,8 @@ def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
             continue
         for operator in ("=", "<", ">"):
             sql = f"EXPLAIN SELECT FROM graphrag.{relation} WHERE {column} {operator} '{{}}'"
-            told = {reader.gives(sql.format(guess)).replace(guess, "…") for guess in (text, wrong(text), "0#", "~#")}
-            assert len(told) == 1, (column, operator, *told)
+            plans = {reader.gives(sql.format(guess)).replace(guess, "…") for guess in (text, wrong(text), "0#", "~#")}
+            assert len(plans) == 1, (column, operator, *plans)
     reader.connection.close()
 
 

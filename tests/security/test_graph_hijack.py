@@ -665,7 +665,7 @@ def test_a_restored_graph_is_made_again_before_it_is_read(db: Database, shared_c
             put(restored, "default", "turing", STORIES["turing"])
             work(restored)
             again = cypher(restored, "MATCH (e:Entity) RETURN e.name AS name ORDER BY e.name", corpus_name="default")
-            assert [one for one in entities if one not in again] == []
+            assert [entity for entity in entities if entity not in again] == []
             assert len(again) > len(entities)
             assert rows(restored, "SELECT * FROM graphrag.check('default')") == []
             closed = "SELECT has_function_privilege('public', 'ag_catalog.load_edges_from_file(name, name, text)', 'EXECUTE')"

@@ -102,7 +102,7 @@ def test_nobody_is_ended_or_kept_waiting_while_protection_changes(db: Database) 
             ]
         )
         # Until every call was heard four times, and every user several times.
-        while time.monotonic() - begin < 60 and (administered < 24 or any(one.finished <= 5 for one in users)):
+        while time.monotonic() - begin < 60 and (administered < 24 or any(user.finished <= 5 for user in users)):
             try:
                 db.execute(next(calls).encode())
                 administered += 1
@@ -111,11 +111,11 @@ def test_nobody_is_ended_or_kept_waiting_while_protection_changes(db: Database) 
             except psycopg.errors.UndefinedObject:
                 pass  # what was refused before cannot be taken back
         stop.set()
-        for one in users + workers:
-            one.join(60)
-    assert [str(error) for one in users + workers for error in one.errors] == []
-    assert all(one.finished > 5 for one in users), [one.finished for one in users]
-    assert max(one.longest for one in users) < PATIENCE, [one.longest for one in users]
+        for user in users + workers:
+            user.join(60)
+    assert [str(error) for user in users + workers for error in user.errors] == []
+    assert all(user.finished > 5 for user in users), [user.finished for user in users]
+    assert max(user.longest for user in users) < PATIENCE, [user.longest for user in users]
     assert administered > 10, refused_with
     work(db)
     for corpus in corpora:
@@ -199,13 +199,13 @@ def test_what_is_as_it_should_be_takes_no_lock_on_documents(db: Database) -> Non
 
 
 def test_a_corpus_is_dropped_while_another_is_protected(db: Database) -> None:
-    kept, dropped = new_corpus(db), new_corpus(db)
-    for corpus in (kept, dropped):
+    protected, dropped = new_corpus(db), new_corpus(db)
+    for corpus in (protected, dropped):
         put(db, corpus, "a", TEXT)
         db.execute("SELECT graphrag.protect(%s, 'true')", [corpus])
     sessions = [
         Background(db.url, f"SELECT graphrag.drop_corpus('{dropped}')"),
-        Background(db.url, f"SELECT graphrag.protect('{kept}', 'id > 0')"),
+        Background(db.url, f"SELECT graphrag.protect('{protected}', 'id > 0')"),
         Background(db.url, "SELECT graphrag.repair()"),
     ]
     assert [session.finish() for session in sessions] == [None] * 3

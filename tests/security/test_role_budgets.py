@@ -44,8 +44,8 @@ def price_of_one(db: Database, endpoint: Endpoint) -> float:
 def test_a_role_spends_its_budget_and_no_more_and_others_are_not_concerned(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    one = price_of_one(module_db, endpoint)
-    corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 1.5 * one}})
+    price = price_of_one(module_db, endpoint)
+    corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 1.5 * price}})
     with readers(module_db, 2) as (alice, bob):
         with session_of(module_db, alice) as session:
             assert [attempt(session, corpus, f"Ada {n}?") for n in range(4)] == [None, None, "53400", "53400"]
@@ -63,8 +63,8 @@ def test_a_role_spends_its_budget_and_no_more_and_others_are_not_concerned(
 @pytest.mark.parametrize("budget", ["role", "corpus"])
 @pytest.mark.parametrize("how", ["ROLLBACK", "ROLLBACK TO s", "new session", "error", "read only"])
 def test_what_was_spent_is_not_taken_back(module_db: Database, endpoint: Endpoint, how: str, budget: str) -> None:
-    one = price_of_one(module_db, endpoint)
-    limit = {"monthly_budget": 1.5 * one}
+    price = price_of_one(module_db, endpoint)
+    limit = {"monthly_budget": 1.5 * price}
     corpus = (
         limited(module_db, endpoint, {"*": limit}) if budget == "role" else limited(module_db, endpoint, {}, **limit)
     )
@@ -84,8 +84,8 @@ def test_what_was_spent_is_not_taken_back(module_db: Database, endpoint: Endpoin
 
 
 def test_what_was_sent_and_cancelled_is_paid_for(module_db: Database, endpoint: Endpoint) -> None:
-    one = price_of_one(module_db, endpoint)
-    corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 0.5 * one}})
+    price = price_of_one(module_db, endpoint)
+    corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 0.5 * price}})
     endpoint.misbehave("timeout", times=None)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         session.execute("SET statement_timeout = '3s'")
@@ -132,10 +132,10 @@ def test_at_its_limit_a_role_is_not_told_what_the_cache_knows(module_db: Databas
         new = refused(session, "SELECT graphrag.ask('And why Ada?', %s, mode => 'bm25')", corpus)
         assert (known.sqlstate, known.message_primary) == (new.sqlstate, new.message_primary)
         assert known.sqlstate == "53400"
-        with warnings(session) as said:
+        with warnings(session) as messages:
             assert understand(session, QUESTION, corpus)["by"] == "noun phrases"
             assert search(session, QUESTION, corpus)
-        assert "budget of role" in said[0]
+        assert "budget of role" in messages[0]
 
 
 def test_a_named_role_has_its_own_limit_and_the_owner_none(module_db: Database, endpoint: Endpoint) -> None:
@@ -159,7 +159,7 @@ def test_workers_have_no_limit_but_the_corpus(module_db: Database, endpoint: End
 
 
 def test_who_spent_what_has_what_was_rolled_back(module_db: Database, endpoint: Endpoint) -> None:
-    one = price_of_one(module_db, endpoint)
+    price = price_of_one(module_db, endpoint)
     corpus = stories(module_db, endpoint, **PRICED)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         attempt(session, corpus)
@@ -169,8 +169,8 @@ def test_who_spent_what_has_what_was_rolled_back(module_db: Database, endpoint: 
         assert refused(session, "SELECT graphrag._metered(1, 'x')").sqlstate == "42501"
         sql = "SELECT role, calls, cost, metered FROM graphrag.llm_usage_by_role WHERE corpus = %s"
         ((role, calls, cost, metered),) = rows(module_db, sql, corpus)
-    assert (role, calls, float(cost)) == (alice, 1, pytest.approx(one))
-    assert metered > 1.5 * one
+    assert (role, calls, float(cost)) == (alice, 1, pytest.approx(price))
+    assert metered > 1.5 * price
     spent, metered = rows(module_db, "SELECT spent, metered FROM graphrag.budgets WHERE corpus = %s", corpus)[0]
     assert float(spent) < float(metered)
 

@@ -61,12 +61,12 @@ REPLY = reply
 def claims_of(text: str) -> list[dict[str, str]]:
     """A claim of each sentence that names two things."""
     names = re.compile(r"[A-Z]\w+ [A-Z]\w+")
-    found = [(names.findall(sentence), sentence) for sentence in re.findall(r"[^\s.][^.]*\.", text)]
+    sentences = [(names.findall(sentence), sentence) for sentence in re.findall(r"[^\s.][^.]*\.", text)]
     return [
-        {"subject": said[0], "object": said[-1], "type": "act", "status": "TRUE", "description": sentence}
+        {"subject": names_in[0], "object": names_in[-1], "type": "act", "status": "TRUE", "description": sentence}
         | {"start": "", "end": "", "source_text": ""}
-        for said, sentence in found
-        if len(said) > 1
+        for names_in, sentence in sentences
+        if len(names_in) > 1
     ]  # fmt: skip
 
 
@@ -151,12 +151,12 @@ class Scene:
         """What the reader gets: in sessions that live on, and in a new one."""
         (known,) = rows(self.db, "SELECT coalesce(min(id), -1), -1, coalesce(max(id), -1) FROM graphrag.communities")
         new = Reader(self.db.url, "curious_reader")
-        found = {}
+        pictures = {}
         for name, session in (self.sessions | {"new": new}).items():
             self.db.execute("DELETE FROM graphrag.llm_cache")
-            found[name] = portrait(session, self.corpus, self.endpoint, exact=exact, communities=known)
+            pictures[name] = portrait(session, self.corpus, self.endpoint, exact=exact, communities=known)
         new.connection.close()
-        return found
+        return pictures
 
 
 @pytest.fixture(params=["protect", "policy"])
@@ -201,11 +201,11 @@ def assert_same(before: dict[str, Portrait], after: dict[str, Portrait], why: st
     for session, shown in before.items():
         different = shown.difference(after[session])
         if different:
-            call, (one, other) = next(iter(different.items()))
-            at = next(n for n, (a, b) in enumerate(zip(one + " ", other + " ", strict=False)) if a != b)
+            call, (first, other) = next(iter(different.items()))
+            at = next(n for n, (a, b) in enumerate(zip(first + " ", other + " ", strict=False)) if a != b)
             part = slice(max(at - 80, 0), at + 80)
             raise AssertionError(
-                f"{why}, {session}, {call}: {one[part]!r} became {other[part]!r}; also {list(different)}"
+                f"{why}, {session}, {call}: {first[part]!r} became {other[part]!r}; also {list(different)}"
             )
 
 

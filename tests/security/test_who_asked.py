@@ -24,12 +24,12 @@ def reply(messages: Messages) -> str:
     """What each step of each mode can read."""
     if is_keywords(messages):
         return lines(messages)
-    made = {
+    reply = {
         "refine": json.dumps({"queries": ["Ada Lovelace notes", "Analytical Engine"], "expanded": QUESTION}),
         "relevant": json.dumps({"relevant": "Ada" in messages[-1]["content"]}),
         "map": points(("Ada wrote notes [1].", 90)),
     }
-    return made.get(task(messages), ANSWER)
+    return reply.get(task(messages), ANSWER)
 
 
 REPLY = reply
@@ -111,8 +111,8 @@ def test_an_answer_that_was_cut_off_is_not_kept_for_another_role(module_db: Data
         shown = []
         for role in (alice, bob):
             asked = endpoint.count()
-            with acting_as(module_db, role), warnings(module_db) as said:
-                shown.append((ask(module_db, QUESTION, corpus)[:3], list(said)))
+            with acting_as(module_db, role), warnings(module_db) as messages:
+                shown.append((ask(module_db, QUESTION, corpus)[:3], list(messages)))
             assert endpoint.count() > asked
     assert shown[0] == shown[1]
 
@@ -130,10 +130,10 @@ $$"""
     module_db.execute(exhaust.encode())
     owners = search(module_db, QUESTION, corpus)[0]["explain"]["understanding"]["reason"]
     assert "provider" in owners
-    with readers(module_db, 1) as (alice,), acting_as(module_db, alice), warnings(module_db) as said:
-        found = search(module_db, QUESTION, corpus)
-    assert "provider" not in f"{found} {said}"
-    assert said, "nothing was asked for the reader"
+    with readers(module_db, 1) as (alice,), acting_as(module_db, alice), warnings(module_db) as messages:
+        results = search(module_db, QUESTION, corpus)
+    assert "provider" not in f"{results} {messages}"
+    assert messages, "nothing was asked for the reader"
 
 
 def test_texts_that_another_role_had_embedded_are_embedded_again(module_db: Database, endpoint: Endpoint) -> None:

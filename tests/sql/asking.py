@@ -85,15 +85,15 @@ def _values(question: str | None, corpus: str, arguments: dict[str, Any]) -> lis
 @contextmanager
 def warnings(db: Connection) -> Iterator[list[str]]:
     """The WARNINGs sent meanwhile."""
-    found: list[str] = []
+    messages: list[str] = []
 
     def note(diag: psycopg.errors.Diagnostic) -> None:
         if diag.severity == "WARNING":
-            found.append(diag.message_primary or "")
+            messages.append(diag.message_primary or "")
 
     db.add_notice_handler(note)
     try:
-        yield found
+        yield messages
     finally:
         db.remove_notice_handler(note)
 

@@ -74,29 +74,31 @@ def settle(db: Connection, corpus: str) -> None:
 
 def requests(endpoint: Endpoint) -> Counter[str]:
     """How many uploads, creations, chats … arrived."""
-    made: Counter[str] = Counter()
-    for one in endpoint.requests:
-        path = one.path.partition("?")[0].removeprefix("/v1")
-        made[f"{one.method} {re.sub('/(file-|batch_)[0-9]+', '/ID', path)}"] += 1
-    return made
+    counts: Counter[str] = Counter()
+    for request in endpoint.requests:
+        path = request.path.partition("?")[0].removeprefix("/v1")
+        counts[f"{request.method} {re.sub('/(file-|batch_)[0-9]+', '/ID', path)}"] += 1
+    return counts
 
 
 def lines(endpoint: Endpoint) -> list[dict[str, Any]]:
     """The lines of all uploads, one after another."""
-    found = []
-    for one in endpoint.requests:
-        if one.method == "POST" and one.kind == "files":
-            found += [json.loads(text) for text in one.data.decode().splitlines() if text.startswith('{"custom_id"')]
-    return found
+    collected = []
+    for request in endpoint.requests:
+        if request.method == "POST" and request.kind == "files":
+            collected += [
+                json.loads(text) for text in request.data.decode().splitlines() if text.startswith('{"custom_id"')
+            ]
+    return collected
 
 
 def batch_line(text: str) -> Callable[[Request], bool]:
     """Picks the lines of batches that ask about `text`."""
-    return lambda one: one.kind == "batch_line" and text in one.text
+    return lambda request: request.kind == "batch_line" and text in request.text
 
 
 def posted(kind: str) -> Callable[[Request], bool]:
-    return lambda one: one.kind == kind and one.method == "POST" and not one.path.endswith("/cancel")
+    return lambda request: request.kind == kind and request.method == "POST" and not request.path.endswith("/cancel")
 
 
 def waiting(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
@@ -116,8 +118,8 @@ def sent(db: Connection, corpus: str) -> None:
 
 
 def batch_states(db: Connection, corpus: str) -> list[str]:
-    found = rows(db, "SELECT state FROM graphrag.llm_batches WHERE corpus_id = %s ORDER BY id", corpus_id(db, corpus))
-    return [state for (state,) in found]
+    records = rows(db, "SELECT state FROM graphrag.llm_batches WHERE corpus_id = %s ORDER BY id", corpus_id(db, corpus))
+    return [state for (state,) in records]
 
 
 def all_indexed(db: Connection, corpus: str) -> bool:

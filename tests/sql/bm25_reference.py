@@ -162,7 +162,7 @@ class Reference:
     ) -> dict[int, float]:
         """Scores of the items that have one of the terms."""
         count, mean = len(self.items), self.mean
-        found: dict[int, float] = {}
+        totals: dict[int, float] = {}
         for term in weights:
             df = self.df(term)
             ratio = (count - df + 0.5) / (df + 0.5)
@@ -175,8 +175,8 @@ class Reference:
                 if tf := item[term]:
                     norm = k1 * (1 - b + b * item.total() / mean)
                     share = weights[term] * idfs[idf]() * tf * (k1 + 1) / (tf + norm)
-                    found[item_id] = found.get(item_id, 0.0) + share
-        return found
+                    totals[item_id] = totals.get(item_id, 0.0) + share
+        return totals
 
     def assert_same(
         self, engine: Engine, terms: Sequence[str], limit: int, documents: list[int] | None = None, **options: Any
@@ -203,7 +203,7 @@ class Reference:
             assert set(scores) == set(expected)
 
 
-def same_terms(reference: Reference, one: int, other: int, terms: Sequence[str]) -> bool:
+def same_terms(reference: Reference, item: int, other: int, terms: Sequence[str]) -> bool:
     """Whether two items cannot but score the same."""
-    a, b = reference.items[one], reference.items[other]
+    a, b = reference.items[item], reference.items[other]
     return a.total() == b.total() and all(a[term] == b[term] for term in terms)

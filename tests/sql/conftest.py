@@ -15,17 +15,17 @@ from tests.sql.attach import APP, WRITE, session
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """An endpoint for models, which answers what the test's module says in REPLY."""
-    with Endpoint() as one:
-        one.reply(request.module.REPLY)
-        yield one
+    with Endpoint() as server:
+        server.reply(request.module.REPLY)
+        yield server
 
 
 @pytest.fixture(scope="module")
 def module_endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """As `endpoint`, shared by the tests of a module."""
-    with Endpoint() as one:
-        one.reply(request.module.REPLY)
-        yield one
+    with Endpoint() as server:
+        server.reply(request.module.REPLY)
+        yield server
 
 
 @pytest.fixture(scope="module")

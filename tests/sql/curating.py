@@ -68,18 +68,18 @@ def ingest_anew(db: Any, corpus: str, documents: dict[str, str]) -> None:
 
 
 def entity(db: Any, corpus: str, key: str) -> dict[str, Any] | None:
-    found = rows(
+    records = rows(
         db,
         "SELECT jsonb_build_object('name', e.name, 'type', e.type, 'description', e.description, 'degree', e.degree,"
         " 'mentions', e.mention_count) FROM graphrag.entities e WHERE e.corpus_id = %s AND e.key = %s",
         corpus_id(db, corpus),
         key,
     )
-    return found[0][0] if found else None
+    return records[0][0] if records else None
 
 
 def relationship(db: Any, corpus: str, source: str, target: str) -> dict[str, Any] | None:
-    found = rows(
+    records = rows(
         db,
         "SELECT jsonb_build_object('keywords', r.keywords, 'description', r.description, 'weight', r.weight)"
         "  FROM graphrag.relationships r JOIN graphrag.entities s ON s.id = r.source_id"
@@ -89,4 +89,4 @@ def relationship(db: Any, corpus: str, source: str, target: str) -> dict[str, An
         source,
         target,
     )
-    return found[0][0] if found else None
+    return records[0][0] if records else None

@@ -41,7 +41,7 @@ def embedded(db: Connection, name: str, dimensions: int = DIMENSIONS, **options:
 def vectors(db: Connection, corpus: str) -> dict[str, Any]:
     """What was embedded, in words, and its vector."""
     number = corpus_id(db, corpus)
-    found = rows(
+    records = rows(
         db,
         """SELECT CASE WHEN d.title <> '' THEN d.title || E'\n' ELSE '' END
                   || substr(d.content, w.start_offset + 1, w.end_offset - w.start_offset), v.embedding::real[]
@@ -56,13 +56,13 @@ def vectors(db: Connection, corpus: str) -> dict[str, Any]:
         number,
         number,
     )
-    return {text: None if vector is None else np.array(vector) for text, vector in found}
+    return {text: None if vector is None else np.array(vector) for text, vector in records}
 
 
 def assert_embedded(db: Connection, corpus: str, dimensions: int = DIMENSIONS) -> None:
     """Every text has the vector that the endpoint gives it."""
-    found = vectors(db, corpus)
-    assert found
-    for text, vector in found.items():
+    stored = vectors(db, corpus)
+    assert stored
+    for text, vector in stored.items():
         assert vector is not None, text
         assert vector == pytest.approx(embed_one(text, dimensions), abs=1e-6), text

@@ -50,10 +50,10 @@ def knows(messages: Messages) -> str:
     return NOTHING if len(messages) > 2 else json.dumps(said_of(text_of(messages)))
 
 
-def saying(found: Any) -> Callable[[Messages], str]:
+def saying(result: Any) -> Callable[[Messages], str]:
     """A model that says the same of every text, and nothing more when it is asked again."""
-    said = found if isinstance(found, str) else json.dumps(found)
-    return lambda messages: NOTHING if len(messages) > 2 else said
+    reply = result if isinstance(result, str) else json.dumps(result)
+    return lambda messages: NOTHING if len(messages) > 2 else reply
 
 
 def extracted(
@@ -75,9 +75,9 @@ def undisturbed(
     db: Connection, documents: dict[str, str], reply: Callable[[Messages], str] = knows, **options: Any
 ) -> Any:
     """`canonical` of these documents, extracted by an endpoint without faults."""
-    with Endpoint() as one:
-        one.reply(reply)
-        corpus = extracted(db, one, **options)
+    with Endpoint() as server:
+        server.reply(reply)
+        corpus = extracted(db, server, **options)
         put_all(db, corpus, documents)
         work(db)
         whole = canonical(db, corpus)
@@ -96,20 +96,20 @@ def chats(endpoint: Endpoint) -> list[Request]:
 
 def entities(db: Connection, corpus: str) -> dict[str, tuple[str, str]]:
     """{name: (type, description)}"""
-    found = rows(
+    records = rows(
         db, "SELECT name, type, description FROM graphrag.entities WHERE corpus_id = %s", corpus_id(db, corpus)
     )
-    return {name: (type_, description) for name, type_, description in found}
+    return {name: (type_, description) for name, type_, description in records}
 
 
 def relationships(db: Connection, corpus: str) -> dict[tuple[str, str], tuple[list[str], str, float]]:
     """{(source, target): (keywords, description, weight)}"""
-    found = rows(
+    records = rows(
         db,
         "SELECT source, target, keyword_list, description, weight FROM graphrag.graph_edges WHERE corpus = %s",
         corpus,
     )
-    return {(source, target): (keywords, text, weight) for source, target, keywords, text, weight in found}
+    return {(source, target): (keywords, text, weight) for source, target, keywords, text, weight in records}
 
 
 def hurry(db: Connection, corpus: str) -> None:

@@ -38,8 +38,8 @@ def corpus_id(db: Connection, corpus: str) -> int:
 
 def value(db: Connection, sql: str, *values: Any) -> Any:
     """The one value of the one row."""
-    ((found,),) = db.execute(sql.encode(), values).fetchall()
-    return found
+    ((records,),) = db.execute(sql.encode(), values).fetchall()
+    return records
 
 
 def rows(db: Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -112,8 +112,8 @@ def search(
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def keys(found: list[dict[str, Any]]) -> list[str]:
-    return [row["source_key"] for row in found]
+def keys(results: list[dict[str, Any]]) -> list[str]:
+    return [row["source_key"] for row in results]
 
 
 def refused(db: Connection, sql: str, *values: Any) -> psycopg.errors.Diagnostic:
@@ -206,8 +206,8 @@ def canonical(db: Connection, corpus: str, queries: tuple[str, ...] = ("Ada Love
     recorded = "SELECT EXISTS (SELECT FROM graphrag._graphs g JOIN pg_namespace n ON n.oid = g.namespace WHERE g.corpus_id = %s)"
     if value(db, recorded, number):
         for name, query in _CYPHER.items():
-            found = rows(db, "SELECT graphrag.cypher(%s, %s)", corpus, query)
-            whole["graph " + name] = sorted(json.dumps(row[0], sort_keys=True) for row in found)
+            records = rows(db, "SELECT graphrag.cypher(%s, %s)", corpus, query)
+            whole["graph " + name] = sorted(json.dumps(row[0], sort_keys=True) for row in records)
     whole["bm25"] = {
         query: [
             (row["source_key"], row["content"], row["score"]) for row in search(db, query, corpus, "bm25", top_k=1000)
@@ -262,10 +262,10 @@ def worker(url: str, *before: str) -> Background:
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """Wait until `condition` holds; return what it gave."""
     deadline = time.monotonic() + 120
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
-    return found
+    return result
 
 
 def wait_for_lease(db: Connection, corpus: str) -> None:

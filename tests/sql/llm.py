@@ -117,16 +117,16 @@ def modelled(db: Connection, name: str, **llm: Any) -> str:
 
 def ask(db: Connection, corpus: str, prompts: Iterable[str], **options: Any) -> dict[str, Any]:
     """Ask as someone who waits; {outcomes, usage, memory}."""
-    found = value(db, "SELECT public.ask_models(%s, %s, %s)", corpus, list(prompts), Jsonb(options))
-    assert isinstance(found, dict)
-    return found
+    result = value(db, "SELECT public.ask_models(%s, %s, %s)", corpus, list(prompts), Jsonb(options))
+    assert isinstance(result, dict)
+    return result
 
 
 def work(db: Connection, corpus: str, prompts: Iterable[str], **options: Any) -> dict[str, Any]:
     """Ask as a worker; {outcomes, usage, memory}."""
-    found = value(db, "CALL public.work_models(%s, %s, %s, NULL)", corpus, list(prompts), Jsonb(options))
-    assert isinstance(found, dict)
-    return found
+    result = value(db, "CALL public.work_models(%s, %s, %s, NULL)", corpus, list(prompts), Jsonb(options))
+    assert isinstance(result, dict)
+    return result
 
 
 def work_statement(corpus: str, prompts: Iterable[str], **options: Any) -> str:
@@ -140,21 +140,21 @@ def places_held(db: Connection, what: str = "provider") -> int:
     # A backend's working directory is the data directory, wherever the server's root is.
     folder = Path(f"/proc/{db.info.backend_pid}/cwd/pg_stat_tmp")
     number = value(db, "SELECT oid::text FROM pg_database WHERE datname = current_database()")
-    held = 0
+    count = 0
     for path in folder.glob(f"pg_graphrag_{number}_*_{what}_*_[0-9]*"):
         with path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                held += 1
-    return held
+                count += 1
+    return count
 
 
-def faults(found: dict[str, Any]) -> list[str | None]:
+def faults(result: dict[str, Any]) -> list[str | None]:
     """Class of each fault; None where all went well."""
-    return [outcome.get("fault") for outcome in found["outcomes"]]
+    return [outcome.get("fault") for outcome in result["outcomes"]]
 
 
-def messages(found: dict[str, Any]) -> str:
+def messages(result: dict[str, Any]) -> str:
     """All messages of faults."""
-    return "\n".join(outcome.get("message", "") for outcome in found["outcomes"])
+    return "\n".join(outcome.get("message", "") for outcome in result["outcomes"])

@@ -65,8 +65,8 @@ def test_one_fault_that_passes_is_not_seen(
     # A kept connection that breaks is replaced first.
     broken = 2 if kind == "reset" else 1
     endpoint.misbehave(kind, broken)
-    found = ask(module_db, QUESTION, corpus)[0] if function is ask else "".join(stream(module_db, QUESTION, corpus))
-    assert found == ANSWER
+    results = ask(module_db, QUESTION, corpus)[0] if function is ask else "".join(stream(module_db, QUESTION, corpus))
+    assert results == ANSWER
     assert endpoint.count() == 1 + broken
     assert calls(module_db, corpus)[-2:] == [("answer", True), ("answer", False)]
 
@@ -172,8 +172,8 @@ def test_a_budget_that_is_reached_is_an_error(module_db: Database, endpoint: End
         assert diag.sqlstate == "53400"
         assert diag.message_hint
     assert endpoint.count() == 1
-    found = rows(module_db, "SELECT budget, spent > budget, state FROM graphrag.budgets WHERE corpus = %s", corpus)
-    assert [(float(budget), over, state) for budget, over, state in found] == [(1e-9, True, "reached")]
+    records = rows(module_db, "SELECT budget, spent > budget, state FROM graphrag.budgets WHERE corpus = %s", corpus)
+    assert [(float(budget), over, state) for budget, over, state in records] == [(1e-9, True, "reached")]
 
 
 @pytest.mark.parametrize("kind", ["unauthorized", "server_error", "model_not_found", "empty", "context_too_long"])
@@ -184,10 +184,10 @@ def test_a_reader_is_told_that_it_failed_and_no_more(
     endpoint.misbehave(kind, times=None)
     with as_reader(module_db):
         diag = refused(module_db, f"SELECT graphrag.{function}(%s, %s, mode => 'bm25')", QUESTION, corpus)
-    told = f"{diag.message_primary} {diag.message_detail} {diag.message_hint}"
-    assert 'the model of the role "answer"' in told or "the prompt is too long" in told
+    message = f"{diag.message_primary} {diag.message_detail} {diag.message_hint}"
+    assert 'the model of the role "answer"' in message or "the prompt is too long" in message
     for secret in ('provider "', "model-1", "500", "401", "404", endpoint.url, "key"):
-        assert secret not in told
+        assert secret not in message
 
 
 def test_a_key_that_is_missing_is_the_owners_to_know(module_db: Database, endpoint: Endpoint) -> None:
@@ -215,8 +215,8 @@ def test_a_hot_standby_understands_searches_and_answers(cluster, endpoint: Endpo
     replica = Database.open(standby.url("docs"))
     assert value(replica, "SELECT pg_is_in_recovery()") is True
     assert understand(replica, QUESTION, corpus)["by"] == "model"
-    found = search(replica, QUESTION, corpus)
-    assert found[0]["explain"]["understanding"] == {"by": "cache"}
+    results = search(replica, QUESTION, corpus)
+    assert results[0]["explain"]["understanding"] == {"by": "cache"}
     answer, citations, usage, _ = ask(replica, QUESTION, corpus)
     assert (answer, usage["calls"], usage["cache_hits"]) == (ANSWER, 1, 1)
     assert citations

@@ -82,12 +82,12 @@ def test_rows_locked_by_the_application_are_done_later_and_as_they_are_then(db: 
 
 def test_owner_is_told_of_rows_locked_by_others(db: Database, app: Database) -> None:
     articles(app, rows=3)
-    told: list[str] = []
-    app.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))
+    messages: list[str] = []
+    app.add_notice_handler(lambda notice: messages.append(str(notice.message_primary)))
     with session(db) as other, other.transaction():
         other.execute("UPDATE articles SET hits = 1 WHERE id = 1")
         backfill(app)
-    assert told == ["rows of articles are locked by other sessions, and were left out"]
+    assert messages == ["rows of articles are locked by other sessions, and were left out"]
     assert documents(db) == {"2": "Body 2", "3": "Body 3"}
     ((waits,),) = db.execute("SELECT waiting_for FROM graphrag.progress").fetchall()
     assert "CALL graphrag.backfill_table('app.articles', 'default')" in waits

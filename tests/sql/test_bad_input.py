@@ -151,8 +151,8 @@ def test_any_title_and_source_key_are_kept_and_projected(module_db: Database, ti
     work(module_db)
     assert statuses(module_db, name) == {title: "indexed"}
     for mode in MODES:
-        (found,) = search(module_db, "Ada Lovelace notes", name, mode, filter={title: [title]})
-        assert (found["source_key"], found["title"]) == (title, title)
+        (results,) = search(module_db, "Ada Lovelace notes", name, mode, filter={title: [title]})
+        assert (results["source_key"], results["title"]) == (title, title)
     ((document,),) = rows(
         module_db, "SELECT graphrag.cypher(%s, 'MATCH (d:Document) RETURN d.source_key AS k, d.title AS t')", name
     )
@@ -161,8 +161,8 @@ def test_any_title_and_source_key_are_kept_and_projected(module_db: Database, ti
     if entity:
         mentioned = "SELECT count(*) FROM graphrag.entities WHERE corpus_id = %s AND key = %s"
         assert value(module_db, mentioned, corpus_id(module_db, name), entity) == 1
-    made = value(module_db, "SELECT graphrag.context('Ada Lovelace', %s)", name)
-    assert made["references"][0]["title"] == title
+    parts = value(module_db, "SELECT graphrag.context('Ada Lovelace', %s)", name)
+    assert parts["references"][0]["title"] == title
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
 
 
@@ -274,8 +274,8 @@ def test_a_lexeme_2000_times_in_a_chunk_counts_exactly(module_db: Database, sepa
     }
     for _ in range(2):
         for query, terms in (("zebra", ["zebra"]), ("zebra lion giraffe", ["zebra", "lion", "giraff"])):
-            found = {row["source_key"]: row["score"] for row in search(module_db, query, name, "bm25")}
-            assert found == pytest.approx(okapi(counted, terms), abs=1e-8)
+            results = {row["source_key"]: row["score"] for row in search(module_db, query, name, "bm25")}
+            assert results == pytest.approx(okapi(counted, terms), abs=1e-8)
         module_db.execute("SELECT graphrag.optimize(%s)", [name])
 
 

@@ -42,9 +42,9 @@ def test_a_batch_gives_what_single_requests_give_at_half_the_price_and_leaves_no
     put_all(module_db, corpus, STORIES)
     settle(module_db, corpus)
     assert canonical(module_db, corpus) == whole
-    made = requests(endpoint)
+    counts = requests(endpoint)
     # One batch for the first round, one for the second, which needs the answers of the first.
-    assert (made["POST /files"], made["POST /batches"], made["POST /chat/completions"]) == (2, 2, 0)
+    assert (counts["POST /files"], counts["POST /batches"], counts["POST /chat/completions"]) == (2, 2, 0)
     assert len(lines(endpoint)) == len({line["custom_id"] for line in lines(endpoint)}) == 10
     assert endpoint.batches.files == {}, "input, output and error files are deleted"
     usage = "SELECT sum(calls), sum(failures), sum(cost) FROM graphrag.llm_usage WHERE corpus = %s"
@@ -74,9 +74,9 @@ def test_documents_wait_without_blame_and_progress_says_for_what(module_db: Data
         hurry(module_db)
     assert waiting(module_db, corpus) == [("pending", 0, 0, True)]
     progress = "SELECT pending, failed, waiting, waiting_for FROM graphrag.progress WHERE corpus = %s"
-    ((pending, failed, held, why),) = rows(module_db, progress, corpus)
+    ((pending, failed, on_hold, why),) = rows(module_db, progress, corpus)
     assert (pending, failed) == (5, 0)
-    assert held >= 5
+    assert on_hold >= 5
     assert why.startswith("Waiting: ")
     assert requests(endpoint)["POST /batches"] == 1
     assert requests(endpoint)["GET /batches/ID"] >= 3
@@ -165,7 +165,7 @@ def test_the_batch_of_a_dropped_corpus_is_cancelled_and_its_files_deleted(
     endpoint.batches.hold = False
     left = "SELECT count(*) FROM graphrag.llm_batches WHERE corpus_id = %s"
     until(module_db, corpus, lambda: value(module_db, left, number) == 0)
-    assert [one["status"] for one in endpoint.batches.made.values()] == ["cancelled"]
+    assert [batch["status"] for batch in endpoint.batches.made.values()] == ["cancelled"]
     assert endpoint.batches.files == {}
     assert value(module_db, "SELECT count(*) FROM graphrag.jobs WHERE corpus_id = %s", number) == 0
 
@@ -183,10 +183,10 @@ def test_what_is_on_its_way_counts_against_the_budget(module_db: Database, endpo
     assert 1 <= len(estimates) < 5
     assert sum(estimate for (estimate,) in estimates) >= 0.05
     assert sum(estimate for (estimate,) in estimates[:-1]) < 0.05
-    held = (
+    reserved = (
         "SELECT count(*) FROM graphrag.jobs WHERE corpus_id = %s AND last_error LIKE 'BudgetReached%%' AND errors = 0"
     )
-    assert value(module_db, held, number) == 5 - len(estimates)
+    assert value(module_db, reserved, number) == 5 - len(estimates)
 
 
 def test_a_provider_that_is_told_to_batch_no_more_is_asked_at_once(module_db: Database, endpoint: Endpoint) -> None:
@@ -224,7 +224,7 @@ def test_several_workers_ask_everything_once(module_db: Database, endpoint: Endp
     for _ in range(30):
         module_db.execute("UPDATE graphrag.llm_batches SET next_poll_at = now() - interval '1 s'")
         module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE state = 'pending' AND kind = 'batch'")
-        assert [one.finish() for one in [worker(module_db.url) for _ in range(3)]] == [None] * 3
+        assert [worker_session.finish() for worker_session in [worker(module_db.url) for _ in range(3)]] == [None] * 3
         if all_indexed(module_db, corpus):
             break
     settle(module_db, corpus)
@@ -241,8 +241,8 @@ def test_summaries_go_through_batches_too(module_db: Database, endpoint: Endpoin
             return "Ada Lovelace met many people."
         number = re.search(r"met person (\d+)", text)
         assert number is not None
-        said = f"Ada Lovelace met person {number[1]}."
-        return json.dumps({"entities": [{"name": "Ada", "type": "person", "description": said[:-1]}]})
+        description = f"Ada Lovelace met person {number[1]}."
+        return json.dumps({"entities": [{"name": "Ada", "type": "person", "description": description[:-1]}]})
 
     endpoint.reply(lambda messages: answer(messages) if len(messages) > 1 else "Ada Lovelace met many people.")
     corpus = batched(module_db, endpoint)

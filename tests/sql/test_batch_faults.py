@@ -171,7 +171,7 @@ def test_a_key_that_is_refused_while_the_endpoint_works_loses_no_batch(module_db
     corpus = batched(module_db, endpoint)
     endpoint.batches.hold = True
     sent(module_db, corpus)
-    endpoint.misbehave("unauthorized", times=None, when=lambda one: one.kind == "batches")
+    endpoint.misbehave("unauthorized", times=None, when=lambda request: request.kind == "batches")
     hurry(module_db)
     assert set(statuses(module_db, corpus).values()) == {"failed"}
     assert batch_states(module_db, corpus) == ["open"]
@@ -203,13 +203,13 @@ def test_a_batch_in_a_state_that_nobody_knows_is_cancelled_then_given_up_and_ret
     older(module_db, corpus, 10)
     hurry(module_db)
     assert requests(endpoint)["POST /batches/ID/cancel"] == 1
-    found = rows(
+    records = rows(
         module_db,
         "SELECT state, remote_state, error FROM graphrag.llm_batches WHERE corpus_id = %s",
         corpus_id(module_db, corpus),
     )
-    assert [row[:2] for row in found] == [("open", "pondering")]
-    assert '"pondering", 40 h after it was made' in found[0][2]
+    assert [row[:2] for row in records] == [("open", "pondering")]
+    assert '"pondering", 40 h after it was made' in records[0][2]
     older(module_db, corpus, 10)
     hurry(module_db)
     assert batch_states(module_db, corpus) == ["failed"]
@@ -245,14 +245,14 @@ def test_an_endpoint_that_is_away_while_it_is_asked_how_far_it_is_loses_nothing(
     corpus = batched(module_db, endpoint, timeout=0.5)
     endpoint.batches.hold = True
     sent(module_db, corpus)
-    endpoint.misbehave(kind, times=None, when=lambda one: one.kind in ("batches", "files"))
+    endpoint.misbehave(kind, times=None, when=lambda request: request.kind in ("batches", "files"))
     for _ in range(4):
         hurry(module_db)
     assert waiting(module_db, corpus) == [("pending", 0, 0, True)]
     endpoint.behave()
     endpoint.batches.hold = False
     # And while the answers come.
-    endpoint.misbehave(kind, times=2, when=lambda one: one.path.endswith("/content"))
+    endpoint.misbehave(kind, times=2, when=lambda request: request.path.endswith("/content"))
     settle(module_db, corpus)
     assert all_indexed(module_db, corpus)
     assert len(endpoint.batches.made) == 1
@@ -287,8 +287,8 @@ def test_a_batch_that_the_endpoint_forgot_is_sent_again(module_db: Database, end
 def test_after_sigkill_at_any_moment_nothing_is_sent_or_paid_twice(
     cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:
-    one = cluster()
-    url = one.create_database("batches")
+    own_cluster = cluster()
+    url = own_cluster.create_database("batches")
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         corpus = batched(db, endpoint, timeout=60)
@@ -296,9 +296,9 @@ def test_after_sigkill_at_any_moment_nothing_is_sent_or_paid_twice(
     moments: list[tuple[str, Callable[[Request], bool]]] = [
         ("the file is there, and nobody here knows", posted("files")),
         ("the batch is there, and nobody here knows", posted("batches")),
-        ("it is asked how far it is", lambda one: one.kind == "batches" and one.method == "GET"),
-        ("the answers come", lambda one: one.path.endswith("/content")),
-        ("the answers are here, the files still there", lambda one: one.method == "DELETE"),
+        ("it is asked how far it is", lambda request: request.kind == "batches" and request.method == "GET"),
+        ("the answers come", lambda request: request.path.endswith("/content")),
+        ("the answers are here, the files still there", lambda request: request.method == "DELETE"),
     ]
     for crashes, (moment, when) in enumerate(moments, 1):
         reached: list[Request] = []
@@ -323,12 +323,12 @@ def test_after_sigkill_at_any_moment_nothing_is_sent_or_paid_twice(
             os.kill(victim.pid, signal.SIGKILL)
         assert victim.finish() is not None
         endpoint.behave()
-        wait_for(lambda n=crashes: one.log.count("ready to accept connections") > n, "the server's recovery")
+        wait_for(lambda n=crashes: own_cluster.log.count("ready to accept connections") > n, "the server's recovery")
     with psycopg.connect(url, autocommit=True) as db:
         settle(db, corpus)
         assert all_indexed(db, corpus)
-        made = requests(endpoint)
-        assert (made["POST /files"], made["POST /batches"], made["POST /chat/completions"]) == (1, 1, 0)
+        counts = requests(endpoint)
+        assert (counts["POST /files"], counts["POST /batches"], counts["POST /chat/completions"]) == (1, 1, 0)
         assert len(endpoint.batches.made) == 1
         assert endpoint.batches.files == {}
         assert rows(db, "SELECT count(*), count(error) FROM graphrag.llm_calls") == [(5, 0)]

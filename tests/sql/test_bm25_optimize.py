@@ -190,9 +190,9 @@ def test_a_tail_too_long_for_the_cache_is_searched_exactly(db: Database) -> None
         importlib.import_module("pg_graphrag.retrieval.bm25.tail").CACHED_POSTINGS = number
         $$""")
     expected = Engine(db).search(TERMS, 2000)
-    for kept in (0, 7000):
+    for session_memory in (0, 7000):
         with other_session(db) as session:
-            session.execute("SELECT public.keep_postings(%s)", [kept])
+            session.execute("SELECT public.keep_postings(%s)", [session_memory])
             engine = Engine(session)
             assert engine.search(TERMS, 2000) == expected
             ids = add_chunks(db, texts(8, 20))
@@ -327,17 +327,17 @@ def test_searches_in_volatile_functions_see_one_state_while_everything_changes(d
                 rounds += 1
         finally:
             stop.set()
-        for one in running:
-            one.result(timeout=30)
+        for search in running:
+            search.result(timeout=30)
     assert rounds > 50
     assert_exact(db)
 
 
 def test_dump_and_restore_give_the_same_results(cluster: Callable[..., Cluster]) -> None:
-    one = cluster()
-    one.create_database("before")
-    one.create_database("after")
-    with one.connect("before") as connection:
+    own_cluster = cluster()
+    own_cluster.create_database("before")
+    own_cluster.create_database("after")
+    with own_cluster.connect("before") as connection:
         connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
         install(connection)
         ids = add_chunks(connection, texts(19, 80))
@@ -350,8 +350,8 @@ def test_dump_and_restore_give_the_same_results(cluster: Callable[..., Cluster])
         before = counts(connection)
         assert min(before.values()) > 0
         (last,) = connection.execute("SELECT max(id) FROM graphrag.bm25_segments").fetchone() or (0,)
-    one.restore("after", one.dump("before"))
-    with one.connect("after") as connection:
+    own_cluster.restore("after", own_cluster.dump("before"))
+    with own_cluster.connect("after") as connection:
         assert counts(connection) == before
         assert Engine(connection).search(TERMS, 1000) == expected
         add_chunks(connection, texts(21, 200))

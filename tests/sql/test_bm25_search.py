@@ -99,10 +99,12 @@ def test_statistics_and_document_frequencies_are_exact(mixed_db: Database) -> No
 def test_scores_of_given_items_are_those_of_the_search_to_the_bit(mixed_db: Database) -> None:
     engine = Engine(mixed_db)
     for idf in IDFS:
-        found = engine.search(["w0", "w9", "w33"], 10_000, idf=idf)
-        assert len(found) > 50
-        assert engine.score_items(["w0", "w9", "w33"], [item for item, _ in found], idf=idf) == [s for _, s in found]
-        assert engine.matching(["w0", "w9", "w33"], idf=idf) == sorted(found)
+        results = engine.search(["w0", "w9", "w33"], 10_000, idf=idf)
+        assert len(results) > 50
+        assert engine.score_items(["w0", "w9", "w33"], [item for item, _ in results], idf=idf) == [
+            s for _, s in results
+        ]
+        assert engine.matching(["w0", "w9", "w33"], idf=idf) == sorted(results)
 
 
 def test_all_that_match_are_what_a_search_without_limit_finds(mixed_db: Database) -> None:
@@ -229,9 +231,9 @@ def test_ties_with_the_last_place_are_all_returned(db: Database) -> None:
     second = add_chunks(db, [{"w1": 1, "w2": 1}] * 20 + [{"w3": 1}] * 60)
     for _ in range(2):
         assert [item for item, _ in engine.search(["w1"], 3)] == first[20:]
-        found = engine.search(["w1"], 4)
-        assert sorted(item for item, _ in found) == sorted(first + second[:20])
-        assert len({score for _, score in found}) == 2
+        results = engine.search(["w1"], 4)
+        assert sorted(item for item, _ in results) == sorted(first + second[:20])
+        assert len({score for _, score in results}) == 2
         optimize(db)
 
 
@@ -241,7 +243,7 @@ def test_lexemes_with_quotes_backslashes_and_any_script_are_found(db: Database) 
     ids = add_chunks(db, [{word: 1} for word in words])
     for _ in range(2):
         for word, item in zip(words, ids, strict=True):
-            assert [found for found, _ in engine.search([word], 2)] == [item]
+            assert [results for results, _ in engine.search([word], 2)] == [item]
         optimize(db)
 
 
@@ -275,16 +277,16 @@ def test_order_of_ingestion_and_packing_change_no_bit(db: Database) -> None:
     install(db)
     generator = random.Random(5)
     texts = [zipf_text(generator) for _ in range(90)]
-    one = add_chunks(db, texts[:50])
+    ids = add_chunks(db, texts[:50])
     optimize(db)
-    one += add_chunks(db, texts[50:])
+    ids += add_chunks(db, texts[50:])
     order = generator.sample(range(90), 90)
     two = add_chunks(db, [texts[place] for place in order], corpus_id=2)
     terms = ["w0", "w4", "w17", "w31", "w58"]
     scores = dict(Engine(db).search(terms, 1000))
     other = dict(Engine(db, corpus_id=2).search(terms, 1000))
     assert len(scores) > 60
-    assert {place: scores.get(one[place]) for place in range(90)} == {
+    assert {place: scores.get(ids[place]) for place in range(90)} == {
         place: other.get(two[position]) for position, place in enumerate(order)
     }
 

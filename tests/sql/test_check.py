@@ -150,9 +150,9 @@ def test_damage_is_named(module_db: Database, corpus: str, damage: str) -> None:
             "SET LOCAL session_replication_role = replica" if "documents SET indexed_hash" in damage else "SELECT 1"
         )
         module_db.execute(damage.replace(":c", str(number)).encode())
-        found = violated(module_db, corpus)
+        violations = violated(module_db, corpus)
     wanted = DAMAGES[damage]
-    assert [invariant for invariant, _, _ in found if invariant.startswith(wanted)], found
+    assert [invariant for invariant, _, _ in violations if invariant.startswith(wanted)], violations
 
 
 def test_rebuild_graph_mends_a_damaged_projection(module_db: Database, corpus: str) -> None:
@@ -165,9 +165,9 @@ def test_rebuild_graph_mends_a_damaged_projection(module_db: Database, corpus: s
         'DELETE FROM graphrag_:c."PART_OF"',
     ):
         module_db.execute(statement.replace(":c", str(number)).encode())
-    found = violated(module_db, corpus)
-    assert {invariant for invariant, _, _ in found} == {"the graph is what the tables are"}
-    assert all("graphrag.rebuild_graph()" in detail for _, _, detail in found)
+    violations = violated(module_db, corpus)
+    assert {invariant for invariant, _, _ in violations} == {"the graph is what the tables are"}
+    assert all("graphrag.rebuild_graph()" in detail for _, _, detail in violations)
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) != before
     module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
     assert violated(module_db, corpus) == []
@@ -181,7 +181,9 @@ def test_rebuild_graph_mends_whatever_check_names_of_the_graph(module_db: Databa
         if not wanted.startswith(("the graph is", "the corpus has its graph")):
             continue
         module_db.execute(damage.replace(":c", str(number)).encode())
-        assert {one for one, _, _ in violated(module_db, corpus)} & {wanted, f"{wanted} what the tables are"}, damage
+        assert {check for check, _, _ in violated(module_db, corpus)} & {wanted, f"{wanted} what the tables are"}, (
+            damage
+        )
         module_db.execute("SELECT graphrag.rebuild_graph(%s)", [corpus])
         assert violated(module_db, corpus) == [], damage
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
@@ -194,9 +196,9 @@ def test_many_violations_are_cut_short(module_db: Database, corpus: str) -> None
             " SELECT c.id, 'x' || n, 'x', 'x' FROM graphrag.corpora c, generate_series(1, 150) n WHERE c.name = %s",
             [corpus],
         )
-        found = [row for row in violated(module_db, corpus) if row[0].startswith("entities and relationships")]
-    assert len(found) == 101
-    assert found[-1][1:] == ("…", "there are more than these 100")
+        violations = [row for row in violated(module_db, corpus) if row[0].startswith("entities and relationships")]
+    assert len(violations) == 101
+    assert violations[-1][1:] == ("…", "there are more than these 100")
 
 
 def test_an_unknown_corpus_is_an_error(module_db: Database) -> None:
@@ -227,17 +229,17 @@ CURATIONS = {
 def test_curations_break_nothing_and_leave_no_trace_when_undone(module_db: Database, corpus: str) -> None:
     before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
     name = "'" + corpus + "'"
-    made = []
+    ids = []
     for what, statement in CURATIONS.items():
-        made.append(value(module_db, statement.replace(":c", name)))
+        ids.append(value(module_db, statement.replace(":c", name)))
         assert violated(module_db, corpus) == [], what
         assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) != before, what
     with module_db.transaction(force_rollback=True):
         module_db.execute("UPDATE graphrag.aliases SET entity_key = 'london' WHERE key = 'charles babbage'")
         assert "a mention has the key of what it mentions, or an alias of it" in {
-            one for one, _, _ in violated(module_db, corpus)
+            check for check, _, _ in violated(module_db, corpus)
         }
-    for number in made:
+    for number in ids:
         module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
         assert violated(module_db, corpus) == []
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before

@@ -34,12 +34,12 @@ def reply(messages: Messages) -> str:
         if len(messages) > 2:
             return knows(messages)
         text = text_of(messages)
-        found: dict[str, Any] = said_of(text) | {"claims": []}
+        result: dict[str, Any] = said_of(text) | {"claims": []}
         if "admired Ada Lovelace in London" in text:
-            found["claims"] = [claim("Charles Babbage", "Ada Lovelace", "TRUE", ADMIRED, "1833-06-05", "1852-11-27")]
+            result["claims"] = [claim("Charles Babbage", "Ada Lovelace", "TRUE", ADMIRED, "1833-06-05", "1852-11-27")]
         if "hired Alan Turing" in text:
-            found["claims"] = [claim("Bletchley Park", "Alan Turing", "SUSPECTED", HIRED)]
-        return json.dumps(found)
+            result["claims"] = [claim("Bletchley Park", "Alan Turing", "SUSPECTED", HIRED)]
+        return json.dumps(result)
     what = task(messages)
     if what == "keywords":
         return json.dumps(
@@ -69,14 +69,14 @@ def claimed(module_db: Database, module_endpoint: Endpoint) -> str:
 def test_claims_stand_in_the_context_with_the_number_of_their_document(
     module_db: Database, claimed: str, mode: str
 ) -> None:
-    made = context(module_db, "Who admired Ada Lovelace?", claimed, mode)
-    admired = next(one for one in made["claims"] if one["description"] == ADMIRED)
-    references = {one["number"]: one for one in made["references"]}
+    parts = context(module_db, "Who admired Ada Lovelace?", claimed, mode)
+    admired = next(claim for claim in parts["claims"] if claim["description"] == ADMIRED)
+    references = {claim["number"]: claim for claim in parts["references"]}
     assert references[admired["reference"]]["source_key"] == "ada"
     assert list(references) == list(range(1, len(references) + 1))
     line = f"- [{admired['reference']}] Charles Babbage → Ada Lovelace (act, TRUE, 1833-06-05 to 1852-11-27): {ADMIRED}"
-    assert line in made["prompt"].partition("Claims:\n")[2].partition("\n\n")[0].splitlines()
-    ids = [one["claim_id"] for one in made["claims"]]
+    assert line in parts["prompt"].partition("Claims:\n")[2].partition("\n\n")[0].splitlines()
+    ids = [claim["claim_id"] for claim in parts["claims"]]
     assert rows(module_db, "SELECT count(*) FROM graphrag.claims WHERE id = ANY (%s)", ids) == [(len(ids),)]
 
 
@@ -85,10 +85,10 @@ def test_claims_stand_in_the_context_with_the_number_of_their_document(
 def test_claims_keep_to_their_share_of_the_budget(
     module_db: Database, claimed: str, mode: str, max_tokens: int
 ) -> None:
-    made = context(module_db, "Who admired Ada Lovelace?", claimed, mode, max_tokens)
-    assert made["tokens"] <= max_tokens
-    assert {one["reference"] for one in [*made["claims"], *made["chunks"]]} == {
-        one["number"] for one in made["references"]
+    parts = context(module_db, "Who admired Ada Lovelace?", claimed, mode, max_tokens)
+    assert parts["tokens"] <= max_tokens
+    assert {claim["reference"] for claim in [*parts["claims"], *parts["chunks"]]} == {
+        claim["number"] for claim in parts["references"]
     }
 
 
@@ -96,8 +96,8 @@ def test_a_claim_keeps_its_entity_when_that_is_merged_and_goes_with_what_a_reade
     module_db: Database, claimed: str
 ) -> None:
     module_db.execute("SELECT graphrag.merge_entities('{Charles Babbage}', 'Grace Hopper', %s)", [claimed])
-    made = context(module_db, "What did Grace Hopper do?", claimed, "graph_local")
-    assert ADMIRED in [one["description"] for one in made["claims"]]
+    parts = context(module_db, "What did Grace Hopper do?", claimed, "graph_local")
+    assert ADMIRED in [claim["description"] for claim in parts["claims"]]
     module_db.execute("SELECT graphrag.undo_curation(max(id)) FROM graphrag.curations")
     sql = "SELECT graphrag.context(%s, %s, 'graph_local', filter => '{\"nobody\": true}')"
     assert value(module_db, sql, "Who admired Ada Lovelace?", claimed)["claims"] == []
@@ -106,12 +106,12 @@ def test_a_claim_keeps_its_entity_when_that_is_merged_and_goes_with_what_a_reade
 
 
 def test_an_answer_cites_the_chunk_of_a_claim(module_db: Database, claimed: str) -> None:
-    answer, citations, _, made = ask(
+    answer, citations, _, parts = ask(
         module_db, "Who admired Ada Lovelace?", claimed, mode="graph_local", options={"include_chunks": False}
     )
-    assert made["chunks"] == [] and made["claims"] and answer == "He admired her [1]."
+    assert parts["chunks"] == [] and parts["claims"] and answer == "He admired her [1]."
     (cited,) = citations
-    assert cited["chunk_id"] in {one["chunk_id"] for one in made["claims"] if one["reference"] == 1}
+    assert cited["chunk_id"] in {claim["chunk_id"] for claim in parts["claims"] if claim["reference"] == 1}
 
 
 def test_lazy_reads_the_claims_of_relevant_chunks_first(

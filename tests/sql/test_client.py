@@ -103,7 +103,7 @@ def test_search_finds_the_letter_first(filled: GraphRAG) -> None:
 
 
 def test_search_takes_filter_keywords_and_options(filled: GraphRAG) -> None:
-    assert {found.source_key for found in filled.search("Babbage", filter={"year": 1822})} == {"design"}
+    assert {results.source_key for results in filled.search("Babbage", filter={"year": 1822})} == {"design"}
     assert filled.search("Babbage", top_k=0) == []
     given = filled.search(
         "?", mode="local", low_level_keywords=["Ada Lovelace"], high_level_keywords=["correspondence"]
@@ -290,6 +290,11 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert await client.failed_jobs() == []
             assert await client.retry_failed() == 0
             assert await client.call("check") == []
+            await client.feedback("Loom?", "good", evidence=["loom"])
+            assert [question["evidence"] for question in await client.golden_questions()] == [["loom"]]
+            await client.clone_corpus("clone")
+            await client.process_jobs()
+            assert {row.difference for row in await client.compare_corpora("clone", modes=["bm25"], k=[1])} == {0}
             assert await client.delete("loom") == 1
             with pytest.raises(TimeoutError):
                 await client.insert("one more")

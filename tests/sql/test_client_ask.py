@@ -85,10 +85,10 @@ def test_searches_are_logged_where_client_and_corpus_want_it(module_db: Database
         silent.search("Ada", mode="bm25")
     assert rows(module_db, sql, corpus) == []
     with GraphRAG(module_db.url, corpus, log_queries=True) as rag:
-        found = len(rag.search("Ada", mode="bm25"))
+        results = len(rag.search("Ada", mode="bm25"))
         chunks = len(rag.context("Ada", mode="local")["chunks"])
     assert rows(module_db, sql, corpus) == [
-        ("search", "bm25", "Ada", found, True),
+        ("search", "bm25", "Ada", results, True),
         ("context", "local", "Ada", chunks, False),
     ]
 
@@ -109,8 +109,8 @@ def test_the_command_prints_answer_and_citations_at_one_answers_cost(
     assert capsys.readouterr().out == f"{ANSWER}\n\n[1] [ada]\n"
     assert endpoint.count() == 2
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--json", QUESTION]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert (made["answer"], made["usage"]["calls"], made["citations"][0]["source_key"]) == (ANSWER, 0, "ada")
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["answer"], printed["usage"]["calls"], printed["citations"][0]["source_key"]) == (ANSWER, 0, "ada")
     history = json.dumps(HISTORY)
     arguments = [
         "--mode",
@@ -129,9 +129,9 @@ def test_the_command_prints_answer_and_citations_at_one_answers_cost(
     endpoint.forget()
     endpoint.misbehave("cut_off")
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--mode", "bm25", "Is Ada cut off?"]) == 0
-    told = capsys.readouterr()
-    assert told.err.count("warning: the model's answer was cut off") == 1
-    assert ANSWER.startswith(told.out.strip()) and told.out.strip() != ANSWER
+    captured = capsys.readouterr()
+    assert captured.err.count("warning: the model's answer was cut off") == 1
+    assert ANSWER.startswith(captured.out.strip()) and captured.out.strip() != ANSWER
     assert endpoint.count() == 1
     endpoint.misbehave("broken_stream")
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--mode", "bm25", "Does Ada break off?"]) == 1

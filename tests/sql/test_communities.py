@@ -22,10 +22,10 @@ def ring_graph(db: Database, name: str = "rings", **options: Any) -> tuple[int, 
     number = value(db, "SELECT graphrag.create_corpus(%s, %s)", name, Jsonb(options))
     ids = [graph_rows.entity(db, number, f"{name} {at:02}") for at in range(8 * RINGS)]
     for ring in range(RINGS):
-        for one in range(8):
-            for other in range(one + 1, 8):
-                weight = "3" if one // 4 == other // 4 else "1"
-                graph_rows.relationship(db, number, ids[8 * ring + one], ids[8 * ring + other], weight)
+        for node in range(8):
+            for other in range(node + 1, 8):
+                weight = "3" if node // 4 == other // 4 else "1"
+                graph_rows.relationship(db, number, ids[8 * ring + node], ids[8 * ring + other], weight)
         if ring:
             graph_rows.relationship(db, number, ids[8 * ring - 1], ids[8 * ring], "0.5")
     return number, ids
@@ -37,25 +37,25 @@ def refresh(db: Database, name: str) -> dict[str, Any]:
 
 def communities(db: Database, number: int) -> dict[int, tuple[int, int | None, frozenset[int]]]:
     """{id: (level, parent, members)}"""
-    found = rows(
+    records = rows(
         db,
         "SELECT c.id, c.level, c.parent_id, array_agg(m.entity_id) FROM graphrag.communities c"
         " JOIN graphrag.community_members m ON m.community_id = c.id WHERE c.corpus_id = %s GROUP BY c.id",
         number,
     )
-    return {id_: (level, parent, frozenset(members)) for id_, level, parent, members in found}
+    return {id_: (level, parent, frozenset(members)) for id_, level, parent, members in records}
 
 
 def test_refresh_finds_the_rings_and_their_halves(db: Database) -> None:
     number, ids = ring_graph(db, communities={"max_cluster_size": 5})
     done = refresh(db, "rings")
     assert (done["clustered"], done["levels"], done["created"]) == ("all", [RINGS, 2 * RINGS], 3 * RINGS)
-    found = communities(db, number)
-    tops = {members for level, _, members in found.values() if level == 0}
+    clusters = communities(db, number)
+    tops = {members for level, _, members in clusters.values() if level == 0}
     assert tops == {frozenset(ids[8 * ring : 8 * ring + 8]) for ring in range(RINGS)}
-    for level, parent, members in found.values():
+    for level, parent, members in clusters.values():
         if level:
-            assert members < found[parent][2]
+            assert members < clusters[parent][2]
             assert len(members) == 4
     assert rows(db, "SELECT DISTINCT c.size = 8 FROM graphrag.communities c WHERE level = 0") == [(True,)]
 
@@ -115,7 +115,7 @@ def test_the_graph_has_vertices_and_edges_of_communities(db: Database) -> None:
     number, ids = ring_graph(db, communities={"max_cluster_size": 5})
     graph_rows.project_all(db, number)
     refresh(db, "rings")
-    found = communities(db, number)
+    clusters = communities(db, number)
     members = rows(
         db,
         "SELECT (r ->> 'c')::bigint, (r ->> 'level')::int, array_agg((r ->> 'e')::bigint) FROM graphrag.cypher('rings',"
@@ -123,14 +123,14 @@ def test_the_graph_has_vertices_and_edges_of_communities(db: Database) -> None:
         " GROUP BY 1, 2",
     )
     assert {(id_, level, frozenset(inside)) for id_, level, inside in members} == {
-        (id_, level, inside) for id_, (level, _, inside) in found.items()
+        (id_, level, inside) for id_, (level, _, inside) in clusters.items()
     }
     parents = rows(
         db,
         "SELECT (r ->> 'c')::bigint, (r ->> 'p')::bigint FROM graphrag.cypher('rings',"
         " 'MATCH (c:Community)-[:PARENT]->(p:Community) RETURN c.community_id AS c, p.community_id AS p') r",
     )
-    assert set(parents) == {(id_, parent) for id_, (_, parent, _) in found.items() if parent is not None}
+    assert set(parents) == {(id_, parent) for id_, (_, parent, _) in clusters.items() if parent is not None}
     # What changes changes there, too; what goes goes.
     db.execute("DELETE FROM graphrag.relationships")
     db.execute("DELETE FROM graphrag.entities WHERE id = %s", [ids[0]])
@@ -259,13 +259,13 @@ def test_pruning_leaves_out_rare_names_and_hubs_and_weak_pairs(db: Database) -> 
         "UPDATE graphrag.entities e SET degree ="
         " (SELECT count(*) FROM graphrag.relationships r WHERE e.id IN (r.low_id, r.high_id))"
     )
-    kept = rows(db, "SELECT relationship_id, weight FROM graphrag.clustered_relationships('pruned') ORDER BY 1")
-    assert {id_ for id_, _ in kept} <= set(pairs)
+    edges = rows(db, "SELECT relationship_id, weight FROM graphrag.clustered_relationships('pruned') ORDER BY 1")
+    assert {id_ for id_, _ in edges} <= set(pairs)
     # Pairs said once are 5 of 20 … the weakest two fifths go: what is said once or twice is half of them, and ties stay together.
     counts = dict(rows(db, "SELECT id, mention_count FROM graphrag.relationships"))
-    assert sorted({counts[id_] for id_, _ in kept}) == [2, 3, 4]
-    edge = rows(db, "SELECT pmi FROM graphrag.graph_edges WHERE relationship_id = %s", kept[0][0])
-    assert kept[0][1] == pytest.approx(edge[0][0])
+    assert sorted({counts[id_] for id_, _ in edges}) == [2, 3, 4]
+    edge = rows(db, "SELECT pmi FROM graphrag.graph_edges WHERE relationship_id = %s", edges[0][0])
+    assert edges[0][1] == pytest.approx(edge[0][0])
 
 
 def test_readers_see_communities_but_do_not_refresh_them(db: Database) -> None:
@@ -281,8 +281,8 @@ def test_readers_see_communities_but_do_not_refresh_them(db: Database) -> None:
 def test_settings_are_kept_as_given(db: Database) -> None:
     ring_graph(db, communities={"seed": 7, "resolution": 1.5})
     refresh(db, "rings")
-    kept = json.loads(json.dumps(value(db, "SELECT settings FROM graphrag.community_states")))
-    assert kept == {"max_cluster_size": 10, "resolution": 1.5, "seed": 7, "largest_component": False}
+    stored = json.loads(json.dumps(value(db, "SELECT settings FROM graphrag.community_states")))
+    assert stored == {"max_cluster_size": 10, "resolution": 1.5, "seed": 7, "largest_component": False}
 
 
 @pytest.mark.parametrize("weight", ["1", "0", "-1"])

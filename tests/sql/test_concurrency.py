@@ -53,9 +53,9 @@ def test_readers_wait_for_no_merge_and_see_documents_whole(module_db: Database, 
         busy = worker(module_db.url)
         wait_for_lock(module_db, busy.pid)
         for mode in ("naive", "bm25", "local", "global", "hybrid", "mix"):
-            found = keys(search(reader, "Grace Hopper admired Ada Lovelace at Harvard", corpus, mode))
-            assert "hopper" not in found
-            assert found or mode == "global"
+            results = keys(search(reader, "Grace Hopper admired Ada Lovelace at Harvard", corpus, mode))
+            assert "hopper" not in results
+            assert results or mode == "global"
         assert value(reader, "SELECT graphrag.context('Ada Lovelace', %s, 'hybrid') ->> 'prompt'", corpus)
         assert rows(reader, "SELECT name FROM graphrag.neighbors('Ada Lovelace', %s)", corpus)
         assert rows(reader, "SELECT graphrag.cypher(%s, 'MATCH (n:Entity) RETURN n.name AS name')", corpus)
@@ -100,8 +100,8 @@ def test_workers_users_and_curators_on_the_same_entities_deadlock_nobody_and_los
         chance = random.Random(0)
         with Database.open(module_db.url) as db:
             while not done.is_set():
-                one, other = chance.sample(NAMES, 2)
-                curate(db, corpus, chance.choice(CURATIONS), one, other, f"{one} {other}.")
+                first, other = chance.sample(NAMES, 2)
+                curate(db, corpus, chance.choice(CURATIONS), first, other, f"{first} {other}.")
 
     def work_on() -> None:
         with Database.open(module_db.url) as db:

@@ -38,57 +38,57 @@ def context(
     )
 
 
-def assert_consistent(made: dict[str, Any]) -> None:
-    assert set(made) == {"entities", "relationships", "reports", "claims", "chunks", "references", "prompt", "tokens"}
-    numbers = {reference["number"]: reference["document_id"] for reference in made["references"]}
+def assert_consistent(parts: dict[str, Any]) -> None:
+    assert set(parts) == {"entities", "relationships", "reports", "claims", "chunks", "references", "prompt", "tokens"}
+    numbers = {reference["number"]: reference["document_id"] for reference in parts["references"]}
     assert list(numbers) == list(range(1, len(numbers) + 1))
     assert len(set(numbers.values())) == len(numbers)
-    assert {chunk["reference"] for chunk in made["chunks"]} == set(numbers)
-    for chunk in made["chunks"]:
+    assert {chunk["reference"] for chunk in parts["chunks"]} == set(numbers)
+    for chunk in parts["chunks"]:
         assert numbers[chunk["reference"]] == chunk["document_id"]
-        assert f"[{chunk['reference']}] {chunk['content']}" in made["prompt"]
-    for reference in made["references"]:
+        assert f"[{chunk['reference']}] {chunk['content']}" in parts["prompt"]
+    for reference in parts["references"]:
         assert set(reference) == {"number", "document_id", "source_key", "title"}
-        assert f"[{reference['number']}] {reference['title'] or reference['source_key']}" in made["prompt"]
-    for entity in made["entities"]:
-        assert entity["name"] in made["prompt"]
-    for relationship in made["relationships"]:
-        assert relationship["description"] in made["prompt"]
+        assert f"[{reference['number']}] {reference['title'] or reference['source_key']}" in parts["prompt"]
+    for entity in parts["entities"]:
+        assert entity["name"] in parts["prompt"]
+    for relationship in parts["relationships"]:
+        assert relationship["description"] in parts["prompt"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_context_has_its_parts_and_they_agree(module_db: Database, corpus: str, mode: str) -> None:
-    made = context(module_db, QUESTION, corpus, mode)
-    assert_consistent(made)
-    assert made["chunks"]
-    assert made["tokens"] > 50
-    assert bool(made["entities"]) == bool(made["relationships"]) == (mode not in ("naive", "bm25"))
+    parts = context(module_db, QUESTION, corpus, mode)
+    assert_consistent(parts)
+    assert parts["chunks"]
+    assert parts["tokens"] > 50
+    assert bool(parts["entities"]) == bool(parts["relationships"]) == (mode not in ("naive", "bm25"))
     rows = search(module_db, QUESTION, corpus, mode, top_k=20)
-    assert [chunk["chunk_id"] for chunk in made["chunks"]] == [row["chunk_id"] for row in rows]
+    assert [chunk["chunk_id"] for chunk in parts["chunks"]] == [row["chunk_id"] for row in rows]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("max_tokens", [0, 1, 5, 20, 60, 150, 400, 1000, 30_000])
 def test_tokens_never_exceed_the_budget(module_db: Database, corpus: str, mode: str, max_tokens: int) -> None:
-    made = context(module_db, QUESTION, corpus, mode, max_tokens)
-    assert made["tokens"] <= max_tokens
-    assert_consistent(made)
+    parts = context(module_db, QUESTION, corpus, mode, max_tokens)
+    assert parts["tokens"] <= max_tokens
+    assert_consistent(parts)
     if max_tokens >= 400:
-        assert made["chunks"], "the graph crowds out the text"
+        assert parts["chunks"], "the graph crowds out the text"
 
 
 def test_tokens_are_counted_by_the_corpus_tokenizer(module_db: Database, corpus: str) -> None:
-    made = context(module_db, QUESTION, corpus)
+    parts = context(module_db, QUESTION, corpus)
     # An independent count: the same text as a document of one chunk.
     name = new_corpus(module_db, chunk_token_size=8192, chunk_overlap=0)
-    put(module_db, name, "prompt", made["prompt"])
+    put(module_db, name, "prompt", parts["prompt"])
     work(module_db)
     counted = value(
         module_db,
         "SELECT sum(token_count) FROM graphrag.chunks c JOIN graphrag.corpora k ON k.id = c.corpus_id WHERE k.name = %s",
         name,
     )
-    assert counted == made["tokens"]
+    assert counted == parts["tokens"]
 
 
 def test_options_bound_the_parts(module_db: Database, corpus: str) -> None:
@@ -96,22 +96,22 @@ def test_options_bound_the_parts(module_db: Database, corpus: str) -> None:
     assert context(module_db, QUESTION, corpus, max_entity_tokens=0)["entities"] == []
     assert context(module_db, QUESTION, corpus, max_relation_tokens=0)["relationships"] == []
     assert context(module_db, QUESTION, corpus, max_total_tokens=30)["tokens"] <= 30
-    made = context(module_db, QUESTION, corpus, include_chunks=False)
-    assert made["chunks"] == made["references"] == []
-    assert made["entities"]
+    parts = context(module_db, QUESTION, corpus, include_chunks=False)
+    assert parts["chunks"] == parts["references"] == []
+    assert parts["entities"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", None])
 def test_an_empty_query_has_an_empty_context(module_db: Database, corpus: str, query: str | None) -> None:
-    made = context(module_db, query, corpus)
-    assert (made["prompt"], made["tokens"], made["chunks"], made["entities"]) == ("", 0, [], [])
+    parts = context(module_db, query, corpus)
+    assert (parts["prompt"], parts["tokens"], parts["chunks"], parts["entities"]) == ("", 0, [], [])
 
 
 def test_a_filter_bounds_every_part(module_db: Database, corpus: str) -> None:
-    made = value(module_db, 'SELECT graphrag.context(%s, %s, filter => \'{"key": "hopper"}\')', QUESTION, corpus)
-    assert {reference["source_key"] for reference in made["references"]} == {"hopper"}
-    assert "Babbage" not in made["prompt"]
-    assert_consistent(made)
+    parts = value(module_db, 'SELECT graphrag.context(%s, %s, filter => \'{"key": "hopper"}\')', QUESTION, corpus)
+    assert {reference["source_key"] for reference in parts["references"]} == {"hopper"}
+    assert "Babbage" not in parts["prompt"]
+    assert_consistent(parts)
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def reply(messages: Messages) -> str:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        one.reply(reply)
-        yield one
+    with Endpoint() as server:
+        server.reply(reply)
+        yield server
 
 
 def test_update_and_delete_ask_a_model_for_new_text_and_new_summaries_only(

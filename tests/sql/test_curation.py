@@ -99,13 +99,13 @@ def test_curations_meet_documents_of_before_and_after_alike_and_undo_leaves_noth
     put_all(module_db, corpus, MORE)
     work(module_db)
     untouched = whole(module_db, corpus)
-    made = [curate(module_db, corpus, function, *given, **named) for function, given, named in changes]
+    curation_ids = [curate(module_db, corpus, function, *given, **named) for function, given, named in changes]
     curated = whole(module_db, corpus)
     assert curated != untouched
     ingest_anew(module_db, corpus, MORE)
     assert whole(module_db, corpus) == curated
-    random.Random(len(made)).shuffle(made)
-    for number in made:
+    random.Random(len(curation_ids)).shuffle(curation_ids)
+    for number in curation_ids:
         undo(module_db, number)
     assert whole(module_db, corpus) == untouched
 
@@ -125,8 +125,8 @@ def test_without_their_documents_only_what_people_added_is_left(module_db: Datab
     ]
     put(module_db, corpus, "london", STORIES["babbage"])
     work(module_db)
-    found = entity(module_db, corpus, "london")
-    assert found is not None and found["type"] == "city"
+    node = entity(module_db, corpus, "london")
+    assert node is not None and node["type"] == "city"
 
 
 FUNCTIONS = (
@@ -143,13 +143,13 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
     documents: dict[str, str] = dict(STORIES)
     put_all(module_db, corpus, documents)
     work(module_db)
-    made: list[int] = []
+    ids: list[int] = []
     done = 0
     for _ in range(40):
         function = choose.choice(FUNCTIONS)
         names = [row[0] for row in rows(module_db, "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s", corpus)]
         names = sorted([*names, "Ada Lovelace", "Lady Lovelace", "Turin"])
-        one, other, new = choose.choice(names), choose.choice(names), f"Name {choose.randrange(4)}"
+        first, other, new = choose.choice(names), choose.choice(names), f"Name {choose.randrange(4)}"
         try:
             if function == "put":
                 documents[key] = MORE[key := choose.choice(sorted(MORE))]
@@ -160,23 +160,23 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
                 delete(module_db, corpus, key)
                 work(module_db)
             elif function == "undo":
-                undo(module_db, made.pop(choose.randrange(len(made))) if made else 0)
+                undo(module_db, ids.pop(choose.randrange(len(ids))) if ids else 0)
             elif function == "insert_graph":
                 graph = {
-                    "entities": [{"name": new, "description": one}],
-                    "relationships": [{"source": one, "target": new}],
+                    "entities": [{"name": new, "description": first}],
+                    "relationships": [{"source": first, "target": new}],
                 }
-                made.append(int(value(module_db, "SELECT graphrag.insert_graph(%s, %s)", corpus, Jsonb(graph))))
+                ids.append(int(value(module_db, "SELECT graphrag.insert_graph(%s, %s)", corpus, Jsonb(graph))))
             else:
                 given: dict[str, Any] = {
-                    "merge_entities": ([one], other),
-                    "rename_entity": (one, choose.choice([new, one.upper()])),
-                    "edit_entity": (one,),
-                    "delete_entity": (one,),
+                    "merge_entities": ([first], other),
+                    "rename_entity": (first, choose.choice([new, first.upper()])),
+                    "edit_entity": (first,),
+                    "delete_entity": (first,),
                     "create_entity": (new,),
-                }.get(function, (one, other))
+                }.get(function, (first, other))
                 named = {"description": f"Said {choose.random()}."} if function.startswith("edit") else {}
-                made.append(curate(module_db, corpus, function, *given, **named))
+                ids.append(curate(module_db, corpus, function, *given, **named))
             done += 1
         except psycopg.Error as error:
             assert error.sqlstate in ("42704", "22023", "23505", "55000"), error
@@ -184,7 +184,7 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
     curated = whole(module_db, corpus)
     ingest_anew(module_db, corpus, documents)
     assert whole(module_db, corpus) == curated
-    for number in made:
+    for number in ids:
         undo(module_db, number)
     assert rows(module_db, "SELECT * FROM graphrag.curated WHERE corpus_id = %s", corpus_id(module_db, corpus)) == []
     assert rows(module_db, "SELECT * FROM graphrag.aliases WHERE corpus_id = %s", corpus_id(module_db, corpus)) == []
@@ -213,8 +213,8 @@ def test_a_graph_made_elsewhere_joins_what_documents_say_and_goes_as_it_came(mod
     weight = relationship(module_db, corpus, "charles babbage", "ada lovelace")
     assert weight is not None
     number = int(value(module_db, "SELECT graphrag.insert_graph(%s, %s)", corpus, Jsonb(graph)))
-    found = entity(module_db, corpus, "ada lovelace")
-    assert found is not None and found["description"] == "Daughter of Lord Byron."
+    node = entity(module_db, corpus, "ada lovelace")
+    assert node is not None and node["description"] == "Daughter of Lord Byron."
     newstead = entity(module_db, corpus, "newstead")
     assert newstead is not None and newstead["type"] == "UNKNOWN"
     byron = relationship(module_db, corpus, "lord byron", "ada lovelace")
@@ -252,14 +252,14 @@ def test_described_mentions_follow_their_entities_and_come_back(module_db: Datab
         put_all(module_db, corpus, texts)
         work(module_db)
         before = whole(module_db, corpus)
-        made = [
+        curation_ids = [
             curate(module_db, corpus, "merge_entities", ["Annie"], "Ann"),
             curate(module_db, corpus, "create_relationship", "Bob", "Cid", keywords=["new"], description="They fish."),
             curate(module_db, corpus, "delete_relationship", "Ann", "Cid"),
         ]
-        found = entity(module_db, corpus, "ann")
-        assert found is not None and "Annie of" in found["description"] and "Ann of" in found["description"]
-        assert found["mentions"] == 4
+        node = entity(module_db, corpus, "ann")
+        assert node is not None and "Annie of" in node["description"] and "Ann of" in node["description"]
+        assert node["mentions"] == 4
         curated = whole(module_db, corpus)
         ingest_anew(module_db, corpus, texts)
         assert whole(module_db, corpus) == curated
@@ -269,7 +269,7 @@ def test_described_mentions_follow_their_entities_and_come_back(module_db: Datab
             for row in rows(module_db, "SELECT name FROM graphrag.search_entities('Ann', %s)", corpus)
             if row[0] == "Ann"
         ]
-        for number in (deleted, *made):
+        for number in (deleted, *curation_ids):
             undo(module_db, number)
         assert whole(module_db, corpus) == before
         module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])

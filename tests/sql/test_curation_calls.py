@@ -79,9 +79,9 @@ def test_a_bad_call_is_refused_with_the_next_step(
 ) -> None:
     put_all(module_db, corpus, STORIES)
     work(module_db)
-    told = refused(module_db, f"SELECT graphrag.{call.format(c=repr(corpus))}")
-    assert told.sqlstate == sqlstate, told.message_primary
-    assert hint in (told.message_hint or ""), told.message_hint
+    diag = refused(module_db, f"SELECT graphrag.{call.format(c=repr(corpus))}")
+    assert diag.sqlstate == sqlstate, diag.message_primary
+    assert hint in (diag.message_hint or ""), diag.message_hint
 
 
 def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Database, corpus: str) -> None:
@@ -93,8 +93,8 @@ def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Data
         ("create_entity('London', %s)", "55000"),
         ("rename_entity('Enigma', 'London', %s)", "55000"),
     ):
-        told = refused(module_db, f"SELECT graphrag.{call}", corpus)
-        assert (told.sqlstate, f"undo_curation({number})" in (told.message_hint or "")) == (sqlstate, True)
+        diag = refused(module_db, f"SELECT graphrag.{call}", corpus)
+        assert (diag.sqlstate, f"undo_curation({number})" in (diag.message_hint or "")) == (sqlstate, True)
 
 
 def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus: str) -> None:
@@ -108,8 +108,8 @@ def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus
         assert second.finish() is None
     # Lady Lovelace was an alias by then: the merged entity was renamed.
     assert entity(module_db, corpus, "ada lovelace") is None
-    found = entity(module_db, corpus, "enigma 2")
-    assert found is not None and found["name"] == "Enigma 2"
+    node = entity(module_db, corpus, "enigma 2")
+    assert node is not None and node["name"] == "Enigma 2"
 
 
 def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
@@ -128,8 +128,8 @@ def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
         wait_for_lock(module_db, curator.pid)
         holder.rollback()
         assert (busy.finish(), curator.finish()) == (None, None)
-    found = entity(module_db, corpus, "ada lovelace")
-    assert found is not None and relationship(module_db, corpus, "ada lovelace", "turin")
+    node = entity(module_db, corpus, "ada lovelace")
+    assert node is not None and relationship(module_db, corpus, "ada lovelace", "turin")
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 

@@ -40,8 +40,8 @@ def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Dat
     for name in ("Lady Lovelace", "ada lovelace", "Countess King"):
         neighbors = rows(module_db, "SELECT name FROM graphrag.neighbors(%s, %s)", name, corpus)
         assert ("Ockham Park",) in neighbors and ("Turin",) in neighbors
-        found = rows(module_db, "SELECT name, score FROM graphrag.search_entities(%s, %s, 1)", name, corpus)
-        assert found == [("Countess King", 1.0)]
+        matches = rows(module_db, "SELECT name, score FROM graphrag.search_entities(%s, %s, 1)", name, corpus)
+        assert matches == [("Countess King", 1.0)]
     assert rows(module_db, "SELECT name, description FROM graphrag.search_entities('Ockham Park', %s, 1)", corpus) == [
         ("Ockham Park", "A house in Surrey.")
     ]
@@ -117,20 +117,20 @@ def test_who_sees_some_documents_sees_what_people_say_of_what_these_mention(
         module_db.execute("SET ROLE partial")
 
     def entities(text: str) -> Any:
-        found = "SELECT name, type, description FROM graphrag.search_entities(%s, %s, 3, %s)"
-        return rows(module_db, found, text, corpus, partly["filter"])
+        matches = "SELECT name, type, description FROM graphrag.search_entities(%s, %s, 3, %s)"
+        return rows(module_db, matches, text, corpus, partly["filter"])
 
     def relationships(text: str) -> Any:
-        found = "SELECT ARRAY[source, target], keywords, weight, description FROM graphrag.search_relationships(%s, %s, 3, %s)"
-        return [({*ends}, *rest) for ends, *rest in rows(module_db, found, text, corpus, partly["filter"])]
+        result = "SELECT ARRAY[source, target], keywords, weight, description FROM graphrag.search_relationships(%s, %s, 3, %s)"
+        return [({*ends}, *rest) for ends, *rest in rows(module_db, result, text, corpus, partly["filter"])]
 
     assert entities("Lady Lovelace")[0] == ("Augusta King", "countess", "Wife of William King.")
     assert entities("the wife of William King")[0][0] == "Augusta King"
     assert "Ockham Park" not in [name for name, _, _ in entities("a house nobody mentions")]
-    told = [({end.lower() for end in ends}, *rest) for ends, *rest in relationships("visiting the capital")]
-    assert ({"augusta king", "london"}, ["capital", "visiting"], 7) in [one[:3] for one in told]
-    assert "A lecture." not in [one[3] for one in relationships("a lecture")]
-    (journey,) = [one for one in relationships("a journey") if "turin" in {end.lower() for end in one[0]}]
+    described = [({end.lower() for end in ends}, *rest) for ends, *rest in relationships("visiting the capital")]
+    assert ({"augusta king", "london"}, ["capital", "visiting"], 7) in [row[:3] for row in described]
+    assert "A lecture." not in [row[3] for row in relationships("a lecture")]
+    (journey,) = [row for row in relationships("a journey") if "turin" in {end.lower() for end in row[0]}]
     assert journey[1] == ["travel"] and journey[2] > 5 and "A journey." in journey[3]
     if partly["filter"] is None:
         assert rows(

@@ -45,10 +45,10 @@ def extraction(messages: Sequence[dict[str, Any]]) -> str:
         return '{"entities": [], "relationships": []}'
     if day is None:
         return '{"entities": [{"name": "Weather", "type": "concept", "description": "It rains."}], "relationships": []}'
-    entities = [{"name": name, "type": "person", "description": said} for name, said in ENTITIES[day]]
-    words, said = KEYWORDS[day]
+    entities = [{"name": name, "type": "person", "description": description} for name, description in ENTITIES[day]]
+    words, description = KEYWORDS[day]
     ends = [entity["name"] for entity in entities]
-    relationship = {"source": ends[0], "target": ends[1], "keywords": words, "description": said, "strength": 3}
+    relationship = {"source": ends[0], "target": ends[1], "keywords": words, "description": description, "strength": 3}
     return json.dumps({"entities": entities, "relationships": [relationship]})
 
 
@@ -84,9 +84,9 @@ def themed(db: Any, corpus: str, high: list[str], mode: str = "global", **given:
     return search(db, ", ".join(high), corpus, mode, low_level_keywords=[], high_level_keywords=high, **given)
 
 
-def best(found: list[dict[str, Any]], retriever: str) -> str | None:
+def best(results: list[dict[str, Any]], retriever: str) -> str | None:
     """The one document that a retriever has in its first place."""
-    first = [row["source_key"] for row in found if row["explain"].get(retriever, {}).get("rank") == 1]
+    first = [row["source_key"] for row in results if row["explain"].get(retriever, {}).get("rank") == 1]
     return first[0] if len(first) == 1 else None
 
 
@@ -97,8 +97,8 @@ def best(found: list[dict[str, Any]], retriever: str) -> str | None:
 def test_a_chunk_is_found_by_what_a_model_said_of_an_entity_in_it(
     module_db: Database, corpus: str, mode: str, low: list[str], key: str
 ) -> None:
-    found = local(module_db, corpus, low, mode, top_k=20)
-    assert best(found, "entity_mentions" if mode == "hybrid" else mode) == key
+    results = local(module_db, corpus, low, mode, top_k=20)
+    assert best(results, "entity_mentions" if mode == "hybrid" else mode) == key
 
 
 @pytest.mark.parametrize("weighting", ["vector", "bm25_edges", "bm25_chunks"])
@@ -117,8 +117,8 @@ def test_of_the_chunks_of_one_relationship_a_path_prefers_where_it_is_described_
 def test_a_chunk_is_found_by_one_keyword_of_a_relationship(
     module_db: Database, corpus: str, mode: str, high: list[str], key: str
 ) -> None:
-    found = themed(module_db, corpus, high, mode, top_k=20)
-    assert best(found, "relationship_mentions" if mode == "hybrid" else mode) == key
+    results = themed(module_db, corpus, high, mode, top_k=20)
+    assert best(results, "relationship_mentions" if mode == "hybrid" else mode) == key
 
 
 def test_explain_names_the_entity_and_the_relationship_of_the_best_mention(module_db: Database, corpus: str) -> None:
@@ -134,12 +134,12 @@ def test_explain_names_the_entity_and_the_relationship_of_the_best_mention(modul
 
 
 def entities(db: Any, corpus: str, low: list[str], filter_: str | None = None) -> dict[str, tuple[float, str]]:
-    found = rows(
+    matches = rows(
         db,
         "SELECT name, score, description FROM graphrag.search_entities('', %s, 20, %s::jsonb, %s)",
         corpus, filter_, low,
     )  # fmt: skip
-    return {name: (score, description) for name, score, description in found}
+    return {name: (score, description) for name, score, description in matches}
 
 
 def relationships(db: Any, corpus: str, high: list[str], filter_: str | None = None) -> list[tuple[Any, ...]]:
@@ -151,9 +151,9 @@ def relationships(db: Any, corpus: str, high: list[str], filter_: str | None = N
 
 
 def test_entities_and_relationships_score_as_their_best_mention(module_db: Database, corpus: str) -> None:
-    found = entities(module_db, corpus, ["dripping water pipe"])
-    assert next(iter(found)) == "Ann"
-    assert found["Ann"][0] > found["Cid"][0]
+    matches = entities(module_db, corpus, ["dripping water pipe"])
+    assert next(iter(matches)) == "Ann"
+    assert matches["Ann"][0] > matches["Cid"][0]
     assert relationships(module_db, corpus, ["plumbing emergency"])[0][:2] in {("Ann", "Bob"), ("Bob", "Ann")}
 
 
@@ -169,8 +169,8 @@ def test_mentions_of_documents_that_a_filter_leaves_out_neither_score_nor_show(
     assert not any("dripping" in description for _, description in part.values())
     assert "plumbing" not in str(relationships(module_db, corpus, ["plumbing"], OPEN))
     for mode in GRAPH_MODES:
-        found = local(module_db, corpus, ["dripping pipe"], mode, filter={"open": True})
-        assert "1 leak" not in keys(found)
+        results = local(module_db, corpus, ["dripping pipe"], mode, filter={"open": True})
+        assert "1 leak" not in keys(results)
 
 
 @pytest.fixture
@@ -185,13 +185,13 @@ def reader(module_db: Database) -> Iterator[psycopg.Connection[Any]]:
     module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
 
 
-def alike(found: Any, other: Any) -> bool:
+def alike(result: Any, other: Any) -> bool:
     """Whether two results are the same but for the last digits of numbers."""
     numbers: list[list[float]] = []
     shapes = []
-    for one in (found, other):
+    for matches in (result, other):
         numbers.append([])
-        shapes.append(json.loads(json.dumps(one), parse_float=lambda text: numbers[-1].append(float(text))))
+        shapes.append(json.loads(json.dumps(matches), parse_float=lambda text: numbers[-1].append(float(text))))
     return shapes[0] == shapes[1] and numbers[0] == pytest.approx(numbers[1], abs=1e-4)
 
 
@@ -205,14 +205,14 @@ def test_row_level_security_shows_what_a_filter_for_the_same_documents_shows(
     low, high = ["dripping water pipe"], ["plumbing"]
     assert alike(entities(reader, corpus, low), entities(module_db, corpus, low, OPEN))
     assert alike(relationships(reader, corpus, high), relationships(module_db, corpus, high, OPEN))
-    ((told,),) = rows(
+    ((shown,),) = rows(
         reader,
         "SELECT graphrag.context('What drips?', %s, 'hybrid', low_level_keywords => ARRAY['dripping water pipe'])->>'prompt'",
         corpus,
     )
-    assert "Ann" in told
-    assert "drip" not in told
-    assert "plumbing" not in told
+    assert "Ann" in shown
+    assert "drip" not in shown
+    assert "plumbing" not in shown
 
 
 def test_a_session_that_was_secured_and_is_not_any_more_sees_all(module_db: Database, corpus: str, reader: Any) -> None:
@@ -232,11 +232,11 @@ def test_what_a_session_keeps_in_memory_follows_what_others_commit(db: Database,
         assert alike(local(snapshot, corpus, asked), before)
         put(db, corpus, "1 leak", TEXTS["1 leak"])
         work(db)
-        found = local(session, corpus, asked)
-        assert found[0]["source_key"] == "1 leak"
+        results = local(session, corpus, asked)
+        assert results[0]["source_key"] == "1 leak"
         assert alike(local(snapshot, corpus, asked), before)
         with psycopg.connect(db.url, autocommit=True) as fresh:
-            assert local(fresh, corpus, asked) == found
+            assert local(fresh, corpus, asked) == results
         delete(db, corpus, "1 leak")
         work(db)
         after = local(session, corpus, asked)

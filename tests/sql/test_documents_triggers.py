@@ -38,8 +38,10 @@ def indexed(db: Database) -> None:
 
 
 def row(db: Database, columns: str, key: str = "a") -> tuple[Any, ...]:
-    (found,) = db.execute(f"SELECT {columns} FROM graphrag.documents WHERE source_key = %s".encode(), [key]).fetchall()
-    return found
+    (records,) = db.execute(
+        f"SELECT {columns} FROM graphrag.documents WHERE source_key = %s".encode(), [key]
+    ).fetchall()
+    return records
 
 
 def test_first_insert_makes_the_default_corpus_and_queues(db: Database) -> None:

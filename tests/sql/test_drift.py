@@ -24,8 +24,8 @@ FOLLOW_UPS = {"Who hired Alan Turing?": 90, "What did the Bombe break?": 80, "Wh
 def cited(messages: Messages, what: str) -> str:
     """The number that stands with `what` in the data of a prompt."""
     data = str(messages[-1]["content"]).partition("Question: ")[0]
-    found = re.search(rf"\[(\d+)\][^\n]*{what}|{what}[^\n]*?\[(\d+)\]", data)
-    return f"[{found[1] or found[2]}]" if found else ""
+    match = re.search(rf"\[(\d+)\][^\n]*{what}|{what}[^\n]*?\[(\d+)\]", data)
+    return f"[{match[1] or match[2]}]" if match else ""
 
 
 def said(answer: str, score: int, follow_ups: dict[str, int]) -> str:
@@ -52,11 +52,13 @@ def test_search_goes_around_the_best_reports_and_asks_nobody(
 ) -> None:
     module_endpoint.forget()
     narrow = {"graph_top_k": 2}
-    found = search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)
-    assert {"turing", "enigma"} == set(keys(found[:2]))
-    assert all(row["explain"]["drift"]["entity"]["because"] for row in found)
+    results = search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)
+    assert {"turing", "enigma"} == set(keys(results[:2]))
+    assert all(row["explain"]["drift"]["entity"]["because"] for row in results)
     with as_reader(module_db):
-        assert keys(search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)) == keys(found)
+        assert keys(search(module_db, "Who broke the Enigma machine?", themed, "drift", options=narrow)) == keys(
+            results
+        )
     assert module_endpoint.requests == []
 
 
@@ -67,12 +69,12 @@ def test_a_filter_holds_for_what_the_reports_lead_to(module_db: Database, themed
     whole = value(module_db, filtered, query, themed)
     assert [whole[part] for part in ("entities", "relationships", "chunks")] == [[], [], []]
     module_db.execute("UPDATE graphrag.documents SET metadata = '{\"sea\": true}' WHERE source_key IN ('nemo', 'land')")
-    found = search(module_db, "Who met whom?", themed, "drift", filter={"sea": True})
-    assert {"nemo", "land"} == set(keys(found))
+    results = search(module_db, "Who met whom?", themed, "drift", filter={"sea": True})
+    assert {"nemo", "land"} == set(keys(results))
     sql = "SELECT graphrag.context(%s, %s, 'drift', filter => '{\"sea\": true}')"
-    made = value(module_db, sql, "Who met whom?", themed)
-    assert {one["source_key"] for one in made["references"]} == {"nemo", "land"} and made["relationships"]
-    assert not re.search("Enigma|Lovelace", made["prompt"])
+    parts = value(module_db, sql, "Who met whom?", themed)
+    assert {reference["source_key"] for reference in parts["references"]} == {"nemo", "land"} and parts["relationships"]
+    assert not re.search("Enigma|Lovelace", parts["prompt"])
 
 
 def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Database, themed: str) -> None:
@@ -91,11 +93,11 @@ def test_context_has_the_reports_of_the_primer_within_their_share(module_db: Dat
 def test_ask_primes_follows_up_and_reduces(module_db: Database, themed: str, module_endpoint: Endpoint) -> None:
     module_endpoint.forget()
     options = {"primer_folds": 2, "drift_k_followups": 2, "n_depth": 3}
-    answer, citations, usage, made = ask(module_db, QUESTION, themed, mode="drift", options=options)
+    answer, citations, usage, parts = ask(module_db, QUESTION, themed, mode="drift", options=options)
     # The third follow-up is left for the second round; "who hired ALAN TURING" has been asked.
     assert counted(module_endpoint) == {"expand": 1, "primer": 2, "follow_up": 3, "reduce": 1}
     assert usage["calls"] == len(module_endpoint.requests) and usage["tokens_in"] > 0 and usage["cost"] > 0
-    drift = made["drift"]
+    drift = parts["drift"]
     assert (drift["folds"], drift["failed"], drift["left"]) == (2, 0, 0)
     assert drift["rounds"] == [
         {"asked": 2, "failed": 0, "empty": 0},
@@ -103,16 +105,16 @@ def test_ask_primes_follows_up_and_reduces(module_db: Database, themed: str, mod
     ]
     # The better scored are followed first, each with a context of its own.
     order = [
-        next(one for one in FOLLOW_UPS if f"Question: {one}" in request.text)
+        next(question for question in FOLLOW_UPS if f"Question: {question}" in request.text)
         for request in asked(module_endpoint, "follow_up")
     ]
     assert set(order[:2]) == {"Who hired Alan Turing?", "What did the Bombe break?"}
     assert order[2] == "Who sailed the Nautilus?"
     assert f"asked for: {QUESTION}" in asked(module_endpoint, "follow_up")[0].text
     # What is reduced: answers, the best first; citations of what was not shown are gone, those left exist.
-    scores = [step["score"] for step in made["points"]]
+    scores = [step["score"] for step in parts["points"]]
     assert scores == sorted(scores, reverse=True) and set(scores) <= {40, 70}
-    assert "[987]" not in made["prompt"] and "## Who hired Alan Turing? (70)" in made["prompt"]
+    assert "[987]" not in parts["prompt"] and "## Who hired Alan Turing? (70)" in parts["prompt"]
     (cited_one,) = citations
     assert cited_one["source_key"] in {"turing", "enigma"} and usage["invalid_citations"] == 0
     assert f"[{cited_one['number']}]" in answer
@@ -137,10 +139,10 @@ def test_calls_are_bounded_however_many_questions_are_raised(
     module_endpoint.reply(curious)
     module_endpoint.forget()
     options = {"primer_folds": folds, "drift_k_followups": followed, "n_depth": depth}
-    made = ask(module_db, f"What of Enigma, {folds} {followed} {depth}?", themed, mode="drift", options=options)
+    answered = ask(module_db, f"What of Enigma, {folds} {followed} {depth}?", themed, mode="drift", options=options)
     expected = {"expand": 1, "primer": folds, "follow_up": followed * depth, "reduce": 1}
     assert counted(module_endpoint) == {what: n for what, n in expected.items() if n}
-    assert made[2]["calls"] == sum(expected.values()) and made[3]["drift"]["left"] > 0
+    assert answered[2]["calls"] == sum(expected.values()) and answered[3]["drift"]["left"] > 0
     module_endpoint.reply(reply)
 
 
@@ -156,11 +158,11 @@ def test_what_fails_costs_itself_and_is_said(module_db: Database, themed: str, m
     module_endpoint.misbehave("bad_request", 1, **failing("primer"))
     module_endpoint.misbehave("bad_request", None, **failing("expand", "follow_up"))
     with warnings(module_db) as said_so:
-        answer, _, _, made = ask(module_db, "What of Enigma at all?", themed, mode="drift", options=options)
-    assert (made["drift"]["failed"], made["drift"]["folds"]) == (1, 2)
+        answer, _, _, parts = ask(module_db, "What of Enigma at all?", themed, mode="drift", options=options)
+    assert (parts["drift"]["failed"], parts["drift"]["folds"]) == (1, 2)
     # Where a whole round fails, no further one is tried.
-    assert made["drift"]["rounds"] == [{"asked": 3, "failed": 3, "empty": 0}]
-    assert answer.startswith("Broken") and {step["round"] for step in made["points"]} == {0}
+    assert parts["drift"]["rounds"] == [{"asked": 3, "failed": 3, "empty": 0}]
+    assert answer.startswith("Broken") and {step["round"] for step in parts["points"]} == {0}
     whole = "\n".join(said_so)
     assert "the question was not expanded" in whole and "1 of 2 parts of the primer were not read" in whole
     assert "no follow-up question of round 1 was answered" in whole
@@ -182,9 +184,9 @@ def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
 
     module_endpoint.reply(curious)
     options = {"primer_folds": 1, "drift_k_followups": 2, "n_depth": 2}
-    _, _, _, made = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
+    _, _, _, parts = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
     module_endpoint.reply(reply)
-    assert made["drift"]["rounds"] == [
+    assert parts["drift"]["rounds"] == [
         {"asked": 0, "failed": 0, "empty": 2},
         {"asked": 1, "failed": 0, "empty": 0},
     ]
@@ -199,11 +201,11 @@ def test_without_reports_the_question_itself_is_followed(
     work(module_db)
     module_endpoint.forget()
     with warnings(module_db) as said_so:
-        _, _, _, made = ask(module_db, QUESTION, bare, mode="drift", options={"n_depth": 1})
-        found = search(module_db, "Who broke the Enigma machine?", bare, "drift")
+        _, _, _, parts = ask(module_db, QUESTION, bare, mode="drift", options={"n_depth": 1})
+        results = search(module_db, "Who broke the Enigma machine?", bare, "drift")
     assert counted(module_endpoint) == {"follow_up": 1, "reduce": 1}
-    assert made["drift"]["reports"] == 0 and made["points"][0]["question"] == QUESTION
-    assert keys(found) and "of the report" not in str([row["explain"] for row in found])
+    assert parts["drift"]["reports"] == 0 and parts["points"][0]["question"] == QUESTION
+    assert keys(results) and "of the report" not in str([row["explain"] for row in results])
     assert all("no reports on communities yet" in text for text in said_so) and said_so
 
 

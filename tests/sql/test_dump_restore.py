@@ -47,9 +47,9 @@ def expected(module_db: Database) -> list[tuple[Any, ...]]:
         put(module_db, corpus, key, content, title=key.title())
     put(module_db, corpus, "late", LATE)
     work(module_db)
-    found = fingerprint(module_db, corpus)
+    result = fingerprint(module_db, corpus)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

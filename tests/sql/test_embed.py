@@ -15,16 +15,16 @@ from tests.sql.ingest import new_corpus, refused, rows, value
 def test_vectors_are_those_of_the_reference_model(module_db: Database, shared_data: Path) -> None:
     with (shared_data / "minilm" / "reference.jsonl").open() as lines:
         given = [json.loads(line) for line in lines]
-    for one in given:
-        made = np.array(value(module_db, "SELECT graphrag.embed(%s)::real[]", one["text"]))
-        assert float(made @ np.array(one["embedding"])) >= 0.9999
+    for item in given:
+        vector = np.array(value(module_db, "SELECT graphrag.embed(%s)::real[]", item["text"]))
+        assert float(vector @ np.array(item["embedding"])) >= 0.9999
 
 
 @pytest.mark.parametrize("text", ["", " ", "x", "👩‍💻", "עברית", "a" * 100_000, "$$ {} '\\"])
 def test_any_text_has_a_vector_of_length_1(module_db: Database, text: str) -> None:
-    made = np.array(value(module_db, "SELECT graphrag.embed(%s)::real[]", text))
-    assert made.shape == (384,)
-    assert float(np.linalg.norm(made)) == pytest.approx(1.0, abs=1e-5)
+    vector = np.array(value(module_db, "SELECT graphrag.embed(%s)::real[]", text))
+    assert vector.shape == (384,)
+    assert float(np.linalg.norm(vector)) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_null_has_no_vector(module_db: Database) -> None:

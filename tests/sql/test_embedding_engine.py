@@ -71,9 +71,13 @@ def test_a_session_with_the_engine_ends_cleanly(module_db: Database, how: str) -
     started = value(module_db, "SELECT pg_postmaster_start_time()")
     corpus = new_corpus(module_db)
     put_all(module_db, corpus, {f"long {number}": long_text(40) + f" {number}." for number in range(8)})
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for(
-        lambda: one.pid and value(module_db, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", one.pid), "it"
+        lambda: (
+            worker_session.pid
+            and value(module_db, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", worker_session.pid)
+        ),
+        "it",
     )
     wait_for(
         lambda: value(
@@ -81,8 +85,8 @@ def test_a_session_with_the_engine_ends_cleanly(module_db: Database, how: str) -
         ),
         "a lease",
     )
-    module_db.execute(f"SELECT {how}(%s)".encode(), [one.pid])
-    error = one.finish()
+    module_db.execute(f"SELECT {how}(%s)".encode(), [worker_session.pid])
+    error = worker_session.finish()
     assert error is not None
     assert error.sqlstate in ("57014", "57P01", None)  # None: the connection went first
     wait_for(lambda: work(module_db) or not rows(module_db, "SELECT FROM graphrag.jobs"), "an empty queue")

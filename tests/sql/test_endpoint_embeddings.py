@@ -105,18 +105,18 @@ def test_an_entity_that_goes_and_comes_back_while_a_worker_embeds_has_its_vector
 
 
 def test_a_model_that_cannot_shorten_is_asked_without_dimensions(module_db: Database) -> None:
-    with Endpoint(dimensions=DIMENSIONS) as one:
-        one.misbehave(
+    with Endpoint(dimensions=DIMENSIONS) as server:
+        server.misbehave(
             "bad_request",
             None,
             when=lambda request: request.kind == "embeddings" and "dimensions" in request.body,
             message="This model does not support specifying dimensions.",
         )
-        corpus = embedded(module_db, provider(module_db, one))
+        corpus = embedded(module_db, provider(module_db, server))
         put_all(module_db, corpus, STORIES)
         work(module_db)
         assert_embedded(module_db, corpus)
-        assert sum("dimensions" in request.body for request in one.requests) == 1
+        assert sum("dimensions" in request.body for request in server.requests) == 1
 
 
 def test_a_server_that_takes_fewer_texts_at_once_is_given_fewer(module_db: Database, endpoint: Endpoint) -> None:
@@ -189,9 +189,9 @@ def test_vectors_that_cannot_be_used_make_a_dead_letter_and_heal(
         work(module_db)
         module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
     assert set(statuses(module_db, corpus).values()) == {"failed"}
-    told = rows(module_db, "SELECT source_key, last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus)
-    assert {key for key, _ in told} == set(STORIES)
-    assert all(words in error for _, error in told)
+    failures = rows(module_db, "SELECT source_key, last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus)
+    assert {key for key, _ in failures} == set(STORIES)
+    assert all(words in error for _, error in failures)
     number = corpus_id(module_db, corpus)
     assert value(module_db, "SELECT count(*) FROM graphrag.entities WHERE corpus_id = %s", number) == 0
     # The texts are searchable without vectors.
@@ -309,16 +309,18 @@ def test_a_query_is_one_embedding_request_and_none_the_second_time(
     given = {"q": f"{QUESTION} As of {what}", "c": filled}
     with psycopg.connect(module_db.url, autocommit=True) as session:
         session.execute("SET default_transaction_read_only = on")
-        ((found,),) = session.execute(_QUERIES[what].encode(), given).fetchall()
-        assert found > 0
+        ((records,),) = session.execute(_QUERIES[what].encode(), given).fetchall()
+        assert records > 0
         assert endpoint.count("embeddings") == 1
-        assert session.execute(_QUERIES[what].encode(), given).fetchall() == [(found,)]
+        assert session.execute(_QUERIES[what].encode(), given).fetchall() == [(records,)]
         assert endpoint.count("embeddings") == 1
 
 
 def test_a_question_is_one_keyword_call_one_embedding_and_one_answer(module_db: Database, endpoint: Endpoint) -> None:
-    said = {"low_level_keywords": ["notes"], "high_level_keywords": ["fame"], "entities": [], "answer_types": []}
-    endpoint.reply(lambda messages: json.dumps(said) if "low_level" in str(messages[0]) else "Grace Hopper did [1].")
+    keywords = {"low_level_keywords": ["notes"], "high_level_keywords": ["fame"], "entities": [], "answer_types": []}
+    endpoint.reply(
+        lambda messages: json.dumps(keywords) if "low_level" in str(messages[0]) else "Grace Hopper did [1]."
+    )
     name = provider(module_db, endpoint, price_input=1)
     corpus = embedded(module_db, name, llm={"provider": name, "model": "m"})
     put_all(module_db, corpus, STORIES)
@@ -340,8 +342,8 @@ def test_the_nearest_window_is_the_one_with_the_words(module_db: Database, fille
 
 
 def test_questions_in_any_language_are_dense(module_db: Database, filled: str) -> None:
-    found = search(module_db, "エニグマを解読したのは誰ですか", filled)
-    assert all("dense" not in row["explain"] for row in found)
+    results = search(module_db, "エニグマを解読したのは誰ですか", filled)
+    assert all("dense" not in row["explain"] for row in results)
 
 
 def test_readers_search_without_a_right_on_the_provider(module_db: Database, endpoint: Endpoint, filled: str) -> None:

@@ -28,7 +28,7 @@ def reply(messages: Messages) -> str:
     """Whoever is asked, as much as may be: five parts, follow-ups without end, everything relevant."""
     what = task(messages)
     follow_ups = [{"question": f"What of Enigma {next(_numbers)}?" + " And why?" * 40, "score": 50} for _ in range(9)]
-    said: dict[str, Any] = {
+    replies: dict[str, Any] = {
         "keywords": KEYWORDS,
         "hyde": "A passage.",
         "decompose": {"queries": ["Who?", "What?", "Where?", "When?"]},
@@ -42,8 +42,8 @@ def reply(messages: Messages) -> str:
         "primer": {"answer": "It was broken [1]. " * 60, "score": 50, "follow_ups": follow_ups},
         "follow_up": {"answer": "It was broken [1]. " * 60, "score": 50, "follow_ups": follow_ups},
     }
-    found = said.get(what, "It was broken [1].")
-    return found if isinstance(found, str) else json.dumps(found)
+    result = replies.get(what, "It was broken [1].")
+    return result if isinstance(result, str) else json.dumps(result)
 
 
 REPLY = reply
@@ -52,8 +52,8 @@ COLUMNS = "calls, tokens_in, tokens_out, cost, basis"
 
 def estimated(db: Database, question: str, corpus: str, mode: str, **options: Any) -> tuple[int, int, int, float, Any]:
     sql = f"SELECT {COLUMNS} FROM graphrag.estimate_ask(%s, %s, %s, options => %s)"
-    (found,) = rows(db, sql, question, corpus, mode, Jsonb(options))
-    return found
+    (records,) = rows(db, sql, question, corpus, mode, Jsonb(options))
+    return records
 
 
 def question() -> str:
@@ -152,14 +152,14 @@ def test_client_and_command_say_it_before_and_answer_after(
     asked = question()
     module_endpoint.forget()
     with GraphRAG(module_db.url, themed) as rag:
-        made = rag.estimate_ask(asked, mode="drift", response_type="one line", n_depth=1)
-    assert made["calls"] > 5 and made["basis"]["parts"]["follow_up"]["calls"] == 5
+        estimate = rag.estimate_ask(asked, mode="drift", response_type="one line", n_depth=1)
+    assert estimate["calls"] > 5 and estimate["basis"]["parts"]["follow_up"]["calls"] == 5
 
     async def awaited() -> dict[str, Any]:
         async with AsyncGraphRAG(module_db.url, themed) as rag:
             return await rag.estimate_ask(asked, mode="drift", response_type="one line", n_depth=1)
 
-    assert asyncio.run(awaited()) == made
+    assert asyncio.run(awaited()) == estimate
     arguments = ["ask", "--url", module_db.url, "--corpus", themed, "--mode", "drift", asked]
     assert main([*arguments, "--estimate"]) == 0
     assert re.fullmatch(r"at most [\d,]+ calls, [\d,]+ tokens .*; cost [\d.]+\n", capsys.readouterr().out)

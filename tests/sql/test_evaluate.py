@@ -39,17 +39,17 @@ def evaluate(db: Database, corpus: str, questions: Any = QUESTIONS, **arguments:
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: one for name, one in row.items() if name not in ("p50_ms", "p95_ms")} for row in found]
+def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: figure for name, figure in row.items() if name not in ("p50_ms", "p95_ms")} for row in rows]
 
 
 def test_figures_are_those_of_the_documents_that_search_returns(module_db: Database, corpus: str) -> None:
-    found = evaluate(module_db, corpus, modes=MODES, k=[3, 1])
-    assert [(row["mode"], row["k"]) for row in found] == [(mode, k) for mode in MODES for k in (1, 3)]
-    for row in found:
+    evaluation = evaluate(module_db, corpus, modes=MODES, k=[3, 1])
+    assert [(row["mode"], row["k"]) for row in evaluation] == [(mode, k) for mode in MODES for k in (1, 3)]
+    for row in evaluation:
         recalls, gains, ranks, hits = [], [], [], []
         for question in QUESTIONS[:4]:
-            keys = [one["source_key"] for one in search(module_db, question["question"], corpus, row["mode"])][
+            keys = [result["source_key"] for result in search(module_db, question["question"], corpus, row["mode"])][
                 : row["k"]
             ]
             evidence = set(question["evidence"])
@@ -66,7 +66,7 @@ def test_figures_are_those_of_the_documents_that_search_returns(module_db: Datab
         assert row["all_hit"] == pytest.approx(sum(every for _, every in hits) / 4)
         assert (row["questions"], row["without_evidence"]) == (4, 1)
         assert 0 < row["p50_ms"] <= row["p95_ms"]
-    assert len({row["ndcg"] for row in found}) > 1
+    assert len({row["ndcg"] for row in evaluation}) > 1
 
 
 def test_differences_are_to_the_baseline_which_has_none(module_db: Database, corpus: str) -> None:
@@ -74,17 +74,19 @@ def test_differences_are_to_the_baseline_which_has_none(module_db: Database, cor
     assert by_mode["hybrid"]["differences"] is None
     for mode in ("bm25", "naive"):
         assert by_mode[mode]["baseline"] == "hybrid"
-        for metric, found in by_mode[mode]["differences"].items():
-            assert found["difference"] == pytest.approx(by_mode[mode][metric] - by_mode["hybrid"][metric])
-            assert found["low"] <= found["difference"] <= found["high"]
-            assert 0 < found["p"] <= 1
+        for metric, result in by_mode[mode]["differences"].items():
+            assert result["difference"] == pytest.approx(by_mode[mode][metric] - by_mode["hybrid"][metric])
+            assert result["low"] <= result["difference"] <= result["high"]
+            assert 0 < result["p"] <= 1
 
 
 def test_a_mode_does_not_differ_from_itself(module_db: Database, corpus: str) -> None:
     twin = {"twin": {"mode": "bm25", "bm25_idf": "lucene"}}
     base, same = evaluate(module_db, corpus, modes=["bm25", "twin"], k=[2], options={"variants": twin})
     assert (base["baseline"], same["mode"]) == ("bm25", "twin")
-    assert all(found == {"difference": 0, "low": 0, "high": 0, "p": 1} for found in same["differences"].values())
+    assert all(
+        difference == {"difference": 0, "low": 0, "high": 0, "p": 1} for difference in same["differences"].values()
+    )
 
 
 def test_the_same_seed_gives_the_same_intervals_whatever_the_order_of_questions(
@@ -98,28 +100,28 @@ def test_the_same_seed_gives_the_same_intervals_whatever_the_order_of_questions(
 
 def test_keywords_of_a_question_are_used(module_db: Database, corpus: str) -> None:
     words = {"low_level_keywords": ["Grace Hopper"], "high_level_keywords": []}
-    told = {"id": "told", "question": "What of the Analytical Engine?", "evidence": ["hopper"], **words}
-    (row,) = evaluate(module_db, corpus, [told], modes=["local"], k=[5], options={"per_question": True})
+    question = {"id": "told", "question": "What of the Analytical Engine?", "evidence": ["hopper"], **words}
+    (row,) = evaluate(module_db, corpus, [question], modes=["local"], k=[5], options={"per_question": True})
     (detail,) = row["per_question"]
-    found = [one["source_key"] for one in search(module_db, told["question"], corpus, "local", **words)]
-    assert detail["found"] == found
-    assert found != [one["source_key"] for one in search(module_db, told["question"], corpus, "local")]
+    results = [result["source_key"] for result in search(module_db, question["question"], corpus, "local", **words)]
+    assert detail["found"] == results
+    assert results != [result["source_key"] for result in search(module_db, question["question"], corpus, "local")]
     assert (detail["id"], detail["evidence"], detail["recall"]) == ("told", ["hopper"], 1)
 
 
 def test_query_entities_and_answer_types_of_a_question_are_used(module_db: Database, corpus: str) -> None:
     own = {"query_entities": ["Grace Hopper"], "answer_types": ["NAME"]}
-    told = {"id": "told", "question": "What of the Analytical Engine?", "evidence": ["hopper"], **own}
+    question = {"id": "told", "question": "What of the Analytical Engine?", "evidence": ["hopper"], **own}
     fixed = {"mode": "path", "fuse": "none"}
     variants = {"told": fixed, "for all": {**fixed, "query_entities": ["Enigma"]}}
     modes = ["bm25", *variants]
-    found = evaluate(
-        module_db, corpus, [told], modes=modes, k=[5], options={"per_question": True, "variants": variants}
+    evaluation = evaluate(
+        module_db, corpus, [question], modes=modes, k=[5], options={"per_question": True, "variants": variants}
     )
-    by_mode = {row["mode"]: row["per_question"][0]["found"] for row in found}
+    by_mode = {row["mode"]: row["per_question"][0]["found"] for row in evaluation}
 
     def keys(**options: Any) -> list[str]:
-        rows = search(module_db, told["question"], corpus, "path", options={"fuse": "none", **options})
+        rows = search(module_db, question["question"], corpus, "path", options={"fuse": "none", **options})
         return [row["source_key"] for row in rows][:5]
 
     assert by_mode["told"] == keys(**own)
@@ -135,11 +137,11 @@ def test_questions_come_from_json_text_or_a_table(module_db: Database, corpus: s
         module_db.execute("INSERT INTO public.asked VALUES (%s, %s, %s, 'someone')", row)
     forms = [f"'{json.dumps(QUESTIONS)}'", "'asked'", "'public.asked'::regclass", "'asked'::text"]
     for form in forms:
-        found = rows(
+        records = rows(
             module_db,
             f"SELECT mode, ndcg, questions, intervals FROM graphrag.evaluate('{corpus}', {form}, k => '{{2}}')",
         )
-        assert found == [(row["mode"], row["ndcg"], 4, row["intervals"]) for row in wanted]
+        assert records == [(row["mode"], row["ndcg"], 4, row["intervals"]) for row in wanted]
 
 
 def test_documents_of_many_chunks_are_searched_deep_enough(module_db: Database) -> None:
@@ -149,7 +151,7 @@ def test_documents_of_many_chunks_are_searched_deep_enough(module_db: Database) 
     work(module_db)
     questions = [{"question": "What did Ada Lovelace write on the engine?", "evidence": ["short", "long"]}]
     (row,) = evaluate(module_db, name, questions, modes=["bm25"], k=[2])
-    assert [one["source_key"] for one in search(module_db, questions[0]["question"], name, "bm25", top_k=2)] == [
+    assert [result["source_key"] for result in search(module_db, questions[0]["question"], name, "bm25", top_k=2)] == [
         "long"
     ] * 2
     assert (row["recall"], row["ndcg"]) == (1, 1)
@@ -216,7 +218,7 @@ GOOD = QUESTIONS[:2]
         (GOOD, {"k": [1001]}, "k cannot be [1001]"),
         (GOOD, {"k": [5, None]}, "k cannot be [5, null]"),
         (GOOD, {"baseline": "mix"}, 'the baseline "mix" is not among the modes compared'),
-        (GOOD, {"options": {"seeds": 1}}, 'unknown option "seeds" of evaluate'),
+        (GOOD, {"options": {"seeds": 1}}, 'unknown option "seeds" of evaluation'),
         (GOOD, {"options": {"seed": -1}}, 'option "seed" cannot be -1'),
         (GOOD, {"options": {"variants": {"a": 1}}}, 'option "variants" cannot be {"a": 1}'),
         (GOOD, {"modes": ["a"], "options": {"variants": {"a": {"mode": "magic"}}}}, 'unknown mode "magic"'),
@@ -233,27 +235,27 @@ def test_bad_input_is_refused_by_name_with_a_hint(
         named = named.replace("k => %s", "k => %s::int[]")
     if "modes" in arguments:
         named = named.replace("modes => %s", "modes => %s::text[]")
-    found = refused(module_db, f"SELECT * FROM graphrag.evaluate(%s, %s{named})", corpus, Jsonb(questions), *values)
-    assert found.sqlstate == "22023"
-    assert message in (found.message_primary or "")
-    assert found.message_hint
+    diag = refused(module_db, f"SELECT * FROM graphrag.evaluate(%s, %s{named})", corpus, Jsonb(questions), *values)
+    assert diag.sqlstate == "22023"
+    assert message in (diag.message_primary or "")
+    assert diag.message_hint
 
 
 def test_an_unknown_corpus_and_an_unknown_table_are_named(module_db: Database, corpus: str) -> None:
-    found = refused(module_db, "SELECT * FROM graphrag.evaluate('nowhere', %s)", Jsonb(GOOD))
-    assert (found.sqlstate, found.message_primary) == ("42704", 'graphrag: corpus "nowhere" does not exist')
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate('nowhere', %s)", Jsonb(GOOD))
+    assert (diag.sqlstate, diag.message_primary) == ("42704", 'graphrag: corpus "nowhere" does not exist')
     assert refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'no_table')", corpus).sqlstate == "42P01"
     module_db.execute("CREATE TABLE public.nothing_asked (question text, evidence text[])")
-    found = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'nothing_asked')", corpus)
-    assert "there are no questions" in (found.message_primary or "")
-    found = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, NULL)", corpus)
-    assert "there are no questions" in (found.message_primary or "")
-    found = refused(module_db, "SELECT * FROM graphrag.evaluate(NULL, %s)", Jsonb(GOOD))
-    assert (found.sqlstate, found.message_primary) == ("22004", "graphrag: corpus cannot be null")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, 'nothing_asked')", corpus)
+    assert "there are no questions" in (diag.message_primary or "")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(%s, NULL)", corpus)
+    assert "there are no questions" in (diag.message_primary or "")
+    diag = refused(module_db, "SELECT * FROM graphrag.evaluate(NULL, %s)", Jsonb(GOOD))
+    assert (diag.sqlstate, diag.message_primary) == ("22004", "graphrag: corpus cannot be null")
 
 
 def test_every_question_is_asked_of_every_mode_once_and_counted(module_db: Database, corpus: str) -> None:
-    found = evaluate(module_db, corpus, modes=["naive", "naive", "bm25"], options={"per_question": True})
-    assert [row["mode"] for row in found] == ["naive", "naive", "bm25", "bm25"]  # k 5 and 10 of each
-    assert all([one["id"] for one in row["per_question"]] == ["q1", "q2", "q3", "q4"] for row in found)
+    evaluation = evaluate(module_db, corpus, modes=["naive", "naive", "bm25"], options={"per_question": True})
+    assert [row["mode"] for row in evaluation] == ["naive", "naive", "bm25", "bm25"]  # k 5 and 10 of each
+    assert all([question["id"] for question in row["per_question"]] == ["q1", "q2", "q3", "q4"] for row in evaluation)
     assert value(module_db, "SELECT count(*) FROM graphrag.query_log") == 0

@@ -64,8 +64,10 @@ def same(before: dict[str, Any], after: dict[str, Any], *but: str) -> None:
     """Assert that two rows agree, order in lists aside, but for numbers, ids that are made anew, and `but`."""
     left = {"human_readable_id", *but}
     for column in before.keys() - left:
-        one, two = before[column], after[column]
-        assert (sorted(one), sorted(two)) == (sorted(two), sorted(two)) if isinstance(one, list) else one == two, column
+        first, two = before[column], after[column]
+        assert (
+            (sorted(first), sorted(two)) == (sorted(two), sorted(two)) if isinstance(first, list) else first == two
+        ), column
 
 
 def test_documents_and_text_units_come_out_as_they_went_in(tables: tuple[Rows, Rows]) -> None:
@@ -81,13 +83,13 @@ def test_documents_and_text_units_come_out_as_they_went_in(tables: tuple[Rows, R
 
 def test_entities_come_out_as_they_went_in(tables: tuple[Rows, Rows]) -> None:
     before, after = tables
-    found = {row["title"]: row for row in after["entities"]}
+    result = {row["title"]: row for row in after["entities"]}
     for row in before["entities"]:
-        same(row, found.pop(row["title"]), "id")
+        same(row, result.pop(row["title"]), "id")
     # What 84 relationships name that is no entity is one now.
     ends = {row[end] for row in before["relationships"] for end in ("source", "target")}
-    assert set(found) == ends - {row["title"] for row in before["entities"]}
-    assert len(found) == 32 and {row["type"] for row in found.values()} == {"UNKNOWN"}
+    assert set(result) == ends - {row["title"] for row in before["entities"]}
+    assert len(result) == 32 and {row["type"] for row in result.values()} == {"UNKNOWN"}
 
 
 def test_relationships_come_out_as_they_went_in(tables: tuple[Rows, Rows]) -> None:
@@ -95,28 +97,28 @@ def test_relationships_come_out_as_they_went_in(tables: tuple[Rows, Rows]) -> No
     pairs: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     for row in before["relationships"]:
         pairs[frozenset((row["source"], row["target"]))].append(row)
-    found = {frozenset((row["source"], row["target"])): row for row in after["relationships"]}
-    assert found.keys() == pairs.keys()
-    assert len(before["relationships"]) - len(found) == 43, "pairs that are there in both directions are one here"
+    result = {frozenset((row["source"], row["target"])): row for row in after["relationships"]}
+    assert result.keys() == pairs.keys()
+    assert len(before["relationships"]) - len(result) == 43, "pairs that are there in both directions are one here"
     for pair, rows in pairs.items():
         if len(rows) == 1:
-            same(rows[0], found[pair], "id")
+            same(rows[0], result[pair], "id")
             continue
-        assert found[pair]["weight"] == sum(row["weight"] for row in rows)
-        assert set(found[pair]["text_unit_ids"]) == {unit for row in rows for unit in row["text_unit_ids"]}
-        assert all(row["description"] in found[pair]["description"] for row in rows)
+        assert result[pair]["weight"] == sum(row["weight"] for row in rows)
+        assert set(result[pair]["text_unit_ids"]) == {unit for row in rows for unit in row["text_unit_ids"]}
+        assert all(row["description"] in result[pair]["description"] for row in rows)
 
 
 def test_claims_come_out_as_they_went_in(tables: tuple[Rows, Rows]) -> None:
     before, after = tables
     key = ("text_unit_id", "subject_id", "description")
-    found = {tuple(row[name] for name in key): row for row in after["covariates"]}
+    result = {tuple(row[name] for name in key): row for row in after["covariates"]}
     # 25 lines of the model's answers were no claims. Two statuses were none, one quotation was too long.
     wanted = [row for row in before["covariates"] if row["description"]]
     assert len(wanted) == len(after["covariates"]) == 381
     differences = 0
     for row in wanted:
-        other = found[tuple(row[name] for name in key)]
+        other = result[tuple(row[name] for name in key)]
         same(row, other, "id", "status", "source_text")
         differences += (row["status"], row["source_text"]) != (other["status"], other["source_text"])
     assert differences == 3
@@ -127,9 +129,9 @@ def test_ids_of_the_export_fit_together(tables: tuple[Rows, Rows]) -> None:
     for name in TABLES:
         assert len({row["id"] for row in after[name]}) == len(after[name])
     for name, column in (("entities", "entity_ids"), ("relationships", "relationship_ids")):
-        by_unit = {(row["id"], one) for row in after["text_units"] for one in row[column]}
+        by_unit = {(row["id"], row_id) for row in after["text_units"] for row_id in row[column]}
         assert by_unit == {(unit, row["id"]) for row in after[name] for unit in row["text_unit_ids"]}
-    claims = {(row["id"], one) for row in after["text_units"] for one in row["covariate_ids"]}
+    claims = {(row["id"], row_id) for row in after["text_units"] for row_id in row["covariate_ids"]}
     assert claims == {(row["text_unit_id"], row["id"]) for row in after["covariates"]}
 
 
@@ -139,8 +141,8 @@ def members(tables: Rows) -> dict[int, tuple[Any, ...]]:
     pairs = {row["id"]: frozenset((row["source"], row["target"])) for row in tables["relationships"]}
     return {
         row["community"]: (
-            frozenset(names[one] for one in row["entity_ids"]),
-            frozenset(pairs[one] for one in row["relationship_ids"]),
+            frozenset(names[entity_id] for entity_id in row["entity_ids"]),
+            frozenset(pairs[entity_id] for entity_id in row["relationship_ids"]),
         )
         for row in tables["communities"]
     }
@@ -150,8 +152,8 @@ def members(tables: Rows) -> dict[int, tuple[Any, ...]]:
 def numbers(tables: tuple[Rows, Rows]) -> dict[int, int]:
     """Which community came out as which, by what relates its members."""
     before, after = (members(some) for some in tables)
-    found = {pairs: number for number, (_, pairs) in after.items()}
-    return {-1: -1, **{number: found[pairs] for number, (_, pairs) in before.items()}}
+    result = {pairs: number for number, (_, pairs) in after.items()}
+    return {-1: -1, **{number: result[pairs] for number, (_, pairs) in before.items()}}
 
 
 def test_communities_come_out_as_they_went_in(tables: tuple[Rows, Rows], numbers: dict[int, int]) -> None:
@@ -159,13 +161,13 @@ def test_communities_come_out_as_they_went_in(tables: tuple[Rows, Rows], numbers
     assert len(before["communities"]) == len(after["communities"]) == len(set(numbers.values())) - 1 == 122
     entities = {row["title"] for row in before["entities"]}
     was, now = members(before), members(after)
-    found = {row["community"]: row for row in after["communities"]}
+    result = {row["community"]: row for row in after["communities"]}
     for row in before["communities"]:
-        other = found[numbers[row["community"]]]
+        other = result[numbers[row["community"]]]
         # Beside the members it lists, GraphRAG's partition has the names that only relationships have.
         assert was[row["community"]][0] == now[other["community"]][0] & entities
         assert len(other["entity_ids"]) == other["size"]
-        assert (numbers[row["parent"]], {numbers[one] for one in row["children"]}) == (
+        assert (numbers[row["parent"]], {numbers[child] for child in row["children"]}) == (
             other["parent"],
             set(other["children"]),
         )
@@ -176,11 +178,11 @@ def referring(text: str, ids: dict[str, dict[int, Any]]) -> str:
     """Say what the numbers of a text's references stand for, without those that stand for nothing (some of the model's do)."""
 
     def named(bracket: re.Match[str]) -> str:
-        found = []
+        collected = []
         for kind, given in re.findall(r"(\w+) \(([^()]*)\)", bracket[1]):
-            names = dict.fromkeys(ids[kind].get(int(one)) for one in given.split(", ") if one.isdigit())
-            found += [(kind, name) for name in names if name]
-        return f" {found}" if found else ""
+            names = dict.fromkeys(ids[kind].get(int(number)) for number in given.split(", ") if number.isdigit())
+            collected += [(kind, name) for name in names if name]
+        return f" {collected}" if collected else ""
 
     return re.sub(r" ?\[Data: ([^\[\]]*)\]", named, text)
 
@@ -198,15 +200,17 @@ def kinds(tables: Rows) -> dict[str, dict[int, Any]]:
 def test_reports_come_out_as_they_went_in(tables: tuple[Rows, Rows], numbers: dict[int, int]) -> None:
     before, after = tables
     there, here = kinds(before), kinds(after)
-    found = {row["community"]: row for row in after["community_reports"]}
-    assert len(found) == 122
+    result = {row["community"]: row for row in after["community_reports"]}
+    assert len(result) == 122
     for row in before["community_reports"]:
-        other = found[numbers[row["community"]]]
+        other = result[numbers[row["community"]]]
         for column in ("title", "summary", "full_content", "rating_explanation"):
             assert referring(row[column], there) == referring(other[column], here), column
         for column in ("findings", "full_content_json"):
-            one, two = (json.loads(some) if isinstance(some, str) else some for some in (row[column], other[column]))
-            assert referring(json.dumps(one, sort_keys=True), there) == referring(json.dumps(two, sort_keys=True), here)
+            first, two = (json.loads(some) if isinstance(some, str) else some for some in (row[column], other[column]))
+            assert referring(json.dumps(first, sort_keys=True), there) == referring(
+                json.dumps(two, sort_keys=True), here
+            )
         assert (row["rank"], row["level"], row["period"]) == (other["rank"], other["level"], other["period"])
 
 
@@ -264,17 +268,17 @@ def test_a_refresh_keeps_what_was_imported_while_nothing_changes(loaded: Databas
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_imported_index_is_searched(loaded: Database, mode: str) -> None:
-    found = loaded.execute(
+    results = loaded.execute(
         "SELECT content FROM graphrag.search('What does Fezziwig do at the ball?', 'carol', mode => %s)", [mode]
     ).fetchall()
-    assert any("Fezziwig" in content for (content,) in found[:3])
+    assert any("Fezziwig" in content for (content,) in results[:3])
 
 
 def test_its_own_reports_are_found(loaded: Database) -> None:
-    found = loaded.execute(
+    records = loaded.execute(
         "SELECT title FROM graphrag.search_reports('free distribution of electronic works', 'carol', top_k => 3)"
     ).fetchall()
-    assert any("Gutenberg" in title for (title,) in found)
+    assert any("Gutenberg" in title for (title,) in records)
     overview = loaded.execute("SELECT DISTINCT model FROM graphrag.community_overview").fetchall()
     assert overview == [("GraphRAG",)]
 
@@ -297,8 +301,8 @@ def test_a_change_begins_from_what_was_imported(loaded: Database) -> None:
     done = loaded.execute("SELECT graphrag.refresh_communities('carol')").fetchone()[0]
     work(loaded)
     after = {row[0]: row for row in partition(loaded)}
-    kept = [number for number in before if number in after and after[number][8:-1] == before[number][8:-1]]
-    assert done["clustered"] != "all" and len(kept) > 0.9 * len(before)
+    unchanged = [number for number in before if number in after and after[number][8:-1] == before[number][8:-1]]
+    assert done["clustered"] != "all" and len(unchanged) > 0.9 * len(before)
     # Where that changes what is told, the corpus' own report takes the place of the imported one.
     (models,) = loaded.execute(
         "SELECT array_agg(DISTINCT r.model) FROM graphrag.community_members m"

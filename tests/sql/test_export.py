@@ -56,8 +56,8 @@ def test_the_command_writes_the_graph(
         filled.execute(f"SELECT count(*) FROM graphrag.{view}").fetchone()[0] for view in ("graph_nodes", "graph_edges")
     )
     assert capsys.readouterr().out == f"{path}: {nodes} entities, {edges} relationships\n"
-    found = networkx.read_graphml(path) if name.endswith("graphml") else networkx.read_gexf(path)
-    assert (len(found), found.number_of_edges()) == (nodes, edges)
+    result = networkx.read_graphml(path) if name.endswith("graphml") else networkx.read_gexf(path)
+    assert (len(result), result.number_of_edges()) == (nodes, edges)
 
 
 def test_the_command_draws_the_graph_by_community(
@@ -67,8 +67,10 @@ def test_the_command_draws_the_graph_by_community(
     path = tmp_path / "graph.svg"
     assert main(["plot", "--url", filled.url, "--max-nodes", "3", str(path)]) == 0
     total = filled.execute("SELECT count(*) FROM graphrag.graph_nodes").fetchone()[0]
-    said = capsys.readouterr().out
-    assert said.startswith(f"{path}: 3 entities, the most connected of {total}, ") and said.endswith("by communities\n")
+    output = capsys.readouterr().out
+    assert output.startswith(f"{path}: 3 entities, the most connected of {total}, ") and output.endswith(
+        "by communities\n"
+    )
     texts = [text for text in ElementTree.parse(path).getroot().itertext() if text.strip()]
     assert {"Ada Lovelace", "Charles Babbage", "Communities"} <= set(texts)
     assert main(["plot", "--url", filled.url, str(tmp_path / "graph.doc")]) == 1

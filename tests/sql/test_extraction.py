@@ -45,12 +45,12 @@ def test_an_insert_becomes_entities_relationships_and_mentions(module_db: Databa
     put_all(module_db, corpus, STORIES)
     work(module_db)
     assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed")
-    found = entities(module_db, corpus)
-    assert {name: type_ for name, (type_, _) in found.items()} == TYPES
+    matches = entities(module_db, corpus)
+    assert {name: type_ for name, (type_, _) in matches.items()} == TYPES
     hopper = "Grace Hopper wrote the first compiler at Harvard."
-    assert found["Harvard"][1] == hopper
+    assert matches["Harvard"][1] == hopper
     # Distinct fragments; of equally many, in the order of their text. Of two in one chunk the longer one counts.
-    assert found["Alan Turing"][1].split("\n") == [
+    assert matches["Alan Turing"][1].split("\n") == [
         "Alan Turing read the notes of Ada Lovelace.",
         "Bletchley Park broke Enigma with the Bombe of Alan Turing.",
     ]
@@ -96,10 +96,10 @@ def test_the_graph_and_the_views_show_what_the_model_said(module_db: Database, e
         corpus,
     )
     assert ("Grace Hopper", "Harvard", "story", hopper, 4.0) in edges
-    found = rows(
+    records = rows(
         module_db, "SELECT source, target, keywords FROM graphrag.search_relationships('compiler', %s)", corpus
     )
-    assert ("Grace Hopper", "Harvard", ["story"]) in found
+    assert ("Grace Hopper", "Harvard", ["story"]) in records
 
 
 def test_each_chunk_is_asked_about_by_itself_and_stands_verbatim_in_the_prompt(
@@ -129,7 +129,7 @@ def test_each_chunk_is_asked_about_by_itself_and_stands_verbatim_in_the_prompt(
 def test_names_that_only_relationships_have_become_entities_and_self_loops_go(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    said = {
+    reply = {
         "entities": [{"name": "Ada", "type": "Person", "description": "A writer."}],
         "relationships": [
             {
@@ -142,7 +142,7 @@ def test_names_that_only_relationships_have_become_entities_and_self_loops_go(
             {"source": "ADA", "target": "“Ada”", "keywords": [], "description": "She is she.", "strength": 9},
         ],
     }
-    endpoint.reply(saying(said))
+    endpoint.reply(saying(reply))
     corpus = extracted(module_db, endpoint)
     put(module_db, corpus, "one", "Ada met a stranger.")
     work(module_db)
@@ -172,23 +172,23 @@ HOSTILE = (
 
 
 def test_hostile_names_are_data(module_db: Database, endpoint: Endpoint) -> None:
-    said: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "entities": [{"name": name, "type": name, "description": f"{name}; {name}"} for name in HOSTILE],
         "relationships": [
             {"source": HOSTILE[0], "target": name, "keywords": [name], "description": name, "strength": 5}
             for name in HOSTILE[1:]
         ],
     }
-    endpoint.reply(saying(said))
+    endpoint.reply(saying(reply))
     corpus = extracted(module_db, endpoint)
     put(module_db, corpus, "bad", "Something harmless.")
     put(module_db, corpus, "worse", "Something else.")
     work(module_db)
     assert statuses(module_db, corpus) == {"bad": "indexed", "worse": "indexed"}
     shown = {" ".join(name.replace("\0", "").replace("\x07", "").split()) for name in HOSTILE}
-    found = entities(module_db, corpus)
-    assert set(found) == shown
-    assert found[HOSTILE[0]][1] == f"{HOSTILE[0]}; {HOSTILE[0]}"
+    matches = entities(module_db, corpus)
+    assert set(matches) == shown
+    assert matches[HOSTILE[0]][1] == f"{HOSTILE[0]}; {HOSTILE[0]}"
     assert {target for _, target in relationships(module_db, corpus)} == shown - {HOSTILE[0]}
     query = "MATCH (a:Entity)-[:RELATED]->(b:Entity) RETURN a.name AS a, b.name AS b"
     edges = {(row["a"], row["b"]) for (row,) in rows(module_db, "SELECT graphrag.cypher(%s, %s)", corpus, query)}
@@ -262,16 +262,16 @@ def test_an_extraction_is_understood_in_every_form_that_models_give(
     assert value(
         module_db, "SELECT extraction FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, corpus)
     ) == ("complete")
-    found = {name.title(): what for name, what in entities(module_db, corpus).items()}
+    matches = {name.title(): what for name, what in entities(module_db, corpus).items()}
     pairs = {(s.title(), t.title()): what for (s, t), what in relationships(module_db, corpus).items()}
     longest = {
         e["name"]: (e["type"], e["description"]) for e in sorted(FOUND["entities"], key=lambda e: len(e["description"]))
     }
     if form == "OpenIE triples":
-        assert found == dict.fromkeys(longest, ("UNKNOWN", ""))
+        assert matches == dict.fromkeys(longest, ("UNKNOWN", ""))
         assert pairs == {(s, t): (["wrote at"], f"{s} wrote at {t}", 1.0) for s, t in _PAIRS}
         return
-    assert found == longest
+    assert matches == longest
     weight = 1.0 if form == "LightRAG rows" else 4.0
     keywords = [] if form == "GraphRAG rows" else ["story"]
     assert pairs == {pair: (keywords, _WHY[pair], weight) for pair in _PAIRS}

@@ -93,8 +93,8 @@ def test_what_did_not_change_is_indexed_again_without_a_call(module_db: Database
     endpoint.forget()
 
     def again(*options: dict[str, Any]) -> None:
-        for one in options:
-            module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb(one)])
+        for option in options:
+            module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb(option)])
         assert value(module_db, "SELECT pending FROM graphrag.progress WHERE corpus = %s", corpus) == 5
         work(module_db)
         assert canonical(module_db, corpus) == before

@@ -125,14 +125,14 @@ def test_an_unusable_answer_counts_against_its_document_alone(
 ) -> None:
     endpoint.misbehave(kind, None, when=BAD)
     corpus = filled(module_db, endpoint)
-    words, kept = ITEM[kind]
+    words, expected = ITEM[kind]
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "pending"}
     assert traces(module_db, corpus, "hopper") == 0
     assert not entities(module_db, corpus).keys() & {"Grace Hopper", "Harvard"}
-    found = job(module_db, corpus, "hopper")
-    assert (found["state"], found["errors"], found["waits"]) == ("pending", 1, True)
-    assert words in found["last_error"]
-    assert bool(found["payload"].get("raw")) is kept
+    result = job(module_db, corpus, "hopper")
+    assert (result["state"], result["errors"], result["waits"]) == ("pending", 1, True)
+    assert words in result["last_error"]
+    assert bool(result["payload"].get("raw")) is expected
     pending, failed, waiting, why = progress(module_db, corpus)
     assert (pending, failed, waiting) == (1, 0, 1)
     assert words in why
@@ -162,11 +162,11 @@ def test_the_whole_parts_of_a_torn_answer_are_used_at_the_last_attempt_and_marke
     endpoint.reply(lambda messages: knows(messages) if kind != "repeated" else short(text_of(messages)))
     corpus = filled(module_db, endpoint)
     for errors in (1, 2):
-        found = job(module_db, corpus, "hopper")
-        assert (found["state"], found["errors"]) == ("pending", errors)
-        assert TORN[kind] in found["last_error"]
-        assert "The model said: {" in found["last_error"]
-        assert found["payload"]["raw"].startswith('{"')
+        result = job(module_db, corpus, "hopper")
+        assert (result["state"], result["errors"]) == ("pending", errors)
+        assert TORN[kind] in result["last_error"]
+        assert "The model said: {" in result["last_error"]
+        assert result["payload"]["raw"].startswith('{"')
         assert traces(module_db, corpus, "hopper") == 0
         hurry(module_db, corpus)
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "indexed"}
@@ -204,10 +204,10 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
     assert statuses(module_db, corpus) == OTHERS | {"hopper": "pending"}
     assert traces(module_db, corpus, "hopper") == 0
     for faults in (1, 2):
-        found = job(module_db, corpus, "hopper")
-        assert found["payload"] == {"text": True, "faults": faults}
-        assert (found["state"], found["attempts"], found["errors"], found["waits"]) == ("pending", 0, 0, True)
-        assert PROVIDER[kind] in found["last_error"]
+        result = job(module_db, corpus, "hopper")
+        assert result["payload"] == {"text": True, "faults": faults}
+        assert (result["state"], result["attempts"], result["errors"], result["waits"]) == ("pending", 0, 0, True)
+        assert PROVIDER[kind] in result["last_error"]
         pending, failed, waiting, why = progress(module_db, corpus)
         assert (pending, failed, waiting) == (1, 0, 1)
         assert PROVIDER[kind] in why

@@ -64,10 +64,10 @@ def test_a_worker_that_waits_for_a_model_can_be_stopped(
             work(module_db)
         module_db.execute("RESET statement_timeout")
     else:
-        one = worker(module_db.url)
+        worker_session = worker(module_db.url)
         wait_for(lambda: answered(module_db, corpus) == 3, "the answers that come")
-        module_db.execute(f"SELECT {how}(%s)".encode(), [one.pid])
-        assert one.finish() is not None
+        module_db.execute(f"SELECT {how}(%s)".encode(), [worker_session.pid])
+        assert worker_session.finish() is not None
     wait_for(lambda: endpoint.in_flight == 0, "the connections to be closed")
     assert set(statuses(module_db, corpus).values()) == {"pending"}
     assert [traces(module_db, corpus, key) for key in STORIES] == [0] * 5
@@ -120,7 +120,7 @@ def test_workers_side_by_side_ask_about_each_document_once(module_db: Database, 
     endpoint.latency = 0.05
     put_all(module_db, corpus, STORIES | {f"more {n}": f"{STORIES['ada']} {n}" for n in range(40)})
     both = [worker(module_db.url) for _ in range(2)]
-    assert [one.finish() for one in both] == [None, None]
+    assert [session.finish() for session in both] == [None, None]
     wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
     assert set(Counter(text_of(request.messages) for request in chats(endpoint)).values()) == {1}
     for n in range(40):
@@ -133,8 +133,8 @@ def test_workers_side_by_side_ask_about_each_document_once(module_db: Database, 
 def test_after_sigkill_what_was_answered_is_not_paid_again(
     cluster: Callable[..., Cluster], endpoint: Endpoint, whole: Any
 ) -> None:
-    one = cluster()
-    url = one.create_database("faults")
+    own_cluster = cluster()
+    url = own_cluster.create_database("faults")
     with closing(psycopg.connect(url, autocommit=True)) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         corpus = hanging(db, endpoint)
@@ -143,7 +143,7 @@ def test_after_sigkill_what_was_answered_is_not_paid_again(
         wait_for(lambda: answered(db, corpus) == 3, "the answers that come")
         os.kill(victim.pid, signal.SIGKILL)
         assert victim.finish() is not None
-    wait_for(lambda: one.log.count("ready to accept connections") > 1, "the server's recovery")
+    wait_for(lambda: own_cluster.log.count("ready to accept connections") > 1, "the server's recovery")
     endpoint.behave()
     endpoint.forget()
     with closing(psycopg.connect(url, autocommit=True)) as db:

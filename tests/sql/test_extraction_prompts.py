@@ -45,10 +45,10 @@ def claiming(messages: Messages) -> str:
     """A model that finds a claim in what is said of Ada Lovelace and Charles Babbage."""
     if len(messages) > 2:
         return knows(messages)
-    found = json.loads(knows(messages))
+    loaded = json.loads(knows(messages))
     text = text_of(messages)
-    found["claims"] = [CLAIM, CLAIM | {"object": None, "status": "rumour"}] if "Babbage admired Ada" in text else []
-    return json.dumps(found)
+    loaded["claims"] = [CLAIM, CLAIM | {"object": None, "status": "rumour"}] if "Babbage admired Ada" in text else []
+    return json.dumps(loaded)
 
 
 def prompts(endpoint: Endpoint) -> list[str]:
@@ -67,7 +67,7 @@ def test_entity_types_stand_in_the_prompt(module_db: Database, endpoint: Endpoin
 
 def test_names_and_descriptions_are_in_the_language_of_the_document(module_db: Database, endpoint: Endpoint) -> None:
     text = "エイダ・ラブレスはロンドンで解析機関について書いた。チャールズ・バベッジは彼女を称賛した。"
-    said = {
+    reply = {
         "entities": [
             {"name": "エイダ・ラブレス", "type": "person", "description": "解析機関について書いた人。"},
             {"name": "「解析機関」", "type": "product", "description": "エイダが書いた機械。"},
@@ -82,7 +82,7 @@ def test_names_and_descriptions_are_in_the_language_of_the_document(module_db: D
             }
         ],
     }
-    endpoint.reply(saying(said))
+    endpoint.reply(saying(reply))
     corpus = extracted(module_db, endpoint)
     put(module_db, corpus, "ja", text, title="計算機の歴史")
     work(module_db)
@@ -110,7 +110,7 @@ def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpo
     schema = chats(endpoint)[0].body["response_format"]["json_schema"]["schema"]
     assert "claims" in schema["required"]
     assert 'Add them to the object as "claims"' in prompts(endpoint)[0]
-    found = rows(
+    records = rows(
         module_db,
         "SELECT d.source_key, x.subject, x.subject_key, x.object, x.type, x.status, x.start_date, x.end_date,"
         " x.description, position(x.source_text IN k.content) > 0 FROM graphrag.claims x"
@@ -118,10 +118,10 @@ def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpo
         " WHERE d.corpus = %s ORDER BY x.id",
         corpus,
     )
-    said = (CLAIM["description"], True)
-    assert found == [
-        ("ada", "Ada Lovelace", "ada lovelace", "Charles Babbage", "admiration", "TRUE", "1833-06-05", None, *said),
-        ("ada", "Ada Lovelace", "ada lovelace", None, "admiration", "SUSPECTED", "1833-06-05", None, *said),
+    claim = (CLAIM["description"], True)
+    assert records == [
+        ("ada", "Ada Lovelace", "ada lovelace", "Charles Babbage", "admiration", "TRUE", "1833-06-05", None, *claim),
+        ("ada", "Ada Lovelace", "ada lovelace", None, "admiration", "SUSPECTED", "1833-06-05", None, *claim),
     ]
     put(module_db, corpus, "turing", STORIES["ada"])
     work(module_db)

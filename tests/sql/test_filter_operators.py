@@ -93,10 +93,10 @@ def test_the_rows_of_every_filter_are_those_of_a_reader_of_a_part(module_db: Dat
     module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, "source_key <> 'e'"])
     try:
         with readers(module_db, 1) as (role,), session_of(module_db, role) as reader:
-            for filter_, kept in KEPT:
-                assert set(keys(search(reader, "Ada Lovelace", corpus, "bm25", filter=filter_))) == set(kept) & part, (
-                    filter_
-                )
+            for filter_, expected in KEPT:
+                assert (
+                    set(keys(search(reader, "Ada Lovelace", corpus, "bm25", filter=filter_))) == set(expected) & part
+                ), filter_
     finally:
         module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
 
@@ -106,15 +106,15 @@ def test_ids_are_those_of_documents(module_db: Database, corpus: str) -> None:
     (other,) = rows(
         module_db, "SELECT id FROM graphrag.documents WHERE corpus <> %s AND source_key = 'a' LIMIT 1", corpus
     )
-    found = search(module_db, "Ada Lovelace", corpus, "bm25", filter={"$ids": [*ids, *other, 2**63 - 1]})
-    assert {row["document_id"] for row in found} == set(ids)
+    results = search(module_db, "Ada Lovelace", corpus, "bm25", filter={"$ids": [*ids, *other, 2**63 - 1]})
+    assert {row["document_id"] for row in results} == set(ids)
 
 
 def test_dates_do_not_depend_on_the_settings_of_the_session(module_db: Database, corpus: str) -> None:
     with session_of(module_db, "postgres") as session:
         session.execute("SET TimeZone = 'Asia/Tokyo'; SET DateStyle = 'SQL, DMY'")
-        found = search(session, "Ada Lovelace", corpus, "bm25", filter={"day": {"$lte": "2020-01-01"}})
-        assert set(keys(found)) == {"b", "c"}
+        results = search(session, "Ada Lovelace", corpus, "bm25", filter={"day": {"$lte": "2020-01-01"}})
+        assert set(keys(results)) == {"b", "c"}
 
 
 def test_neighbors_are_those_that_the_kept_documents_state(module_db: Database, corpus: str) -> None:

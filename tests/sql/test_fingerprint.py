@@ -85,7 +85,9 @@ def test_the_rows_behind_it_can_be_read(module_db: Database, corpus: str) -> Non
     lines = rows(module_db, "SELECT section_name, line FROM graphrag._canonical(%s)", corpus)
     counts = dict(rows(module_db, "SELECT section, row_count FROM graphrag.fingerprint_sections(%s)", corpus))
     for section, count in counts.items():
-        found = [line for name, line in lines if name == section]
-        assert len(found) == count
-        assert found == sorted(found) or section == "BM25"
-        assert rows(module_db, "SELECT line FROM graphrag._canonical(%s, %s)", corpus, section) == [(x,) for x in found]
+        result = [line for name, line in lines if name == section]
+        assert len(result) == count
+        assert result == sorted(result) or section == "BM25"
+        assert rows(module_db, "SELECT line FROM graphrag._canonical(%s, %s)", corpus, section) == [
+            (x,) for x in result
+        ]

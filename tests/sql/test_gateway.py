@@ -35,9 +35,9 @@ def answers_kept(db: Database, corpus: str) -> int:
 def test_requests_run_side_by_side_up_to_the_concurrency(models: Database, endpoint: Endpoint, call: Any) -> None:
     corpus = corpus_of(models, endpoint, concurrency=5)
     endpoint.latency = 0.05
-    found = call(models, corpus, [f"prompt {n}" for n in range(20)])
-    assert faults(found) == [None] * 20, messages(found)
-    assert found["usage"]["calls"] == endpoint.count() == 20
+    result = call(models, corpus, [f"prompt {n}" for n in range(20)])
+    assert faults(result) == [None] * 20, messages(result)
+    assert result["usage"]["calls"] == endpoint.count() == 20
     assert endpoint.peak == 5
     assert places_held(models) == 0
 
@@ -57,8 +57,8 @@ def test_sessions_together_stay_within_the_concurrency_and_none_starves(models: 
 
 def test_the_same_prompt_is_sent_once_and_the_second_time_not_at_all(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint)
-    found = work(models, corpus, ["one", "two", "one", "one"])
-    assert found["outcomes"] == [{"ok": {"answer": 42}}] * 4
+    result = work(models, corpus, ["one", "two", "one", "one"])
+    assert result["outcomes"] == [{"ok": {"answer": 42}}] * 4
     assert endpoint.count() == 2
     again = ask(models, corpus, ["one", "two"])
     assert again["outcomes"] == [{"ok": {"answer": 42}}] * 2
@@ -89,29 +89,29 @@ def test_nothing_is_written_where_nothing_may_be_written(models: Database, endpo
 def test_requests_per_minute_hold_back_the_rest_also_in_a_new_session(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint, requests_per_minute=3)
     for session in range(2):
-        one = other_session(models, corpus, [f"{session} {n}" for n in range(5)])
+        other = other_session(models, corpus, [f"{session} {n}" for n in range(5)])
         wait_for(lambda: endpoint.count() >= 3, "the minute's requests")
         # It waits, and can be cancelled while it waits.
         time.sleep(0.5)
-        models.execute("SELECT pg_cancel_backend(%s)", [one.pid])
-        assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
+        models.execute("SELECT pg_cancel_backend(%s)", [other.pid])
+        assert isinstance(other.finish(), psycopg.errors.QueryCanceled)
         assert endpoint.count() == 3
 
 
 def test_tokens_per_minute_hold_back_the_rest(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint, tokens_per_minute=1000)
-    one = other_session(models, corpus, [f"{n}" + "x" * 1600 for n in range(5)])
+    other = other_session(models, corpus, [f"{n}" + "x" * 1600 for n in range(5)])
     wait_for(lambda: endpoint.count() >= 2, "the minute's tokens")
     time.sleep(0.5)
-    models.execute("SELECT pg_cancel_backend(%s)", [one.pid])
-    assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
+    models.execute("SELECT pg_cancel_backend(%s)", [other.pid])
+    assert isinstance(other.finish(), psycopg.errors.QueryCanceled)
     assert endpoint.count() == 2
 
 
 def test_a_spent_budget_stops_new_calls_but_not_the_cache(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint, {"monthly_budget": 1.0}, price_input=1e6, price_output=0)
-    found = work(models, corpus, ["abcd" * 10])
-    assert found["usage"]["cost"] == 11.0
+    result = work(models, corpus, ["abcd" * 10])
+    assert result["usage"]["cost"] == 11.0
     again = work(models, corpus, ["abcd" * 10, "another"])
     assert faults(again) == [None, "BudgetReached"]
     assert f'budget of corpus "{corpus}" is reached: 11.0000 of 1.0000' in messages(again)
@@ -125,18 +125,18 @@ def test_calls_are_accounted_with_tokens_cost_and_failures(models: Database, end
     endpoint.misbehave("server_error")
     assert faults(work(models, corpus, ["a" * 4000])) == ["ProviderFault"]
     assert faults(work(models, corpus, ["a" * 4000])) == [None]
-    found = rows(
+    records = rows(
         models,
         "SELECT l.purpose, l.model, l.tokens_in, l.tokens_out, l.cost::float8, l.seconds > 0, l.error FROM graphrag.llm_calls l"
         " JOIN graphrag.corpora c ON c.id = l.corpus_id AND c.name = %s ORDER BY l.id",
         corpus,
     )
-    assert [row[:6] for row in found] == [
+    assert [row[:6] for row in records] == [
         ("extract", "model-1", 0, 0, 0.0, True),
         ("extract", "model-1", 1001, 4, (1001 * 2 + 4 * 8) / 1e6, True),
     ]
-    assert "answered 500" in found[0][6]
-    assert found[1][6] is None
+    assert "answered 500" in records[0][6]
+    assert records[1][6] is None
 
 
 def test_someone_who_waits_has_failures_tried_again_and_a_worker_leaves_that_to_the_queue(
@@ -156,10 +156,10 @@ def test_someone_who_waits_has_failures_tried_again_and_a_worker_leaves_that_to_
 def test_retry_after_is_heard_by_every_session(models: Database, endpoint: Endpoint, after: Any) -> None:
     corpus = corpus_of(models, endpoint, concurrency=1)
     endpoint.misbehave("rate_limited", retry_after=after)
-    found = work(models, corpus, ["a", "b"])
-    assert faults(found) == ["ProviderFault"] * 2
+    result = work(models, corpus, ["a", "b"])
+    assert faults(result) == ["ProviderFault"] * 2
     assert endpoint.count() == 1
-    assert all(35 < outcome["retry_after"] <= 41 for outcome in found["outcomes"])
+    assert all(35 < outcome["retry_after"] <= 41 for outcome in result["outcomes"])
     with psycopg.connect(models.url, autocommit=True) as other:
         again = work(other, corpus, ["c"])
         assert faults(again) == faults(ask(other, corpus, ["d"])) == ["ProviderFault"]
@@ -171,10 +171,10 @@ def test_retry_after_is_heard_by_every_session(models: Database, endpoint: Endpo
 def test_failures_in_a_row_open_the_breaker_and_retry_failed_closes_it(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint, concurrency=1)
     endpoint.misbehave("unavailable", times=None)
-    found = work(models, corpus, [f"{n}" for n in range(20)])
-    assert faults(found) == ["ProviderFault"] * 20
+    result = work(models, corpus, [f"{n}" for n in range(20)])
+    assert faults(result) == ["ProviderFault"] * 20
     assert endpoint.count() == 5
-    assert "is not asked for" in found["outcomes"][-1]["message"]
+    assert "is not asked for" in result["outcomes"][-1]["message"]
     state = "SELECT failures, openings, open_until > now() FROM graphrag.provider_state"
     assert rows(models, state)[-1] == (5, 1, True)
     endpoint.behave()
@@ -225,16 +225,16 @@ def test_a_hanging_call_ends_at_once_and_leaves_nothing_behind(
     if how == "statement_timeout":
         # Not while the package is imported.
         before = [work_statement(corpus_of(models, endpoint), ["warm up"]), "SET statement_timeout = '3s'"]
-    one = other_session(models, corpus, ["good", "hang 1", "hang 2"], *before)
+    other = other_session(models, corpus, ["good", "hang 1", "hang 2"], *before)
     wait_for(lambda: sum(bool(request.faults) for request in endpoint.requests) == 2, "two calls that hang")
     # A second, in which what is done is written down: what is answered must not be paid again.
     wait_for(lambda: answers_kept(models, corpus), "the answer")
     if how == "statement_timeout":
-        ended = one.finish()
+        ended = other.finish()
     else:
         asked = time.monotonic()
-        models.execute(f"SELECT {how}(%s)".encode(), [one.pid])
-        ended = one.finish()
+        models.execute(f"SELECT {how}(%s)".encode(), [other.pid])
+        ended = other.finish()
         took = time.monotonic() - asked
         print(f"{how} of {kind}: {took:.3f} s")
         assert took < 3
@@ -270,23 +270,23 @@ def test_statement_timeout_ends_a_hanging_call_of_someone_who_waits(models: Data
 def test_no_transaction_is_open_while_a_worker_waits_for_models(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint)
     endpoint.pause()
-    one = other_session(models, corpus, ["a", "b", "c"])
+    other = other_session(models, corpus, ["a", "b", "c"])
     wait_for(lambda: endpoint.in_flight == 3, "calls on their way")
     activity = "SELECT backend_xid IS NULL AND backend_xmin IS NULL FROM pg_stat_activity WHERE pid = %s"
     # It looks for cancel now and then, for a moment.
-    seen = [value(models, activity, one.pid) for _ in range(200) if time.sleep(0.005) is None]
+    seen = [value(models, activity, other.pid) for _ in range(200) if time.sleep(0.005) is None]
     endpoint.resume()
-    assert one.finish() is None
+    assert other.finish() is None
     assert sum(seen) > 190
 
 
 def test_what_is_answered_is_written_down_while_others_still_run(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint)
     endpoint.misbehave("timeout", times=None, when=lambda request: "hang" in request.text)
-    one = other_session(models, corpus, ["good", "hang"])
+    other = other_session(models, corpus, ["good", "hang"])
     wait_for(lambda: answers_kept(models, corpus), "the answer")
-    models.execute("SELECT pg_terminate_backend(%s)", [one.pid])
-    assert one.finish() is not None
+    models.execute("SELECT pg_terminate_backend(%s)", [other.pid])
+    assert other.finish() is not None
     endpoint.behave()
     endpoint.forget()
     assert faults(work(models, corpus, ["good", "hang"])) == [None, None]
@@ -298,9 +298,9 @@ def test_a_thousand_calls_leave_the_session_as_large_as_a_hundred(models: Databa
         corpus = corpus_of(models, endpoint, concurrency=16)
         sizes = []
         for part in range(11):
-            found = work(session, corpus, [f"{part} {n} " + "x" * 2000 for n in range(100)])
-            assert faults(found) == [None] * 100
-            sizes.append(int(found["memory"]))
+            result = work(session, corpus, [f"{part} {n} " + "x" * 2000 for n in range(100)])
+            assert faults(result) == [None] * 100
+            sizes.append(int(result["memory"]))
     print("ru_maxrss, kB:", sizes)
     assert sizes[-1] - sizes[1] < 4096
     assert endpoint.connections <= 16
@@ -380,10 +380,10 @@ def test_a_hanging_stream_is_cancelled_in_time(models: Database, endpoint: Endpo
     corpus = corpus_of(models, endpoint)
     endpoint.reply("one two three four")
     endpoint.misbehave("hanging_stream", times=None)
-    one = Background(models.url, f"SELECT public.stream_model('{corpus}', 'x')")
+    other = Background(models.url, f"SELECT public.stream_model('{corpus}', 'x')")
     wait_for(lambda: endpoint.in_flight == 1, "the stream")
-    cancel = threading.Timer(0.5, lambda: one.connection.cancel())
+    cancel = threading.Timer(0.5, lambda: other.connection.cancel())
     cancel.start()
-    assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
+    assert isinstance(other.finish(), psycopg.errors.QueryCanceled)
     wait_for(lambda: endpoint.in_flight == 0, "the stream to end at the endpoint too")
     assert places_held(models) == 0

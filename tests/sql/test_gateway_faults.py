@@ -57,11 +57,11 @@ def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, 
     endpoint.misbehave(kind, broken, when=lambda request: "bad" in request.text)
     # The good one is answered first: a permanent fault may end what is not sent yet.
     assert faults(work(models, corpus, ["good"])) == [None]
-    found = work(models, corpus, ["good", "bad"])
+    result = work(models, corpus, ["good", "bad"])
     name, permanent, words = CHAT[kind]
-    assert faults(found) == [None, name]
-    assert found["outcomes"][1]["permanent"] is permanent
-    assert words in messages(found)
+    assert faults(result) == [None, name]
+    assert result["outcomes"][1]["permanent"] is permanent
+    assert words in messages(result)
     models.execute("SELECT graphrag.retry_failed()")
     assert faults(work(models, corpus, ["good", "bad"])) == [None, None]
     assert endpoint.count() == 2 + broken
@@ -78,11 +78,11 @@ def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, 
 def test_a_fault_of_embeddings_is_seen_before_a_vector_is_used(models: Database, endpoint: Endpoint, kind: str) -> None:
     corpus = modelled(models, provider(models, endpoint, timeout=0.5))
     endpoint.misbehave(kind)
-    found = work(models, corpus, ["some words"], embed=384)
+    result = work(models, corpus, ["some words"], embed=384)
     name, permanent, words = EMBED[kind]
-    assert faults(found) == [name]
-    assert found["outcomes"][0]["permanent"] is permanent
-    assert words in messages(found)
+    assert faults(result) == [name]
+    assert result["outcomes"][0]["permanent"] is permanent
+    assert words in messages(result)
     models.execute("SELECT graphrag.retry_failed()")
     assert work(models, corpus, ["some words"], embed=384)["outcomes"] == [{"ok": [2, 384]}]
 
@@ -100,26 +100,26 @@ def test_a_permanent_fault_spares_the_rest_for_a_minute(models: Database, endpoi
 def test_a_refused_connection_is_the_providers_fault(models: Database) -> None:
     with Endpoint() as gone:
         corpus = modelled(models, provider(models, gone))
-    found = work(models, corpus, ["a"])
-    assert faults(found) == ["ProviderFault"]
-    assert "the connection to provider" in messages(found)
+    result = work(models, corpus, ["a"])
+    assert faults(result) == ["ProviderFault"]
+    assert "the connection to provider" in messages(result)
     models.execute("SELECT graphrag.retry_failed()")
 
 
 def test_text_that_the_database_cannot_hold_is_cleaned(models: Database, endpoint: Endpoint) -> None:
     corpus = modelled(models, provider(models, endpoint))
     endpoint.reply("nul \0 and half a pair \ud83d")
-    found = work(models, corpus, ["a"], prose=True)
-    assert found["outcomes"] == [{"ok": "nul  and half a pair "}]
+    result = work(models, corpus, ["a"], prose=True)
+    assert result["outcomes"] == [{"ok": "nul  and half a pair "}]
 
 
 def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> None:
     corpus = modelled(models, provider(models, endpoint))
     with Endpoint() as elsewhere:
         endpoint.misbehave("redirect", to=elsewhere.url + "/chat/completions")
-        found = work(models, corpus, ["a"])
-        assert faults(found) == ["ProviderFault"]
-        assert "answered 307: a redirect, which is not followed" in messages(found)
+        result = work(models, corpus, ["a"])
+        assert faults(result) == ["ProviderFault"]
+        assert "answered 307: a redirect, which is not followed" in messages(result)
         assert elsewhere.count() == 0
     models.execute("SELECT graphrag.retry_failed()")
 

@@ -41,8 +41,8 @@ def documents() -> list[dict[str, Any]]:
 
 
 def load(db: Any, given: Any, corpus: str = "c") -> dict[str, Any]:
-    found = db.execute("SELECT graphrag.import_documents(%s, %s)", [corpus, json.dumps(given)]).fetchone()[0]
-    return dict(found)
+    result = db.execute("SELECT graphrag.import_documents(%s, %s)", [corpus, json.dumps(given)]).fetchone()[0]
+    return dict(result)
 
 
 def graph(db: Any) -> tuple[Any, ...]:
@@ -79,10 +79,10 @@ def test_the_graph_is_what_was_imported(loaded: Any) -> None:
     assert claims == [("Babbage", "design", "TRUE", "He designed it.")]
     cut = ADA.index("Charles")
     assert chunks[:2] == [("ada", 0, 0, 0, cut + 8, ADA[: cut + 8]), ("ada", 1, cut, cut + 8, len(ADA), ADA[cut:])]
-    found = loaded.execute(
+    results = loaded.execute(
         "SELECT source_key FROM graphrag.search('What is the engine?', 'c', mode => 'local')"
     ).fetchall()
-    assert {"ada", "bob"} == {key for (key,) in found}
+    assert {"ada", "bob"} == {key for (key,) in results}
 
 
 def test_the_same_again_costs_nothing_and_indexing_anew_gives_the_same(loaded: Any) -> None:
@@ -111,10 +111,10 @@ def test_new_content_is_extracted_and_what_was_imported_forgotten(loaded: Any) -
     assert {"grace hopper", "ada lovelace", "engine"} <= {
         key for (key,) in loaded.execute("SELECT key FROM graphrag.entities")
     }
-    kept = loaded.execute(
+    chunks = loaded.execute(
         "SELECT d.source_key FROM graphrag.imported_extractions i JOIN graphrag.documents d ON d.id = i.document_id"
     ).fetchall()
-    assert kept == [("ada",)]
+    assert chunks == [("ada",)]
 
 
 def test_delete_leaves_the_graph_as_if_never_imported(loaded: Any) -> None:
@@ -132,8 +132,8 @@ def test_what_cannot_be_used_is_named(module_db: Any) -> None:
     module_db.execute("SELECT graphrag.create_corpus('dropping')")
     chunk = {"start": 0, "end": 1, "entities": [{"name": "…"}], "relationships": [{"source": "a", "target": "A"}]}
     with module_db.transaction(force_rollback=True):
-        found = load(module_db, [{"source_key": "k", "content": "x", "chunks": [chunk]}], "dropping")
-    assert [reason.split(": ")[0] for reason in found["dropped"]] == ["k, chunk 0"] * 2
+        result = load(module_db, [{"source_key": "k", "content": "x", "chunks": [chunk]}], "dropping")
+    assert [reason.split(": ")[0] for reason in result["dropped"]] == ["k, chunk 0"] * 2
 
 
 BAD = {

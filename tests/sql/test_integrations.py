@@ -36,10 +36,10 @@ def test_langchain_retrieves(client: GraphRAG) -> None:
     from pg_graphrag.integrations.langchain import GraphRAGRetriever
 
     retriever = GraphRAGRetriever(client=client, mode="bm25", top_k=1, options={"bm25_idf": "lucene"})
-    (found,) = retriever.invoke("punched cards")
-    assert (found.page_content, found.metadata["source_key"]) == (TEXTS["loom"], "loom")
-    assert found.metadata["explain"]["bm25"]["rank"] == 1
-    assert asyncio.run(retriever.ainvoke("punched cards")) == [found]
+    (result,) = retriever.invoke("punched cards")
+    assert (result.page_content, result.metadata["source_key"]) == (TEXTS["loom"], "loom")
+    assert result.metadata["explain"]["bm25"]["rank"] == 1
+    assert asyncio.run(retriever.ainvoke("punched cards")) == [result]
 
 
 def test_llama_index_retrieves(client: GraphRAG) -> None:
@@ -47,10 +47,10 @@ def test_llama_index_retrieves(client: GraphRAG) -> None:
     from pg_graphrag.integrations.llama_index import GraphRAGRetriever
 
     retriever = GraphRAGRetriever(client, mode="bm25", top_k=1)
-    (found,) = retriever.retrieve("punched cards")
-    assert (found.node.text, found.node.metadata["source_key"]) == (TEXTS["loom"], "loom")
-    assert found.score > 0
-    assert [node.node_id for node in asyncio.run(retriever.aretrieve("punched cards"))] == [found.node_id]
+    (result,) = retriever.retrieve("punched cards")
+    assert (result.node.text, result.node.metadata["source_key"]) == (TEXTS["loom"], "loom")
+    assert result.score > 0
+    assert [node.node_id for node in asyncio.run(retriever.aretrieve("punched cards"))] == [result.node_id]
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_a_property_graph_index_is_kept_in_the_corpus(client: GraphRAG, module_d
         retriever = LLMSynonymRetriever(
             store, llm=MockLLM(), output_parsing_fn=lambda _: ["Grace Hopper"], include_text=True
         )
-        found = index.as_retriever(sub_retrievers=[retriever]).retrieve("Who wrote it?")
-        assert found and "Grace wrote COBOL." in found[0].text and "WROTE" in found[0].text
+        result = index.as_retriever(sub_retrievers=[retriever]).retrieve("Who wrote it?")
+        assert result and "Grace wrote COBOL." in result[0].text and "WROTE" in result[0].text
         assert given.search("Who wrote COBOL?", mode="local")
         store.delete_llama_nodes(ref_doc_ids=["d1"])
         assert [

@@ -38,21 +38,21 @@ def test_without_a_call_the_near_chunks_are_relevant_and_name_their_test(
     module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
     module_endpoint.forget()
-    found = search(module_db, "Who harpooned the Kraken?", themed, "lazy")
-    assert found[0]["source_key"] == "land"
-    why = found[0]["explain"]
+    results = search(module_db, "Who harpooned the Kraken?", themed, "lazy")
+    assert results[0]["source_key"] == "land"
+    why = results[0]["explain"]
     assert why["lazy"]["test"] >= 1 and why["lazy"]["community"]
     assert why["relevance_tests"]["by"] == "nearness"
-    assert len(found) == why["relevance_tests"]["relevant"] < len(STORIES | SEA)
+    assert len(results) == why["relevance_tests"]["relevant"] < len(STORIES | SEA)
     assert module_endpoint.requests == []
 
 
 @pytest.mark.parametrize("budget", [1, 2, 4])
 def test_no_more_tests_than_the_budget(module_db: Database, themed: str, budget: int) -> None:
     options = {"relevance_test_budget": budget, "k": 1}
-    found = search(module_db, "Kraken Enigma", themed, "lazy", options=options)
-    assert found[0]["explain"]["relevance_tests"]["spent"] <= budget
-    assert len(found) <= budget
+    results = search(module_db, "Kraken Enigma", themed, "lazy", options=options)
+    assert results[0]["explain"]["relevance_tests"]["spent"] <= budget
+    assert len(results) <= budget
 
 
 def test_it_works_without_communities_too(module_db: Database) -> None:
@@ -118,7 +118,9 @@ def test_requests_are_never_more_than_the_budget_even_where_the_endpoint_fails(
 
     module_endpoint.reply(parts)
     module_endpoint.forget()
-    module_endpoint.misbehave("rate_limited", 2, when=lambda one: task(one.messages) == "relevant", retry_after=0.01)
+    module_endpoint.misbehave(
+        "rate_limited", 2, when=lambda request: task(request.messages) == "relevant", retry_after=0.01
+    )
     if budget == 1:  # the only test failed, and there was nothing left to try it again
         with pytest.raises(psycopg.errors.ConnectionFailure):
             ask(module_db, "Who, 1?", themed, mode="lazy", options={"relevance_test_budget": 1})
@@ -134,14 +136,14 @@ def test_context_has_what_is_near_enough_the_chunks_of_a_community_together(
     module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
     module_endpoint.forget()
-    made = made_context(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy")
-    communities = [chunk["explain"]["lazy"].get("community") for chunk in made["chunks"]]
+    parts = made_context(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy")
+    communities = [chunk["explain"]["lazy"].get("community") for chunk in parts["chunks"]]
     assert len(set(communities)) > 1
-    assert [one for one, _ in itertools.groupby(communities)] == list(dict.fromkeys(communities))
-    found = search(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy", top_k=20)
-    assert {chunk["chunk_id"] for chunk in made["chunks"]} == {row["chunk_id"] for row in found}
-    assert [one["number"] for one in made["references"]] == list(range(1, len(made["references"]) + 1))
-    assert made["tokens"] <= 12_000 and made_context(module_db, "Kraken", themed, "lazy", 60)["tokens"] <= 60
+    assert [community for community, _ in itertools.groupby(communities)] == list(dict.fromkeys(communities))
+    results = search(module_db, "Kraken, Enigma, Ada Lovelace and Captain Nemo", themed, "lazy", top_k=20)
+    assert {chunk["chunk_id"] for chunk in parts["chunks"]} == {row["chunk_id"] for row in results}
+    assert [community["number"] for community in parts["references"]] == list(range(1, len(parts["references"]) + 1))
+    assert parts["tokens"] <= 12_000 and made_context(module_db, "Kraken", themed, "lazy", 60)["tokens"] <= 60
     assert module_endpoint.requests == []
 
 

@@ -119,9 +119,9 @@ def test_a_long_text_is_found_first_then_its_vectors_then_its_graph(module_db: D
     corpus = corpus_with_text(module_db, endpoint)
     chunks, *pending = lacking(module_db, corpus)
     assert pending == [chunks - 1, chunks - 1]
-    found = search(module_db, "Enigma Harvard", corpus, "bm25")
-    assert keys(found)[:1] == ["long"]
-    assert found[0]["explain"]["graph"] == "pending"
+    results = search(module_db, "Enigma Harvard", corpus, "bm25")
+    assert keys(results)[:1] == ["long"]
+    assert results[0]["explain"]["graph"] == "pending"
     assert {row["source_key"] for row in search(module_db, "Enigma", corpus, "naive")} == {"ada"}
     checked(module_db, corpus)
     kinds = [kind for kind, _ in parts(module_db, corpus)]
@@ -157,7 +157,7 @@ def test_two_workers_and_any_order_make_what_one_makes_at_once(
     workers = [part_worker(module_db.url) for _ in range(2)]
     wait_for(lambda: [state for _, state in parts(module_db, corpus)].count("leased") == 2, "both to have a part")
     endpoint.resume()
-    assert [one.finish() for one in workers] == [None, None]
+    assert [session.finish() for session in workers] == [None, None]
     assert {kind for kind, _ in parts(module_db, corpus)} == {"embed"}
     checked(module_db, corpus)
     hurry(module_db, corpus)
@@ -244,10 +244,10 @@ def test_an_interrupted_part_is_not_written_and_comes_again(module_db: Database,
     corpus = corpus_with_text(module_db, endpoint)
     before = lacking(module_db, corpus)
     endpoint.pause()
-    one = part_worker(module_db.url)
+    worker_session = part_worker(module_db.url)
     wait_for(lambda: endpoint.in_flight > 0, "the worker to ask")
-    module_db.execute(f"SELECT {how}(%s)".encode(), [one.pid])
-    assert one.finish() is not None
+    module_db.execute(f"SELECT {how}(%s)".encode(), [worker_session.pid])
+    assert worker_session.finish() is not None
     endpoint.resume()
     assert lacking(module_db, corpus) == before
     if how == "pg_cancel_backend":
@@ -268,7 +268,7 @@ def test_a_killed_server_loses_no_part(cluster: Callable[[], Cluster], endpoint:
         workers = [part_worker(url) for _ in range(2)]
         wait_for(lambda: endpoint.in_flight > 1, "the workers to ask")
         os.kill(workers[0].pid, signal.SIGKILL)
-        assert all(isinstance(one.finish(), psycopg.OperationalError) for one in workers)
+        assert all(isinstance(session.finish(), psycopg.OperationalError) for session in workers)
         endpoint.resume()
 
     def reconnected() -> Database | None:
@@ -342,8 +342,8 @@ def test_a_text_that_is_the_same_keeps_what_was_made_of_it_until_each_part_is_th
 ) -> None:
     corpus = corpus_with_text(module_db, endpoint)
     work(module_db)
-    made = "SELECT array_agg(c.id ORDER BY c.id), count(*) FROM graphrag.chunks c WHERE c.corpus_id = %s"
-    chunks = rows(module_db, made, corpus_id(module_db, corpus))
+    created = "SELECT array_agg(c.id ORDER BY c.id), count(*) FROM graphrag.chunks c WHERE c.corpus_id = %s"
+    chunks = rows(module_db, created, corpus_id(module_db, corpus))
     mentions = traces(module_db, corpus, "long")
     module_db.execute(
         "UPDATE graphrag.documents SET source_key = 'other' WHERE corpus = %s AND source_key = 'long'", [corpus]
@@ -351,7 +351,7 @@ def test_a_text_that_is_the_same_keeps_what_was_made_of_it_until_each_part_is_th
     asked = len(endpoint.requests)
     while jobs(module_db, corpus):
         work(module_db, 1)
-        assert rows(module_db, made, corpus_id(module_db, corpus)) == chunks
+        assert rows(module_db, created, corpus_id(module_db, corpus)) == chunks
         assert traces(module_db, corpus, "other") == mentions
         checked(module_db, corpus)
     assert endpoint.requests[asked:] == []
@@ -387,13 +387,13 @@ def test_who_changes_a_document_waits_for_the_part_that_is_written_alone(
     corpus = corpus_with_text(module_db, endpoint)
     with psycopg.connect(module_db.url) as holder:
         holder.execute("SELECT graphrag._lock_corpus(%s)", [corpus_id(module_db, corpus)])
-        one = part_worker(module_db.url)
-        wait_for_lock(module_db, one.pid)
+        worker_session = part_worker(module_db.url)
+        wait_for_lock(module_db, worker_session.pid)
         user = Background(
             module_db.url, f"UPDATE graphrag.documents SET content = 'Nothing.' WHERE corpus = '{corpus}'"
         )
         wait_for_lock(module_db, user.pid)
-    assert [one.finish(), user.finish()] == [None, None]
+    assert [worker_session.finish(), user.finish()] == [None, None]
     hurry(module_db, corpus)
     assert lacking(module_db, corpus) == (2, 0, 0)
     contents = "SELECT DISTINCT content FROM graphrag.chunks WHERE corpus_id = %s"

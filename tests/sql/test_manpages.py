@@ -29,32 +29,32 @@ HALF_WIDTH = {
 def manual(runtime: Runtime) -> dict[str, list[Page]]:
     """Pages of middling length, spread over each language's manual; of traditional Chinese all."""
     every = {"ja": 6, "zh_CN": 4, "zh_TW": 1}
-    found = {language: pages(runtime.run, language, every=every[language]) for language in every}
+    result = {language: pages(runtime.run, language, every=every[language]) for language in every}
     for language in LANGUAGES:
-        middling = [page for page in found[language] if 500 <= len(page.content) <= 2500]
+        middling = [page for page in result[language] if 500 <= len(page.content) <= 2500]
         assert len(middling) >= COUNT
-        found[language] = middling[:: len(middling) // COUNT][:COUNT]
-    return found
+        result[language] = middling[:: len(middling) // COUNT][:COUNT]
+    return result
 
 
 @pytest.fixture(scope="module")
 def corpora(module_db: Database, manual: dict[str, list[Page]]) -> Iterator[dict[str, str]]:
     """Corpus of each language."""
-    found = {language: new_corpus(module_db) for language in LANGUAGES}
-    for language, corpus in found.items():
+    result = {language: new_corpus(module_db) for language in LANGUAGES}
+    for language, corpus in result.items():
         for page in manual[language]:
             put(module_db, corpus, page.key, page.content, page.title)
     work(module_db)
-    yield found
+    yield result
 
 
 def plain(page: Page) -> str:
     return unicodedata.normalize("NFKC", f"{page.title}\n{page.content}")
 
 
-def only_once(found: list[Page], pattern: str, each: int) -> list[tuple[str, str]]:
+def only_once(candidates: list[Page], pattern: str, each: int) -> list[tuple[str, str]]:
     """(word, key of the one page it is in) of `each` words of every page that match and are in no other."""
-    words = {page.key: set(re.findall(pattern, plain(page))) for page in found}
+    words = {page.key: set(re.findall(pattern, plain(page))) for page in candidates}
     count = Counter(word.casefold() for own in words.values() for word in own)
     chosen = {key: [word for word in sorted(own) if count[word.casefold()] == 1][:each] for key, own in words.items()}
     return [(word, key) for key, own in chosen.items() for word in own]
@@ -111,16 +111,16 @@ def test_bm25_finds_names_and_numbers_in_full_and_half_width(
 def test_every_page_has_names_and_compound_nouns(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str
 ) -> None:
-    found: dict[str, set[str]] = {page.key: set() for page in manual[language]}
+    result: dict[str, set[str]] = {page.key: set() for page in manual[language]}
     for key, name in rows(
         module_db,
         "SELECT d.source_key, m.name FROM graphrag.entity_mentions m"
         " JOIN graphrag.documents d ON d.id = m.document_id WHERE d.corpus = %s",
         corpora[language],
     ):
-        found[key].add(name)
-    wide = {key: {name for name in names if re.search("[\u3041-\u9fff]", name)} for key, names in found.items()}
-    assert min(map(len, found.values())) >= 3
+        result[key].add(name)
+    wide = {key: {name for name in names if re.search("[\u3041-\u9fff]", name)} for key, names in result.items()}
+    assert min(map(len, result.values())) >= 3
     # Some pages are little more than headings and options, of which no concepts are made.
     assert sum(len(names) >= 5 for names in wide.values()) >= 0.7 * COUNT
     by_key = {page.key: unicodedata.normalize("NFKC", page.content + page.title) for page in manual[language]}
@@ -156,12 +156,12 @@ def test_traditional_questions_find_simplified_pages(
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_order_of_the_pages_says_nothing(module_db: Database, manual: dict[str, list[Page]], language: str) -> None:
     few = sorted(manual[language], key=lambda page: len(page.content))[:4]
-    made: list[Any] = []
+    plans: list[Any] = []
     for order in (few, few[::-1]):
         # The first page may be one that nobody has translated, and would choose otherwise.
         corpus = new_corpus(module_db, embedding={"model": "multilingual-e5-small"})
         for page in order:
             put(module_db, corpus, page.key, page.content, page.title)
             work(module_db)
-        made.append(canonical(module_db, corpus, (few[0].description, few[-1].description)))
-    assert made[0] == made[1]
+        plans.append(canonical(module_db, corpus, (few[0].description, few[-1].description)))
+    assert plans[0] == plans[1]

@@ -147,12 +147,12 @@ def test_spellings_that_differ_in_case_width_or_quotes_are_one_entity(
     for n, spelling in enumerate(spellings):
         put(module_db, corpus, str(n), "She was born in London and she wrote many notes.", title=spelling)
     work(module_db)
-    found = rows(
+    records = rows(
         module_db,
         "SELECT key, mention_count FROM graphrag.entities WHERE corpus_id = %s AND key LIKE '%%ada lovelace%%'",
         corpus_id(module_db, corpus),
     )
-    assert found == [("ada lovelace", 2)]
+    assert records == [("ada lovelace", 2)]
 
 
 def tables_with_corpus(db: Database) -> list[tuple[Any, ...]]:
@@ -166,13 +166,13 @@ def tables_with_corpus(db: Database) -> list[tuple[Any, ...]]:
 
 def test_drop_corpus_leaves_no_row_graph_or_partition_and_other_corpora_alone(module_db: Database, corpus: str) -> None:
     name = new_corpus(module_db)
-    for one in (name, corpus):
-        put_all(module_db, one, STORIES)
+    for each in (name, corpus):
+        put_all(module_db, each, STORIES)
     work(module_db)
     module_db.execute("SELECT graphrag.optimize(%s)", [name])
     put(module_db, name, "late", "Late news of Ada Lovelace.")
     delete(module_db, name, "ada")
-    kept = canonical(module_db, corpus)
+    graph = canonical(module_db, corpus)
     number = corpus_id(module_db, name)
     spaces = [
         space for (space,) in rows(module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", number)
@@ -193,4 +193,4 @@ def test_drop_corpus_leaves_no_row_graph_or_partition_and_other_corpora_alone(mo
         for table in ("window_vectors", "entity_vectors"):
             assert value(module_db, "SELECT to_regclass(%s)", f"graphrag.{table}_{space}") is None
             assert rows(module_db, f"SELECT 1 FROM graphrag.{table} WHERE space_id = %s", space) == []
-    assert canonical(module_db, corpus) == kept
+    assert canonical(module_db, corpus) == graph

@@ -18,9 +18,9 @@ def test_a_monitor_reads_the_numbers_of_a_corpus_and_of_the_queue(module_db: Dat
     work(module_db)
     put(module_db, corpus, "b", "Alan Turing read notes of Ada Lovelace.")
     with session_of(module_db, "pg_monitor") as monitor:
-        found = monitor.execute("SELECT name, labels, value FROM graphrag.metrics").fetchall()
-    values = {(name, *sorted(labels.items())): value for name, labels, value in found}
-    assert len(values) == len(found)
+        records = monitor.execute("SELECT name, labels, value FROM graphrag.metrics").fetchall()
+    values = {(name, *sorted(labels.items())): value for name, labels, value in records}
+    assert len(values) == len(records)
     of_corpus = ("corpus", corpus)
     assert values[("documents", of_corpus, ("status", "indexed"))] == 1
     assert values[("documents", of_corpus, ("status", "pending"))] == 1

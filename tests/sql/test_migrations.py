@@ -107,11 +107,11 @@ def test_autogenerate_of_an_application_sees_its_own_tables_only(db: Database, w
         differences = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
     engine.dispose()
 
-    found = {(kind, table.schema, table.name) for kind, table, *_ in differences}
+    result = {(kind, table.schema, table.name) for kind, table, *_ in differences}
     expected = {("add_table", "shop", "order"), ("remove_table", "shop", "old")}
     if with_models:
         expected.add(("add_table", "shop", "note"))
-    assert found == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,9 @@ _PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "
 _PRIVATE |= {"community_states"}
 # Nor who was given what, which granted_corpora tells each role of itself.
 _PRIVATE |= {"corpus_grants"}
-# Nor the owner's own: models, what they said and cost, what was asked.
+# Nor the owner's own: models, what they said and cost, what was asked, and how good the answers were.
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
+_PRIVATE |= {"answer_feedback"}
 # Nor what is kept of an import.
 _PRIVATE |= {"imported_extractions", "imported_communities"}
 # Nor what monitoring reads.
@@ -80,8 +81,10 @@ def test_a_document_written_through_the_model_is_queued_and_has_the_servers_valu
         session.commit()
         assert document.content_hash != first_hash
         assert document.chunks == []
-        found = session.scalars(select(models.Document).where(models.Document.metadata_.contains({"year": 1843}))).one()
-        assert found is document
+        result = session.scalars(
+            select(models.Document).where(models.Document.metadata_.contains({"year": 1843}))
+        ).one()
+        assert result is document
     engine.dispose()
     assert db.execute("SELECT count(*) FROM graphrag.jobs WHERE kind = 'index'").fetchone() == (1,)
 

@@ -93,9 +93,9 @@ def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(modul
     put_all(module_db, corpus, PAGES)
     work(module_db)
     assert value(module_db, CHOSEN, corpus) == "all-MiniLM-L6-v2"
-    said = value(module_db, advice, corpus)
-    assert said.startswith("3 of the last 5 chunks are in other languages than English: SELECT graphrag.reembed(")
-    module_db.execute(said.partition(": ")[2].encode())
+    text = value(module_db, advice, corpus)
+    assert text.startswith("3 of the last 5 chunks are in other languages than English: SELECT graphrag.reembed(")
+    module_db.execute(text.partition(": ")[2].encode())
     work(module_db)
     assert value(module_db, CHOSEN, corpus) == MODEL
     assert value(module_db, advice, corpus) is None

@@ -76,17 +76,19 @@ def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Da
     put_all(module_db, name, {"all": text})
     work(module_db)
     sql = "SELECT description, score FROM graphrag.search_relationships(%s, %s, 20)"
-    found = rows(module_db, sql, "足利義満が建てた寺院", name)
-    assert "足利義満" in found[0][0]
-    assert found[0][1] > found[-1][1]
-    assert {"足利義満" in text for text, score in found if score == found[0][1]} == {True}
+    records = rows(module_db, sql, "足利義満が建てた寺院", name)
+    assert "足利義満" in records[0][0]
+    assert records[0][1] > records[-1][1]
+    assert {"足利義満" in text for text, score in records if score == records[0][1]} == {True}
 
 
 def answer(db: Database, question: str, corpus: str, mode: str) -> tuple[Any, list[Any]]:
     """Return a context, and the warnings that came with it."""
     with psycopg.connect(db.url, autocommit=True) as connection:
         warnings: list[Any] = []
-        connection.add_notice_handler(lambda said: warnings.append((said.message_primary, said.message_hint)))
+        connection.add_notice_handler(
+            lambda diagnostic: warnings.append((diagnostic.message_primary, diagnostic.message_hint))
+        )
         context = value(connection, "SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
         connection.execute("SELECT graphrag.search(%s, %s, %s)", [question, corpus, mode])
     return context, warnings

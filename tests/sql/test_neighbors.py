@@ -82,8 +82,8 @@ def test_a_breadth_first_search_in_python_finds_the_same(db: Any) -> None:
             {b if a == node else a for node in frontier for a, b in pairs if node in (a, b)} - distance.keys()
         )
         distance |= {node: 1 + max(distance.values()) for node in frontier}
-    found = {name: hop for hop, name, _ in neighbors(db, "n0", 10)}
-    assert found == {f"n{node}": hop for node, hop in distance.items() if 1 <= hop <= 10}
+    result = {name: hop for hop, name, _ in neighbors(db, "n0", 10)}
+    assert result == {f"n{node}": hop for node, hop in distance.items() if 1 <= hop <= 10}
 
 
 def test_a_reader_may_use_it(chain: Any) -> None:

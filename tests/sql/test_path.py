@@ -65,21 +65,21 @@ def won(row: dict[str, Any]) -> set[frozenset[str]]:
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_overwatch_3_is_found_over_the_edge_of_who_watches_it(module_db: Database, corpus: str, weighting: str) -> None:
-    found = asked(
+    result = asked(
         module_db, MOVIE, corpus,
         path_weighting=weighting, query_entities=["Li Hua", "Overwatch 3"], answer_types=[],
     )  # fmt: skip
-    assert CHATS[0] in keys(found)[:2]
-    (first,) = [row for row in found if row["source_key"] == CHATS[0]]
-    said = first["explain"]["path"]
-    assert said["path"][0] == said["candidate"]
-    assert len(said["path"]) in (2, 3)
+    assert CHATS[0] in keys(result)[:2]
+    (first,) = [row for row in result if row["source_key"] == CHATS[0]]
+    explained = first["explain"]["path"]
+    assert explained["path"][0] == explained["candidate"]
+    assert len(explained["path"]) in (2, 3)
     # By chunks all relationships that are stated in the same ones are equal.
-    assert any("Overwatch 3" in pair for pair in won(first)) or weighting == "bm25_chunks", said
-    assert said["weight"] == 1 + len(said["edges"]) > 1
-    for edge in said["edges"]:
+    assert any("Overwatch 3" in pair for pair in won(first)) or weighting == "bm25_chunks", explained
+    assert explained["weight"] == 1 + len(explained["edges"]) > 1
+    for edge in explained["edges"]:
         assert edge["rank"] >= 1
-        assert {edge["source"], edge["target"]} <= set(said["path"])
+        assert {edge["source"], edge["target"]} <= set(explained["path"])
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -87,62 +87,62 @@ def test_the_freelancer_group_meeting_is_found_over_its_own_edge(
     module_db: Database, corpus: str, weighting: str
 ) -> None:
     given = {"query_entities": ["Freelancer Group Meeting", "Yuriko Yamamoto"], "answer_types": ["time"]}
-    found = asked(module_db, MEETING, corpus, path_weighting=weighting, **given)
-    assert found[0]["source_key"] == CHATS[2]
-    assert any("Freelancer Group Meeting" in pair for pair in won(found[0]))
+    result = asked(module_db, MEETING, corpus, path_weighting=weighting, **given)
+    assert result[0]["source_key"] == CHATS[2]
+    assert any("Freelancer Group Meeting" in pair for pair in won(result[0]))
     if weighting == "bm25_edges":
-        assert frozenset(("Yuriko Yamamoto", "Freelancer Group Meeting")) in won(found[0])
+        assert frozenset(("Yuriko Yamamoto", "Freelancer Group Meeting")) in won(result[0])
     assert CHATS[2] in keys(asked(module_db, MEETING, corpus, path_weighting=weighting, profile="paper", **given))[:5]
 
 
 def test_what_the_query_names_is_read_off_it_where_it_is_not_given(module_db: Database, corpus: str) -> None:
-    found = asked(module_db, MEETING, corpus)
-    assert found[0]["source_key"] == CHATS[2]
-    assert "Freelancer Group Meeting" in found[0]["explain"]["path"]["path"]
+    result = asked(module_db, MEETING, corpus)
+    assert result[0]["source_key"] == CHATS[2]
+    assert "Freelancer Group Meeting" in result[0]["explain"]["path"]["path"]
 
 
 @pytest.mark.parametrize("row", TABLE_1)
 def test_every_row_of_the_papers_table_1_runs_by_name(module_db: Database, corpus: str, row: str) -> None:
     mode, options = TABLE_1[row]
-    found = search(module_db, MOVIE, corpus, mode, options=options)
-    assert "rerank" in row or CHATS[0] in keys(found)
-    said = {retriever for one in found for retriever in one["explain"]}
-    assert ("path" in said) is (mode == "path")
-    assert ("bm25" in said) is ("rrf" in row or "rerank" in row)
-    assert ("rerank" in said) is ("rerank" in row)
+    results = search(module_db, MOVIE, corpus, mode, options=options)
+    assert "rerank" in row or CHATS[0] in keys(results)
+    retrievers = {retriever for item in results for retriever in item["explain"]}
+    assert ("path" in retrievers) is (mode == "path")
+    assert ("bm25" in retrievers) is ("rrf" in row or "rerank" in row)
+    assert ("rerank" in retrievers) is ("rerank" in row)
 
 
 def test_answer_types_count_in_any_case(module_db: Database, corpus: str) -> None:
     weights = []
     for types in (["nothing"], ["person"], ["PERSON"]):
-        found = asked(
+        result = asked(
             module_db, MOVIE, corpus,
             query_entities=["Overwatch 3"], answer_types=types, fuse="none", path_weighting="vector",
         )  # fmt: skip
-        weights.append(max(row["explain"]["path"]["weight"] for row in found if "path" in row["explain"]))
+        weights.append(max(row["explain"]["path"]["weight"] for row in result if "path" in row["explain"]))
     assert weights[0] < weights[1] == weights[2]
 
 
 def test_without_fusion_direct_chunks_stand_behind_the_voted_ones(module_db: Database, corpus: str) -> None:
-    found = asked(
+    result = asked(
         module_db, MOVIE, corpus, top_k=30, fuse="none", query_entities=["Overwatch 3"], profile="paper", graph_top_k=1
     )
-    voted = ["path" in row["explain"] for row in found]
+    voted = ["path" in row["explain"] for row in result]
     assert voted == sorted(voted, reverse=True)
     assert True in voted and False in voted
 
 
 def test_a_query_that_names_nothing_known_is_answered_by_the_other_retriever(module_db: Database, corpus: str) -> None:
-    found = asked(module_db, "Overwatch movie", corpus, query_entities=[])
-    assert keys(found)[0] in CHATS[:2]
-    assert "path" not in found[0]["explain"]
+    result = asked(module_db, "Overwatch movie", corpus, query_entities=[])
+    assert keys(result)[0] in CHATS[:2]
+    assert "path" not in result[0]["explain"]
 
 
 def test_paths_over_what_a_filter_leaves_out_do_not_count(module_db: Database, corpus: str) -> None:
     given = {"query_entities": ["Overwatch 3"], "fuse": "none"}
-    found = search(module_db, MOVIE, corpus, "path", filter={"open": True}, options=given)
-    assert CHATS[0] not in keys(found)
-    assert not any("Movie Outing" in str(row["explain"]) for row in found)
+    results = search(module_db, MOVIE, corpus, "path", filter={"open": True}, options=given)
+    assert CHATS[0] not in keys(results)
+    assert not any("Movie Outing" in str(row["explain"]) for row in results)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db:
     try:
         with psycopg.connect(module_db.url, autocommit=True) as reader:
             reader.execute("SET ROLE graphrag_reader")
-            found = search(reader, MOVIE, corpus, "path", options=given)
+            results = search(reader, MOVIE, corpus, "path", options=given)
     finally:
         module_db.execute("DROP POLICY open ON graphrag.documents")
         module_db.execute("ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY")
     with psycopg.connect(module_db.url, autocommit=True) as owner:
         filtered = search(owner, MOVIE, corpus, "path", filter={"open": True}, options=given)
-    assert [row["chunk_id"] for row in found] == [row["chunk_id"] for row in filtered]
-    assert found
+    assert [row["chunk_id"] for row in results] == [row["chunk_id"] for row in filtered]
+    assert results

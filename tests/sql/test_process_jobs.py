@@ -135,7 +135,7 @@ def test_two_workers_share_one_queue_without_doubling(module_db: Database, corpu
     documents = {f"{name} {n}": f"{text} Chapter {n}." for name, text in STORIES.items() for n in range(9)}
     put_all(module_db, corpus, documents)
     both = [worker(module_db.url), worker(module_db.url)]
-    assert [one.finish() for one in both] == [None, None]
+    assert [session.finish() for session in both] == [None, None]
     assert jobs(module_db, corpus) == []
     assert canonical(module_db, corpus) == expected(module_db, documents)
 
@@ -167,7 +167,7 @@ def test_a_session_that_works_and_searches_has_one_thread(module_db: Database, c
 
 def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "long", long_text())
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     mark = value(module_db, "SELECT pg_current_xact_id()::xid")
 
@@ -177,7 +177,7 @@ def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: s
             "SELECT backend_xid IS NULL, coalesce(age(backend_xmin) < age(%s::xid), true)"
             "  FROM pg_stat_activity WHERE pid = %s",
             str(mark),
-            one.pid,
+            worker_session.pid,
         )
         return bool(sample[0] and sample[1])
 
@@ -186,16 +186,16 @@ def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: s
         value(module_db, "SELECT pg_current_xact_id()::text")
         wait_for(free, "a moment without snapshot and transaction id")
         assert jobs(module_db, corpus) == [("long", "index", "leased", True)]
-    assert one.finish() is None
+    assert worker_session.finish() is None
 
 
 def test_new_content_during_the_slow_part_discards_the_stale_result(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "a", long_text() + " Stale Stanley was here.")
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     put(module_db, corpus, "a", STORIES["ada"])
     assert jobs(module_db, corpus) == [("a", "index", "pending", False)]
-    assert one.finish() is None
+    assert worker_session.finish() is None
     # The same worker, or the next one, does the new content.
     work(module_db)
     assert canonical(module_db, corpus) == expected(module_db, {"a": STORIES["ada"]})
@@ -203,10 +203,10 @@ def test_new_content_during_the_slow_part_discards_the_stale_result(module_db: D
 
 def test_delete_during_the_slow_part_leaves_nothing(module_db: Database, corpus: str) -> None:
     put_all(module_db, corpus, {"a": long_text(), "b": STORIES["ada"]})
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     delete(module_db, corpus, "a")
-    assert one.finish() is None
+    assert worker_session.finish() is None
     work(module_db)
     assert canonical(module_db, corpus) == expected(module_db, {"b": STORIES["ada"]})
 
@@ -214,11 +214,11 @@ def test_delete_during_the_slow_part_leaves_nothing(module_db: Database, corpus:
 def test_drop_corpus_during_the_slow_part_leaves_nothing_and_is_no_error(module_db: Database) -> None:
     name = new_corpus(module_db)
     put(module_db, name, "a", long_text())
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, name)
     number = corpus_id(module_db, name)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
-    assert one.finish() is None
+    assert worker_session.finish() is None
     for table in ("documents", "jobs", "chunks", "entities", "embedding_spaces"):
         assert rows(module_db, f"SELECT * FROM graphrag.{table} WHERE corpus_id = %s", number) == [], table
 
@@ -232,8 +232,8 @@ def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Databas
     with psycopg.connect(module_db.url) as holder:
         # The worker has locked its documents and waits for the corpus; then both go on.
         holder.execute("SELECT graphrag._lock_corpus(%s)", [number])
-        one = worker(module_db.url)
-        wait_for_lock(module_db, one.pid)
+        worker_session = worker(module_db.url)
+        wait_for_lock(module_db, worker_session.pid)
         with psycopg.connect(module_db.url, autocommit=True) as dropper:
             import threading
 
@@ -243,7 +243,7 @@ def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Databas
             holder.rollback()
             thread.join(60)
             assert not thread.is_alive()
-    assert one.finish() is None
+    assert worker_session.finish() is None
     assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name) == []
 
 
@@ -258,8 +258,8 @@ def test_documents_that_an_open_transaction_holds_are_not_worked_on_before_it_en
     module_db: Database, corpus: str, other: psycopg.Connection, hold: str
 ) -> None:
     # More than are looked at together, and in front of the free one.
-    held = {f"{name} {n}": f"{text} Chapter {n}." for name, text in STORIES.items() for n in range(8)}
-    put_all(module_db, corpus, held)
+    texts = {f"{name} {n}": f"{text} Chapter {n}." for name, text in STORIES.items() for n in range(8)}
+    put_all(module_db, corpus, texts)
     module_db.execute(
         """CREATE TABLE public.leases (document_id bigint);
            CREATE FUNCTION public.note_lease() RETURNS trigger LANGUAGE plpgsql
@@ -274,15 +274,15 @@ def test_documents_that_an_open_transaction_holds_are_not_worked_on_before_it_en
             work(module_db)
         leased = "SELECT d.source_key FROM public.leases JOIN graphrag.documents d ON d.id = document_id"
         assert rows(module_db, leased) == [("free",)]
-        assert statuses(module_db, corpus) == dict.fromkeys(held, "pending") | {"free": "indexed"}
+        assert statuses(module_db, corpus) == dict.fromkeys(texts, "pending") | {"free": "indexed"}
         other.commit()
         wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
-        assert sorted(rows(module_db, leased)) == [(key,) for key in sorted([*held, "free"])]
+        assert sorted(rows(module_db, leased)) == [(key,) for key in sorted([*texts, "free"])]
     finally:
         other.rollback()
         module_db.execute("DROP TRIGGER note_lease ON graphrag.jobs; DROP TABLE public.leases")
         module_db.execute("DROP FUNCTION public.note_lease()")
-    assert canonical(module_db, corpus) == expected(module_db, {**held, "free": STORIES["hopper"]})
+    assert canonical(module_db, corpus) == expected(module_db, {**texts, "free": STORIES["hopper"]})
 
 
 def test_an_open_transaction_that_holds_a_document_blocks_no_worker(
@@ -303,12 +303,12 @@ def test_an_open_transaction_that_changed_a_document_neither_blocks_nor_deadlock
 ) -> None:
     documents = {"a": STORIES["ada"], "b": long_text(60), "c": STORIES["turing"]}
     put_all(module_db, corpus, documents)
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     change = "UPDATE graphrag.documents SET content = content || ' More.' WHERE corpus = %s AND source_key = %s"
     other.execute(change, [corpus, "a"])
     # The transaction stays open: the worker must end all the same, and the user can go on changing.
-    assert one.finish() is None
+    assert worker_session.finish() is None
     assert statuses(module_db, corpus) == {"a": "pending", "b": "indexed", "c": "indexed"}
     other.execute(change, [corpus, "c"])
     other.commit()
@@ -321,10 +321,10 @@ def test_an_update_that_is_rolled_back_while_a_worker_runs_loses_no_document(
     module_db: Database, corpus: str, other: psycopg.Connection
 ) -> None:
     put_all(module_db, corpus, {"a": STORIES["ada"], "b": long_text(50)})
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     other.execute("UPDATE graphrag.documents SET content = 'x' WHERE corpus = %s AND source_key = 'a'", [corpus])
-    assert one.finish() is None
+    assert worker_session.finish() is None
     other.rollback()
     wait_for(lambda: work(module_db) or not jobs(module_db, corpus), "an empty queue")
     assert statuses(module_db, corpus) == {"a": "indexed", "b": "indexed"}
@@ -348,9 +348,9 @@ def test_delete_hides_evidence_at_commit_before_a_worker_ran(module_db: Database
     work(module_db)
     assert "ada" in keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
     delete(module_db, corpus, "ada")
-    found = keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
-    assert "ada" not in found
-    assert found
+    results = keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
+    assert "ada" not in results
+    assert results
 
 
 def test_truncate_removes_everything_derived(module_db: Database, db: Database) -> None:
@@ -404,12 +404,12 @@ def test_metadata_alone_is_no_work_and_counts_at_once(module_db: Database, corpu
 
 def test_alter_corpus_indexes_anew_also_what_is_at_work(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "a", long_text(90))
-    one = worker(module_db.url)
+    worker_session = worker(module_db.url)
     wait_for_lease(module_db, corpus)
     module_db.execute(
         "SELECT graphrag.alter_corpus(%s, %s)", [corpus, '{"chunk_token_size": 200, "chunk_overlap": 20}']
     )
-    assert one.finish() is None
+    assert worker_session.finish() is None
     work(module_db)
     wanted = expected(module_db, {"a": long_text(90)}, chunk_token_size=200, chunk_overlap=20)
     assert canonical(module_db, corpus) == wanted

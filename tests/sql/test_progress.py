@@ -62,8 +62,8 @@ def test_replication_lag_is_null_on_a_primary(module_db: Database) -> None:
 
 def test_writers_of_one_corpus_do_not_wait_for_each_other_to_be_counted(module_db: Database) -> None:
     name = new_corpus(module_db)
-    with psycopg.connect(module_db.url) as one:
-        put(one, name, "a", "Ada Lovelace wrote a note.")
+    with psycopg.connect(module_db.url) as item:
+        put(item, name, "a", "Ada Lovelace wrote a note.")
         module_db.execute("SET statement_timeout = '20s'")
         put(module_db, name, "b", "Grace Hopper wrote a compiler.")
         # What the other has not committed is nobody's, and is not lost when a worker folds the counts meanwhile.
@@ -71,8 +71,8 @@ def test_writers_of_one_corpus_do_not_wait_for_each_other_to_be_counted(module_d
         work(module_db)
         module_db.execute("RESET statement_timeout")
         assert rows(module_db, COUNTS, name) == [(1, 1, 0, 0, 0, 0)]
-        assert rows(one, COUNTS, name) == [(2, 1, 1, 0, 1, 0)]
-        one.commit()
+        assert rows(item, COUNTS, name) == [(2, 1, 1, 0, 1, 0)]
+        item.commit()
     assert rows(module_db, COUNTS, name) == [(2, 1, 1, 0, 1, 0)]
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", name) == []
 

@@ -72,9 +72,9 @@ def test_every_row_has_its_vertex_or_edge_with_its_properties(db: Any) -> None:
 
 def test_a_relationship_is_seen_from_both_ends(db: Any) -> None:
     _, ids = small_graph(db)
-    for one, other in (("Alice", "Bob"), ("Bob", "Alice")):
+    for first, other in (("Alice", "Bob"), ("Bob", "Alice")):
         rows = cypher(
-            db, "MATCH (a:Entity {name: $name})-[r:RELATED]->(b) RETURN b.name AS b, r", f'{{"name": "{one}"}}'
+            db, "MATCH (a:Entity {name: $name})-[r:RELATED]->(b) RETURN b.name AS b, r", f'{{"name": "{first}"}}'
         )
         assert [row["b"] for row in rows] == [other]
         assert rows[0]["r"]["properties"] == {

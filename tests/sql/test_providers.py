@@ -74,8 +74,8 @@ def test_setting_a_provider_again_replaces_it_and_closes_its_breaker(db: Databas
         " VALUES ('p', 5, 1, 'down', now() + interval '1 h')"
     )
     db.execute(SET, ["p", "openai", URL + "2", "A_KEY", None, Jsonb({"concurrency": 3})])
-    found = rows(db, "SELECT name, base_url, api_key_env, options FROM graphrag.providers")
-    assert found == [("p", URL + "2", "A_KEY", {"concurrency": 3})]
+    records = rows(db, "SELECT name, base_url, api_key_env, options FROM graphrag.providers")
+    assert records == [("p", URL + "2", "A_KEY", {"concurrency": 3})]
     assert rows(db, "SELECT FROM graphrag.provider_state") == []
 
 
@@ -116,21 +116,21 @@ def test_a_role_with_every_grant_but_not_the_owners_role_sets_no_provider(db: Da
 
 def test_the_key_goes_to_the_endpoint_and_nowhere_else(cluster: Callable[..., Cluster], endpoint: Endpoint) -> None:
     by_env, by_file = (f"sk-{secrets.token_hex(12)}" for _ in range(2))
-    one = cluster({"log_min_messages": "debug1", "log_statement": "all"}, environment={"MODEL_KEY": by_env})
-    path = f"/srv/pg_graphrag/clusters/{one.folder.name}/key"
-    one.runtime.run("sh", "-c", f"umask 077; cat > {path}", stdin=by_file + "\n")
-    one.create_database("keys")
-    with one.connect("keys") as db:
+    own_cluster = cluster({"log_min_messages": "debug1", "log_statement": "all"}, environment={"MODEL_KEY": by_env})
+    path = f"/srv/pg_graphrag/clusters/{own_cluster.folder.name}/key"
+    own_cluster.runtime.run("sh", "-c", f"umask 077; cat > {path}", stdin=by_file + "\n")
+    own_cluster.create_database("keys")
+    with own_cluster.connect("keys") as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         prepare(db)
         for number, reference in enumerate(({"api_key_env": "MODEL_KEY"}, {"api_key_file": path})):
             corpus = modelled(db, provider(db, endpoint, concurrency=1, timeout=0.5, **reference))
-            said = []
+            statement = []
             assert faults(work(db, corpus, ["a"])) == [None]
             for kind in ("unauthorized", "reset", "html", "bad_request"):
                 details = {"message": f"Incorrect API key provided: {(by_env, by_file)[number]}."}
                 endpoint.misbehave(kind, times=None, **details)
-                said.append(messages(work(db, corpus, [f"a {kind}"])) + messages(ask(db, corpus, [f"b {kind}"])))
+                statement.append(messages(work(db, corpus, [f"a {kind}"])) + messages(ask(db, corpus, [f"b {kind}"])))
                 endpoint.behave()
                 db.execute("SELECT graphrag.retry_failed()")
             endpoint.pause()
@@ -139,15 +139,15 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(cluster: Callable[..., Cl
             seen = repr(rows(db, "SELECT * FROM pg_stat_activity"))
             endpoint.resume()
             hanging.finish()
-            assert by_env not in "".join(said) + seen
-            assert by_file not in "".join(said) + seen
+            assert by_env not in "".join(statement) + seen
+            assert by_file not in "".join(statement) + seen
         sent = [request.headers["authorization"] for request in endpoint.requests]
         assert set(sent) == {f"Bearer {by_env}", f"Bearer {by_file}"}
         stored = "".join(
             repr(rows(db, f"SELECT * FROM graphrag.{table}"))
             for table in ("providers", "provider_state", "llm_calls", "llm_cache", "jobs")
         )
-    for where in (stored, one.dump("keys"), one.log):
+    for where in (stored, own_cluster.dump("keys"), own_cluster.log):
         assert by_env not in where
         assert by_file not in where
 
@@ -196,9 +196,9 @@ def test_the_servers_proxy_is_not_asked_for_an_endpoint_on_its_own_machine(
 ) -> None:
     with Endpoint() as proxy:
         address = proxy.url.removesuffix("/v1")
-        one = cluster(environment={"HTTP_PROXY": address, "http_proxy": address, "ALL_PROXY": address})
-        one.create_database("proxied")
-        with one.connect("proxied") as db:
+        own_cluster = cluster(environment={"HTTP_PROXY": address, "http_proxy": address, "ALL_PROXY": address})
+        own_cluster.create_database("proxied")
+        with own_cluster.connect("proxied") as db:
             db.execute("CREATE EXTENSION pg_graphrag CASCADE")
             prepare(db)
             assert faults(work(db, modelled(db, provider(db, endpoint)), ["a"])) == [None]

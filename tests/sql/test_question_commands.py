@@ -51,13 +51,17 @@ def test_local_questions_are_drawn_from_documents_and_evaluate_takes_them(
     asked = ["make-questions", *where, "--model", "m", "--base-url", endpoint.url, "--users", "0"]
     assert main([*asked, "--local", "5", "--global", "5"]) == 0
     out, err = capsys.readouterr()
-    made = [json.loads(line) for line in out.splitlines()]
-    assert sorted(one["evidence"][0] for one in made if one["class"] == "local") == ["clock", "loom", "mill"]
-    assert sum(one["class"] == "global" for one in made) == 5
+    printed = [json.loads(line) for line in out.splitlines()]
+    assert sorted(question["evidence"][0] for question in printed if question["class"] == "local") == [
+        "clock",
+        "loom",
+        "mill",
+    ]
+    assert sum(question["class"] == "global" for question in printed) == 5
     assert "the corpus has 3 documents for local questions, not 5" in err
     # The same seed draws the same documents in the same order.
     assert main([*asked, "--local", "2"]) == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == made[:2]
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == printed[:2]
     path = tmp_path / "made.jsonl"
     path.write_text(out)
     assert main(["evaluate", str(path), *where, "--modes", "bm25", "--k", "1", "--no-chart", "--json"]) == 0
@@ -80,14 +84,14 @@ def test_answers_are_what_ask_gives_and_the_judge_takes_them(
         )
         (tmp_path / f"{mode}.jsonl").write_text(capsys.readouterr().out)
     answered = [json.loads(line) for line in (tmp_path / "hybrid.jsonl").read_text().splitlines()]
-    assert [one["id"] for one in answered] == ["q1", "2"]
-    assert all(one["answer"] == "Ada Lovelace wrote notes on the Analytical Engine [1]." for one in answered)
+    assert [item["id"] for item in answered] == ["q1", "2"]
+    assert all(item["answer"] == "Ada Lovelace wrote notes on the Analytical Engine [1]." for item in answered)
     form = ("comprehensiveness", "diversity", "empowerment", "directness", "relevance", "overall")
     endpoint.reply(json.dumps(dict.fromkeys(form, 0)))
     files = [str(tmp_path / f"{mode}.jsonl") for mode in ("bm25", "hybrid")]
     assert main(["judge", *files, "--model", "m", "--base-url", endpoint.url, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {(one["system"], one["ties"], one["win_rate"]) for one in found["comparisons"]} == {("hybrid", 12, 0.5)}
+    loaded = json.loads(capsys.readouterr().out)
+    assert {(item["system"], item["ties"], item["win_rate"]) for item in loaded["comparisons"]} == {("hybrid", 12, 0.5)}
 
 
 def test_what_cannot_be_answered_is_named_and_the_rest_goes_on(

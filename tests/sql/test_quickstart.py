@@ -69,8 +69,8 @@ def stop_at_work(environment: dict[str, str], how: signal.Signals) -> subprocess
         assert time.monotonic() < deadline
         time.sleep(0.2)
     os.killpg(process.pid, how)
-    _, said = process.communicate(timeout=2 * MINUTES)
-    return subprocess.CompletedProcess(process.args, process.returncode, "", said)
+    _, output = process.communicate(timeout=2 * MINUTES)
+    return subprocess.CompletedProcess(process.args, process.returncode, "", output)
 
 
 def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(instance: dict[str, str]) -> None:

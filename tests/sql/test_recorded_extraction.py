@@ -42,7 +42,7 @@ def lines(path: Path, count: int = SIZE) -> list[dict[str, Any]]:
 def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Iterator[dict[str, Any]]:
     """Documents, what was recorded of each, and an endpoint that replays it: MuSiQue's as the triples that they were."""
     folder = shared_data / request.param
-    documents = {one["id"]: one for one in lines(folder / "docs.jsonl", 500)}
+    documents = {document["id"]: document for document in lines(folder / "docs.jsonl", 500)}
     records = lines(folder / ("extraction.jsonl" if request.param == "lihua-world" else "openie.jsonl"))
     by_text = {documents[record["id"]]["text"]: record for record in records}
 
@@ -63,8 +63,8 @@ def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Iterator[dict
 def ingested(db: Connection, recorded: dict[str, Any], documents: list[dict[str, Any]], step: int | None = None) -> str:
     """A corpus of documents, indexed `step` at a time."""
     corpus = extracted(db, recorded["endpoint"], summaries=False)
-    for place, one in enumerate(documents, 1):
-        put(db, corpus, one["id"], one["text"], title=one.get("title"))
+    for place, document in enumerate(documents, 1):
+        put(db, corpus, document["id"], document["text"], title=document.get("title"))
         if step is not None and place % step == 0:
             work(db)
     work(db)
@@ -80,19 +80,21 @@ def corpus(module_db: Database, recorded: dict[str, Any]) -> str:
 
 def pairs(recorded: dict[str, Any]) -> Counter[frozenset[str]]:
     """How often each pair of names is related, and how strongly, in all documents."""
-    found: Counter[frozenset[str]] = Counter()
+    result: Counter[frozenset[str]] = Counter()
     for record in recorded["records"]:
         if "triples" in record:
-            found.update(
-                frozenset((one[0].lower(), one[2].lower())) for one in record["triples"] if len(one) == 3 and all(one)
+            result.update(
+                frozenset((triple[0].lower(), triple[2].lower()))
+                for triple in record["triples"]
+                if len(triple) == 3 and all(triple)
             )
         else:
             strongest: dict[frozenset[str], int] = {}
-            for one in record["relationships"]:
-                pair = frozenset((one["source"].lower(), one["target"].lower()))
-                strongest[pair] = max(strongest.get(pair, 0), one["strength"])
-            found.update(strongest)
-    return Counter({pair: weight for pair, weight in found.items() if len(pair) == 2})
+            for triple in record["relationships"]:
+                pair = frozenset((triple["source"].lower(), triple["target"].lower()))
+                strongest[pair] = max(strongest.get(pair, 0), triple["strength"])
+            result.update(strongest)
+    return Counter({pair: weight for pair, weight in result.items() if len(pair) == 2})
 
 
 def test_no_document_fails_and_what_was_recorded_is_found(
@@ -103,13 +105,15 @@ def test_no_document_fails_and_what_was_recorded_is_found(
     assert len(chats(recorded["endpoint"])) == count >= SIZE
     assert noted(module_db, corpus)[:2] == (count, 0)
     names = {
-        one if isinstance(one, str) else one["name"] for record in recorded["records"] for one in record["entities"]
+        entity if isinstance(entity, str) else entity["name"]
+        for record in recorded["records"]
+        for entity in record["entities"]
     }
     keys = {key for (key,) in rows(module_db, "SELECT graphrag._key(n) FROM unnest(%s::text[]) n", sorted(names))}
-    found = rows(
+    records = rows(
         module_db, "SELECT key, type FROM graphrag.entities WHERE corpus_id = %s", corpus_id(module_db, corpus)
     )
-    assert keys <= {key for key, _ in found}
+    assert keys <= {key for key, _ in records}
     assert len(keys) > 100
     related = {
         frozenset((source.lower(), target.lower())): (keywords, weight)
@@ -120,7 +124,7 @@ def test_no_document_fails_and_what_was_recorded_is_found(
     # Names that differ in quotes and the like come together, so that not each pair is found as it was spelled.
     assert len(same) > 0.95 * len(expected)
     if recorded["name"] == "lihua-world":
-        assert dict(found)["wolfgang schulz"] == "person"
+        assert dict(records)["wolfgang schulz"] == "person"
         keywords, weight = related[frozenset(("li hua", "wolfgang schulz"))]
         assert {"friendship", "meeting up"} <= set(keywords)
         assert weight >= 8
@@ -135,17 +139,19 @@ def test_neither_order_nor_batches_nor_workers_show(module_db: Database, recorde
     assert canonical(module_db, backwards, QUESTIONS) == whole
     # Two workers at once, some documents twice with something else between, some gone again.
     other = extracted(module_db, recorded["endpoint"], summaries=False)
-    texts = [one["text"] for one in recorded["documents"]]
-    for place, one in enumerate(recorded["documents"]):
-        put(module_db, other, one["id"], texts[place - 1 if place % 3 == 0 else place], title=one.get("title"))
-        put(module_db, other, f"{one['id']} again", one["text"])
+    texts = [document["text"] for document in recorded["documents"]]
+    for place, document in enumerate(recorded["documents"]):
+        put(
+            module_db, other, document["id"], texts[place - 1 if place % 3 == 0 else place], title=document.get("title")
+        )
+        put(module_db, other, f"{document['id']} again", document["text"])
     both = [worker(module_db.url) for _ in range(2)]
-    assert [one.finish() for one in both] == [None, None]
-    for one in recorded["documents"]:
-        put(module_db, other, one["id"], one["text"], title=one.get("title"))
-        delete(module_db, other, f"{one['id']} again")
+    assert [document.finish() for document in both] == [None, None]
+    for document in recorded["documents"]:
+        put(module_db, other, document["id"], document["text"], title=document.get("title"))
+        delete(module_db, other, f"{document['id']} again")
     both = [worker(module_db.url) for _ in range(2)]
-    assert [one.finish() for one in both] == [None, None]
+    assert [document.finish() for document in both] == [None, None]
     wait_for(lambda: work(module_db) or not jobs(module_db, other), "an empty queue")
     assert canonical(module_db, other, QUESTIONS) == whole
 
@@ -155,8 +161,8 @@ def test_deletion_leaves_exactly_what_the_rest_says_without_a_call(
 ) -> None:
     rest = ingested(module_db, recorded, recorded["documents"][::2])
     recorded["endpoint"].forget()
-    for one in recorded["documents"][1::2]:
-        delete(module_db, corpus, one["id"])
+    for document in recorded["documents"][1::2]:
+        delete(module_db, corpus, document["id"])
     work(module_db)
     assert canonical(module_db, corpus, QUESTIONS) == canonical(module_db, rest, QUESTIONS)
     assert chats(recorded["endpoint"]) == []

@@ -93,24 +93,30 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
     put_all(module_db, corpus, documents)
     put(module_db, corpus, "titled", "A machine of brass stood in London.", title="The Engine")
     work(module_db)
-    first, found, whole = vectors(module_db, corpus), search(module_db, QUESTION, corpus), canonical(module_db, corpus)
+    first, results, whole = (
+        vectors(module_db, corpus),
+        search(module_db, QUESTION, corpus),
+        canonical(module_db, corpus),
+    )
     reembed(module_db, corpus, at(name))
     work(module_db)
     assert spaces(module_db, corpus) == [("active", name, DIMENSIONS)]
     assert option(module_db, corpus) == at(name)
     assert_embedded(module_db, corpus)
-    made = embedded(module_db, name, **options, chunk_overlap=10)
-    put_all(module_db, made, documents)
-    put(module_db, made, "titled", "A machine of brass stood in London.", title="The Engine")
+    rebuilt = embedded(module_db, name, **options, chunk_overlap=10)
+    put_all(module_db, rebuilt, documents)
+    put(module_db, rebuilt, "titled", "A machine of brass stood in London.", title="The Engine")
     work(module_db)
     stated = (
         "SELECT md5(string_agg(v.embedding::text, ';' ORDER BY v.embedding::text)) FROM graphrag.{}_vectors v"
         " JOIN graphrag.embedding_spaces s ON s.id = v.space_id WHERE s.corpus_id = %s"
     )
     for kind in ("window", "entity", "entity_mention", "relationship_mention"):
-        one, other = (value(module_db, stated.format(kind), corpus_id(module_db, each)) for each in (corpus, made))
-        assert one is not None, kind
-        assert one == other, kind
+        left_value, other = (
+            value(module_db, stated.format(kind), corpus_id(module_db, each)) for each in (corpus, rebuilt)
+        )
+        assert left_value is not None, kind
+        assert left_value == other, kind
     calls = endpoint.count("chat")
     reembed(module_db, corpus, LOCAL)
     work(module_db)
@@ -120,7 +126,7 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
     assert again.keys() == first.keys()
     for text, vector in again.items():
         assert vector == pytest.approx(first[text], abs=1e-5), text
-    assert keys(search(module_db, QUESTION, corpus)) == keys(found)
+    assert keys(search(module_db, QUESTION, corpus)) == keys(results)
     assert canonical(module_db, corpus) == whole
     assert tables(module_db) == []
 
@@ -136,9 +142,9 @@ def test_old_vectors_serve_until_the_new_are_complete(module_db: Database, endpo
     before = search(module_db, QUESTION, corpus)
     states = []
     while value(module_db, "SELECT count(*) FROM graphrag.jobs WHERE kind = 'reembed'"):
-        found = spaces(module_db, corpus)
-        states.append((found[0][0], reembedded(module_db, corpus)))
-        if ("building", name, 32) in found:
+        result = spaces(module_db, corpus)
+        states.append((result[0][0], reembedded(module_db, corpus)))
+        if ("building", name, 32) in result:
             assert search(module_db, QUESTION, corpus) == before
             assert option(module_db, corpus) == at(name)
         else:
@@ -239,13 +245,13 @@ def test_an_endpoint_that_fails_holds_up_neither_search_nor_documents_and_heals(
         work(module_db)
         module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
     assert search(module_db, QUESTION, corpus) == before
-    told = rows(
+    messages = rows(
         module_db,
         "SELECT kind, state, last_error FROM graphrag.jobs WHERE corpus_id = %s",
         corpus_id(module_db, corpus),
     )
-    assert [job[:2] for job in told] == [("reembed", "pending" if kind == "server_error" else "failed")]
-    assert name in told[0][2]
+    assert [job[:2] for job in messages] == [("reembed", "pending" if kind == "server_error" else "failed")]
+    assert name in messages[0][2]
     put(module_db, corpus, "new", "Lord Byron wrote to Mary Shelley in Geneva.")
     work(module_db)
     assert statuses(module_db, corpus)["new"] == "indexed"
@@ -329,8 +335,8 @@ def test_the_vector_index_is_there_at_the_swap(module_db: Database, endpoint: En
 def test_a_worker_killed_amid_it_is_followed_by_one_that_goes_on(
     cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:
-    one = cluster()
-    url = one.create_database("app")
+    own_cluster = cluster()
+    url = own_cluster.create_database("app")
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         corpus = new_corpus(db)
@@ -349,7 +355,7 @@ def test_a_worker_killed_amid_it_is_followed_by_one_that_goes_on(
         os.kill(victim.pid, signal.SIGKILL)
         assert victim.finish() is not None
         endpoint.resume()
-    wait_for(lambda: one.log.count("ready to accept connections") > 1, "the server's recovery")
+    wait_for(lambda: own_cluster.log.count("ready to accept connections") > 1, "the server's recovery")
     with psycopg.connect(url, autocommit=True) as db:
         endpoint.forget()
         work(db)

@@ -26,8 +26,8 @@ PUBLISHED = "id, corpus, corpus_id, source_key, title, content, metadata, conten
 
 
 def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Cluster]) -> None:
-    one = cluster({"wal_level": "logical"})
-    urls = [one.create_database(name) for name in ("publisher", "subscriber")]
+    own_cluster = cluster({"wal_level": "logical"})
+    urls = [own_cluster.create_database(name) for name in ("publisher", "subscriber")]
     with (
         psycopg.connect(urls[0], autocommit=True) as publisher,
         psycopg.connect(urls[1], autocommit=True) as subscriber,

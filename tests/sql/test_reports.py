@@ -31,7 +31,7 @@ def is_report(request: Request) -> bool:
 def reply(messages: Messages) -> str:
     """A report that says what its data begins with, and refers to what is there and to what is not."""
     data = str(messages[-1]["content"]).rpartition("never an instruction to you.\n\n")[2]
-    found = {
+    result = {
         "title": "About " + re.findall(r"^E1 (.*?) \(", data, re.M)[0],
         "summary": f"A group of {len(re.findall(r'^E[0-9]+ ', data, re.M))}.",
         "rating": 7.5,
@@ -45,7 +45,7 @@ def reply(messages: Messages) -> str:
             }
         ],
     }
-    return f"Here it is:\n```json\n{json.dumps(found)}\n```"
+    return f"Here it is:\n```json\n{json.dumps(result)}\n```"
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,12 @@ def stories(module_db: Database) -> str:
 
 
 def test_without_a_model_a_report_is_put_together_and_cites_what_exists(module_db: Database, stories: str) -> None:
-    found = reports(module_db, stories)
-    assert len(found) == value(module_db, "SELECT count(*) FROM graphrag.community_overview WHERE corpus = %s", stories)
+    report_rows = reports(module_db, stories)
+    assert len(report_rows) == value(
+        module_db, "SELECT count(*) FROM graphrag.community_overview WHERE corpus = %s", stories
+    )
     sentences = " ".join(STORIES.values())
-    for report in found:
+    for report in report_rows:
         assert report["model"] is None and report["findings"] and 0 <= report["rating"] <= 10
         assert report["content"].startswith(f"# {report['title']}\n\n{report['summary']}")
         for line in report["summary"].splitlines():
@@ -76,7 +78,7 @@ def test_without_a_model_a_report_is_put_together_and_cites_what_exists(module_d
     vectors = "SELECT count(*) FROM graphrag.report_vectors v JOIN graphrag.embedding_spaces s ON s.id = v.space_id"
     assert value(
         module_db, vectors + " JOIN graphrag.corpora c ON c.id = s.corpus_id WHERE c.name = %s", stories
-    ) == len(found)
+    ) == len(report_rows)
 
 
 def test_the_graph_and_the_overview_have_the_titles(module_db: Database, stories: str) -> None:
@@ -102,7 +104,7 @@ def test_a_change_elsewhere_leaves_a_report_alone(db: Database) -> None:
     assert "Ned Land" in after[sea[0]["community_id"]]["content"]
     delete(db, corpus, "ned")
     work(db)
-    assert [one["content"] for one in reports(db, corpus)] == [one["content"] for one in before.values()]
+    assert [value["content"] for value in reports(db, corpus)] == [value["content"] for value in before.values()]
 
 
 def written(db: Database, endpoint: Endpoint, **options: Any) -> tuple[int, list[int]]:
@@ -115,9 +117,9 @@ def written(db: Database, endpoint: Endpoint, **options: Any) -> tuple[int, list
 
 @pytest.fixture
 def endpoint() -> Any:
-    with Endpoint() as one:
-        one.reply(reply)
-        yield one
+    with Endpoint() as server:
+        server.reply(reply)
+        yield server
 
 
 def test_a_model_writes_reports_bottom_up_and_refers_to_what_exists(db: Database, endpoint: Endpoint) -> None:
@@ -125,10 +127,10 @@ def test_a_model_writes_reports_bottom_up_and_refers_to_what_exists(db: Database
     db.execute("SELECT graphrag.refresh_communities('rings')")
     work(db)
     assert jobs(db, "rings") == []
-    found = reports(db, "rings")
-    assert len(found) == 12
-    assert {report["model"] for report in found} == {"m"}
-    for report in found:
+    report_rows = reports(db, "rings")
+    assert len(report_rows) == 12
+    assert {report["model"] for report in report_rows} == {"m"}
+    for report in report_rows:
         assert (report["title"][:12], report["rating"]) == ("About rings ", 7.5)
         (finding,) = report["findings"]
         assert set(finding["entity_ids"]) <= set(ids) and len(finding["entity_ids"]) == 1
@@ -200,7 +202,7 @@ def found(db: Database, corpus: str, query: str, **arguments: Any) -> list[tuple
 def test_search_finds_the_report_on_what_is_asked(module_db: Database, stories: str) -> None:
     (best, *others) = found(module_db, stories, "rotors of the Enigma machine")
     rank, community, level, title, summary, rating, score, explain = best
-    report = next(one for one in reports(module_db, stories) if one["community_id"] == community)
+    report = next(entry for entry in reports(module_db, stories) if entry["community_id"] == community)
     assert "Enigma" in report["content"]
     assert (rank, level) == (1, 0) and (title, summary, rating) == (
         report["title"],

@@ -22,8 +22,8 @@ QUESTION = "Who read the notes of Ada Lovelace?"
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        yield one
+    with Endpoint() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +51,14 @@ def test_every_mode_has_its_rows_in_the_cross_encoders_order(
     served(module_db, corpus, endpoint, shape=shape)
     for number, mode in enumerate(MODES, 1):
         before = search(module_db, QUESTION, corpus, mode, top_k=10)
-        found = search(module_db, QUESTION, corpus, mode, top_k=10, options={"rerank": True})
-        assert {row["chunk_id"] for row in found} == {row["chunk_id"] for row in before}
-        assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
+        results = search(module_db, QUESTION, corpus, mode, top_k=10, options={"rerank": True})
+        assert {row["chunk_id"] for row in results} == {row["chunk_id"] for row in before}
+        assert [row["score"] for row in results] == sorted((row["score"] for row in results), reverse=True)
         places = {row["chunk_id"]: row["rank"] for row in before}
-        for row in found:
-            said = row["explain"]["rerank"]
-            assert (said["score"], said["rank_before"]) == (row["score"], places[row["chunk_id"]])
-        assert found[0]["source_key"] == "turing"
+        for row in results:
+            explained = row["explain"]["rerank"]
+            assert (explained["score"], explained["rank_before"]) == (row["score"], places[row["chunk_id"]])
+        assert results[0]["source_key"] == "turing"
         assert endpoint.count("rerank") == number
     (asked, *_) = endpoint.requests
     assert asked.body["query"] == QUESTION
@@ -77,11 +77,11 @@ def test_rows_that_are_not_returned_are_re_scored_too(module_db: Database, corpu
         first = search(module_db, query, corpus, "bm25", top_k=1)[0]["source_key"]
         scores = {name: float(embed_one(query) @ embed_one(text)) for name, text in STORIES.items()}
         wanted = max(scores, key=scores.__getitem__)
-        (found,) = search(module_db, query, corpus, "bm25", top_k=1, options={"rerank": True})
-        assert found["source_key"] == wanted
+        (results,) = search(module_db, query, corpus, "bm25", top_k=1, options={"rerank": True})
+        assert results["source_key"] == wanted
         if wanted != first:
             break
-    assert found["explain"]["rerank"]["rank_before"] > 1
+    assert results["explain"]["rerank"]["rank_before"] > 1
     assert value(
         module_db,
         "SELECT graphrag.context(%s, %s, 'bm25', options => %s)->'chunks'->0->'explain'->'rerank' IS NOT NULL",

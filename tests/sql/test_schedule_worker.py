@@ -33,8 +33,8 @@ def test_a_bad_number_of_workers_is_an_error(module_db: Database, workers: int |
 
 
 def test_pg_cron_indexes_what_is_inserted_until_it_is_told_to_stop(cluster: Callable[..., Cluster]) -> None:
-    one = cluster()
-    with psycopg.connect(one.url("postgres"), autocommit=True) as db:
+    own_cluster = cluster()
+    with psycopg.connect(own_cluster.url("postgres"), autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_cron")
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         jobs = "SELECT schedule, command, database FROM cron.job ORDER BY jobid"

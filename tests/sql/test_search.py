@@ -58,19 +58,19 @@ def empty(module_db: Database) -> str:
 def test_the_document_that_answers_comes_first_and_explain_says_through_what(
     module_db: Database, corpus: str, mode: str
 ) -> None:
-    found = search(module_db, QUESTION, corpus, mode)
-    assert found[0]["source_key"] == "ada"
-    assert [row["rank"] for row in found] == list(range(1, len(found) + 1))
-    assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
-    for row in found:
+    results = search(module_db, QUESTION, corpus, mode)
+    assert results[0]["source_key"] == "ada"
+    assert [row["rank"] for row in results] == list(range(1, len(results) + 1))
+    assert [row["score"] for row in results] == sorted((row["score"] for row in results), reverse=True)
+    for row in results:
         assert row["content"] == STORIES[row["source_key"]]
         assert row["title"] == f"Story of {row['source_key']}"
-        said = row["explain"]
-        assert said["mode"] == mode
-        assert RETRIEVERS[mode] & set(said), said
-        for retriever in RETRIEVERS[mode] & set(said):
-            assert said[retriever]["rank"] >= 1
-            assert isinstance(said[retriever]["score"], float)
+        explained = row["explain"]
+        assert explained["mode"] == mode
+        assert RETRIEVERS[mode] & set(explained), explained
+        for retriever in RETRIEVERS[mode] & set(explained):
+            assert explained[retriever]["rank"] >= 1
+            assert isinstance(explained[retriever]["score"], float)
 
 
 def test_local_and_global_name_the_entity_or_relationship_they_came_through(module_db: Database, corpus: str) -> None:
@@ -97,12 +97,12 @@ def test_the_wrapper_of_a_mode_gives_what_search_gives(module_db: Database, corp
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("top_k", [0, 1, 3, 10_000])
 def test_at_most_top_k_rows_and_each_chunk_once(module_db: Database, corpus: str, mode: str, top_k: int) -> None:
-    found = search(module_db, QUESTION, corpus, mode, top_k=top_k)
-    assert len(found) == len({row["chunk_id"] for row in found}) <= min(top_k, len(STORIES))
+    results = search(module_db, QUESTION, corpus, mode, top_k=top_k)
+    assert len(results) == len({row["chunk_id"] for row in results}) <= min(top_k, len(STORIES))
     if mode in ("naive", "hybrid"):
-        assert len(found) == min(top_k, len(STORIES))
+        assert len(results) == min(top_k, len(STORIES))
     whole = search(module_db, QUESTION, corpus, mode, top_k=10)
-    assert keys(found) == keys(whole)[:top_k]
+    assert keys(results) == keys(whole)[:top_k]
 
 
 @pytest.mark.parametrize("top_k", [-1, 10_001, None])
@@ -158,10 +158,10 @@ HARD_QUERIES = {
 @pytest.mark.parametrize("query", HARD_QUERIES.values(), ids=HARD_QUERIES)
 def test_no_query_text_is_an_error(module_db: Database, corpus: str, mode: str, query: str) -> None:
     for text in (query, f"{query} Ada Lovelace"):
-        found = search(module_db, text, corpus, mode)
-        assert set(keys(found)) <= set(STORIES)
+        results = search(module_db, text, corpus, mode)
+        assert set(keys(results)) <= set(STORIES)
     if mode in ("bm25", "hybrid") and query != HARD_QUERIES["one long word"]:
-        assert found
+        assert results
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -174,9 +174,9 @@ def test_a_query_of_nothing_finds_nothing(module_db: Database, corpus: str, mode
 def test_a_query_as_long_as_may_be_is_answered(module_db: Database, corpus: str, mode: str) -> None:
     text = " ".join(f"word{n}" for n in range(1_200))[:8_178] + " Enigma rotors"
     assert len(text) == 8_192
-    found = search(module_db, text, corpus, mode)
+    results = search(module_db, text, corpus, mode)
     if mode == "bm25":
-        assert keys(found)[0] == "enigma"
+        assert keys(results)[0] == "enigma"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -192,16 +192,16 @@ def test_a_corpus_without_documents_or_with_only_empty_ones_finds_nothing(
 
 @pytest.mark.parametrize("mode", ["local", "global", "mix"])
 def test_keywords_of_the_caller_replace_the_querys_own(module_db: Database, corpus: str, mode: str) -> None:
-    found = search(
+    results = search(
         module_db, "Who was at Harvard?", corpus, mode,
         low_level_keywords=["ENIGMA"], high_level_keywords=["breaking a cipher machine with rotors"],
     )  # fmt: skip
-    said = " ".join(str(row["explain"]) for row in found)
-    assert "Harvard" not in said
+    explained = " ".join(str(row["explain"]) for row in results)
+    assert "Harvard" not in explained
     if mode != "global":
-        assert "named: Enigma" in said
+        assert "named: Enigma" in explained
     if mode != "local":
-        assert "stated near: breaking a cipher" in said
+        assert "stated near: breaking a cipher" in explained
 
 
 def test_empty_keywords_are_no_keywords(module_db: Database, corpus: str) -> None:
@@ -214,16 +214,16 @@ def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database
     for key in ("b", "C", "é", "a", "A"):
         put(module_db, name, key, text)
         work(module_db)
-    found = search(module_db, "same words", name, "bm25", top_k=1000)
+    results = search(module_db, "same words", name, "bm25", top_k=1000)
     ordinals = dict(
         rows(module_db, "SELECT id, ordinal FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, name))
     )
-    order = [(-row["score"], row["source_key"].encode(), ordinals[row["chunk_id"]]) for row in found]
+    order = [(-row["score"], row["source_key"].encode(), ordinals[row["chunk_id"]]) for row in results]
     assert order == sorted(order)
     assert len({score for score, _, _ in order}) < len(order)
     for top_k in (1, 3, 7):
         assert [r["chunk_id"] for r in search(module_db, "same words", name, "bm25", top_k=top_k)] == [
-            r["chunk_id"] for r in found[:top_k]
+            r["chunk_id"] for r in results[:top_k]
         ]
 
 
@@ -309,9 +309,9 @@ def test_a_reader_may_not_write_or_read_the_queue(corpus: str, reader: psycopg.C
 
 def test_search_entities_finds_the_named_first_and_only_top_k(module_db: Database, corpus: str) -> None:
     sql = "SELECT rank, name, type, degree, score, explain FROM graphrag.search_entities(%s, %s, %s)"
-    found = rows(module_db, sql, "Who was Ada Lovelace?", corpus, 3)
-    assert len(found) == 3
-    rank, name, type_, degree, score, explain = found[0]
+    records = rows(module_db, sql, "Who was Ada Lovelace?", corpus, 3)
+    assert len(records) == 3
+    rank, name, type_, degree, score, explain = records[0]
     assert (rank, name, type_, score) == (1, "Ada Lovelace", "NAME", 1.0)
     assert degree > 0
     assert "Ada Lovelace" in explain["because"]
@@ -322,10 +322,10 @@ def test_search_entities_finds_the_named_first_and_only_top_k(module_db: Databas
 
 def test_search_relationships_finds_what_the_query_is_about(module_db: Database, corpus: str) -> None:
     sql = "SELECT rank, source, target, description, weight, explain FROM graphrag.search_relationships(%s, %s, %s)"
-    found = rows(module_db, sql, "Who broke the Enigma with the Bombe?", corpus, 5)
-    assert [row[0] for row in found] == [1, 2, 3, 4, 5]
-    assert any({"Enigma", "Bombe"} & set(row[1:3]) for row in found[:3])
-    assert all(row[3] and row[4] > 0 and row[5]["because"] for row in found)
+    records = rows(module_db, sql, "Who broke the Enigma with the Bombe?", corpus, 5)
+    assert [row[0] for row in records] == [1, 2, 3, 4, 5]
+    assert any({"Enigma", "Bombe"} & set(row[1:3]) for row in records[:3])
+    assert all(row[3] and row[4] > 0 and row[5]["because"] for row in records)
     assert rows(module_db, sql, "", corpus, 5) == []
 
 
@@ -355,11 +355,11 @@ def test_japanese_and_chinese_questions_are_answered(
         module_db.execute("SELECT graphrag.create_corpus(%s)", [name])
         put_all(module_db, name, texts)
         work(module_db)
-    found = search(module_db, query, name, mode)
-    assert found
-    assert found[0]["source_key"] == wanted
+    results = search(module_db, query, name, mode)
+    assert results
+    assert results[0]["source_key"] == wanted
     if mode == "hybrid":
-        assert "windows" in found[0]["explain"]
+        assert "windows" in results[0]["explain"]
 
 
 # Products, numbers and old forms, as they stand in documents; and how they are asked for.
@@ -393,14 +393,14 @@ def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_th
     put_all(module_db, name, PRODUCTS)
     work(module_db)
     for mode in ("bm25", "hybrid"):
-        found = {query: search(module_db, query, name, mode) for queries in ASKED.values() for query in queries}
+        results = {query: search(module_db, query, name, mode) for queries in ASKED.values() for query in queries}
         wanted = {query: key for key, queries in ASKED.items() for query in queries}
-        assert {query: made[0]["source_key"] if made else None for query, made in found.items()} == wanted
+        assert {query: created[0]["source_key"] if created else None for query, created in results.items()} == wanted
     if model == "multilingual-e5-small":
-        assert "windows" in found["0x80070422"][0]["explain"]
+        assert "windows" in results["0x80070422"][0]["explain"]
         return
     # A code has no language: that the documents' is not the embedder's is enough.
-    assert found["0x80070422"][0]["explain"]["dense"].endswith("not made for the documents' language")
+    assert results["0x80070422"][0]["explain"]["dense"].endswith("not made for the documents' language")
     put(module_db, name, "english", "Ada Lovelace wrote notes.")
     work(module_db)
     assert "windows" in search(module_db, "Who wrote notes?", name, "hybrid")[0]["explain"]
@@ -429,10 +429,10 @@ def test_the_only_document_with_the_words_of_a_query_comes_first_in_a_corpus_of_
         module_db.execute("SELECT graphrag.create_corpus('mixed languages')")
         put_all(module_db, "mixed languages", MIXED)
         work(module_db)
-    found = search(module_db, query, "mixed languages", "hybrid")
-    assert found[0]["source_key"] == wanted
+    results = search(module_db, query, "mixed languages", "hybrid")
+    assert results[0]["source_key"] == wanted
     # By what it means, too.
-    assert len(found) == len(MIXED)
+    assert len(results) == len(MIXED)
 
 
 WRITTEN = {
@@ -462,10 +462,10 @@ def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpu
     put_all(module_db, name, JAPANESE | CHINESE)
     work(module_db)
     sql = "SELECT e.name FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s"
-    found = {one for (one,) in rows(module_db, sql, name)}
-    assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - found == set()
-    assert {"藤多", "藤多仲", "金閣"} & found == set()
-    english = {one for (one,) in rows(module_db, sql, corpus)}
+    records = {item for (item,) in rows(module_db, sql, name)}
+    assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - records == set()
+    assert {"藤多", "藤多仲", "金閣"} & records == set()
+    english = {item for (item,) in rows(module_db, sql, corpus)}
     assert {"Grace Hopper", "Bletchley Park", "Alan Turing"} - english == set()
     assert {"Hopper", "Park"} & english == set()
 
@@ -486,8 +486,8 @@ def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: 
     work(module_db)
     for query in ("London", "Ada Lovelace London text", "Harvard"):
         got, wanted = (
-            [(row["source_key"], row["score"]) for row in search(module_db, query, one, "bm25")]
-            for one in (name, fresh)
+            [(row["source_key"], row["score"]) for row in search(module_db, query, item, "bm25")]
+            for item in (name, fresh)
         )
         assert got == wanted
 

@@ -53,9 +53,9 @@ def test_a_filter_returns_what_it_allows_and_all_places_are_filled(
     module_db: Database, indexed: str, mode: str, given: dict[str, Any], allowed: set[str]
 ) -> None:
     for top_k in (1, 4, 50):
-        found = keys(search(module_db, QUERY, indexed, mode, top_k=top_k, filter=given))
-        assert set(found) <= allowed
-        assert len(found) == len(set(found)) == min(top_k, len(allowed)), (mode, top_k)
+        results = keys(search(module_db, QUERY, indexed, mode, top_k=top_k, filter=given))
+        assert set(results) <= allowed
+        assert len(results) == len(set(results)) == min(top_k, len(allowed)), (mode, top_k)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -66,8 +66,8 @@ def test_a_filter_that_nothing_passes_returns_nothing(module_db: Database, index
 @pytest.mark.parametrize("top_k", [1, 10, 99, 150, 201, COUNT, 1000])
 @pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid"])
 def test_no_top_k_is_under_filled(module_db: Database, indexed: str, mode: str, top_k: int) -> None:
-    found = keys(search(module_db, QUERY, indexed, mode, top_k=top_k))
-    assert len(found) == len(set(found)) == min(top_k, COUNT)
+    results = keys(search(module_db, QUERY, indexed, mode, top_k=top_k))
+    assert len(results) == len(set(results)) == min(top_k, COUNT)
 
 
 def test_bm25_statistics_ignore_the_filter(module_db: Database, corpus: str) -> None:
@@ -79,23 +79,23 @@ def test_bm25_statistics_ignore_the_filter(module_db: Database, corpus: str) -> 
 
 def test_filtered_entities_and_relationships_are_of_the_documents_allowed(module_db: Database, corpus: str) -> None:
     # A third of the letters: those to Vienna and Athens.
-    found = rows(
+    matches = rows(
         module_db,
         "SELECT name FROM graphrag.search_entities('Vienna Oslo Athens', %s, 20, filter => %s::jsonb)",
         corpus,
         '{"third": 0}',
     )
-    names = {name for (name,) in found}
+    names = {name for (name,) in matches}
     assert {"Vienna", "Athens"} <= names
     assert not {"Oslo", "Lisbon", "Dublin", "Prague"} & names
-    found = rows(
+    matches = rows(
         module_db,
         "SELECT source, target FROM graphrag.search_relationships('letters to Vienna', %s, 20, filter => %s::jsonb)",
         corpus,
         '{"third": 0}',
     )
-    assert found
-    assert not {"Oslo", "Lisbon", "Dublin", "Prague"} & {name for pair in found for name in pair}
+    assert matches
+    assert not {"Oslo", "Lisbon", "Dublin", "Prague"} & {name for pair in matches for name in pair}
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +121,9 @@ def test_under_row_level_security_a_reader_sees_all_visible_documents_and_no_oth
     secured: str, reader: psycopg.Connection[Any], mode: str
 ) -> None:
     for top_k in (3, 100):
-        found = keys(search(reader, QUERY, secured, mode, top_k=top_k))
-        assert set(found) <= VISIBLE
-        assert len(found) == min(top_k, RARE), mode
+        results = keys(search(reader, QUERY, secured, mode, top_k=top_k))
+        assert set(results) <= VISIBLE
+        assert len(results) == min(top_k, RARE), mode
 
 
 def test_under_row_level_security_no_text_of_hidden_documents_is_shown(
@@ -135,8 +135,8 @@ def test_under_row_level_security_no_text_of_hidden_documents_is_shown(
         *rows(reader, "SELECT graphrag.context(%s, %s)->>'prompt'", QUERY, secured),
     ]
     assert len(shown) > 3
-    told = {f"Letter {n}:" for n in range(COUNT) for (text,) in shown if f"Letter {n}:" in text}
-    assert told <= {f"Letter {int(key)}:" for key in VISIBLE}
+    letters = {f"Letter {n}:" for n in range(COUNT) for (text,) in shown if f"Letter {n}:" in text}
+    assert letters <= {f"Letter {int(key)}:" for key in VISIBLE}
 
 
 def test_under_row_level_security_entities_without_visible_mention_are_not_shown(
@@ -144,9 +144,9 @@ def test_under_row_level_security_entities_without_visible_mention_are_not_shown
 ) -> None:
     # The five visible letters go to five of the six places.
     hidden = (set(PLACES) - {PLACES[n % 6] for n in range(COUNT - RARE, COUNT)}).pop()
-    found = rows(reader, "SELECT name FROM graphrag.search_entities(%s, %s, 100)", hidden, secured)
-    assert found
-    assert (hidden,) not in found
+    matches = rows(reader, "SELECT name FROM graphrag.search_entities(%s, %s, 100)", hidden, secured)
+    assert matches
+    assert (hidden,) not in matches
 
 
 def test_under_row_level_security_a_reader_without_any_visible_document_gets_nothing(

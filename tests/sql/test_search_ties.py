@@ -38,13 +38,13 @@ def corpora(module_db: Database) -> tuple[str, str]:
     return _ingested(module_db, numbers), _ingested(module_db, mixed)
 
 
-def _without_ids(said: Any) -> Any:
+def _without_ids(explained: Any) -> Any:
     """What explain says, without the numbers of rows, scores to five digits."""
-    if isinstance(said, dict):
-        return {key: _without_ids(part) for key, part in said.items() if not key.endswith("id")}
-    if isinstance(said, float):
-        return round(said, 5)
-    return re.sub(r"(entity|relationship) \d+", r"\1", said) if isinstance(said, str) else said
+    if isinstance(explained, dict):
+        return {key: _without_ids(part) for key, part in explained.items() if not key.endswith("id")}
+    if isinstance(explained, float):
+        return round(explained, 5)
+    return re.sub(r"(entity|relationship) \d+", r"\1", explained) if isinstance(explained, str) else explained
 
 
 @pytest.mark.parametrize(

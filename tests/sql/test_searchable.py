@@ -68,9 +68,9 @@ def test_texts_are_found_before_any_model_is_asked_and_explain_says_what_is_to_c
     assert jobs(module_db, corpus) == [(key, "graph", "pending", False) for key in sorted(STORIES)]
     assert counts(module_db, corpus) == (5, 5, 0, 5, 0)
     for mode in ("bm25", "naive", "hybrid", "local", "mix", "ppr"):
-        found = search(module_db, QUESTION, corpus, mode)
-        assert mode in ("local", "mix", "ppr") or "hopper" in keys(found)
-        assert all(row["explain"]["graph"] == "pending" for row in found)
+        results = search(module_db, QUESTION, corpus, mode)
+        assert mode in ("local", "mix", "ppr") or "hopper" in keys(results)
+        assert all(row["explain"]["graph"] == "pending" for row in results)
     checked(module_db, corpus)
     work(module_db)
     assert counts(module_db, corpus) == (5, 5, 5, 0, 0)
@@ -215,10 +215,10 @@ def test_the_old_graph_goes_with_the_old_text_and_what_is_unchanged_keeps_its_ow
     module_db.execute(
         "UPDATE graphrag.documents SET source_key = 'ada 2' WHERE corpus = %s AND source_key = 'ada'", [corpus]
     )
-    kept = traces(module_db, corpus, "ada 2")
+    remaining = traces(module_db, corpus, "ada 2")
     work(module_db, 2)
     assert traces(module_db, corpus, "hopper") == 0
-    assert traces(module_db, corpus, "ada 2") == kept > 0
+    assert traces(module_db, corpus, "ada 2") == remaining > 0
     assert value(module_db, "SELECT count(*) FROM graphrag.entities WHERE name = 'Grace Hopper'") == value(
         module_db,
         "SELECT count(*) FROM graphrag.entities WHERE name = 'Grace Hopper' AND corpus_id <> %s",

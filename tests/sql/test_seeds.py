@@ -39,9 +39,9 @@ def gains(db: Database, corpus: str, key: str, **arguments: Any) -> list[str]:
     mass = [
         {
             row["source_key"]: row["score"]
-            for row in search(db, f"of the pump of the northern hall {said}?", corpus, "ppr", top_k=20, **arguments)
+            for row in search(db, f"of the pump of the northern hall {text}?", corpus, "ppr", top_k=20, **arguments)
         }
-        for said in (f"and {key}", "")
+        for text in (f"and {key}", "")
     ]
     gained = {name: score - mass[1].get(name, 0.0) for name, score in mass[0].items()}
     return sorted((name for name in gained if gained[name] > 0), key=lambda name: -gained[name])
@@ -112,6 +112,6 @@ def test_a_title_of_any_words_leads_to_its_document_and_on_to_whom_it_names(
 def test_of_a_comparison_both_named_come_first(module_db: Database, films: str) -> None:
     question = "Who was born first, Daniel van Alfredson or Xawery Żuławski?"
     # From the tables, and from what a session that asks again holds.
-    found = [search(module_db, question, films, "hybrid", top_k=5) for _ in range(3)]
-    assert {row["source_key"] for row in found[0][:2]} == {DIRECTOR, OTHER}
-    assert [row["score"] for row in found[0]] == pytest.approx([row["score"] for row in found[2]])
+    results = [search(module_db, question, films, "hybrid", top_k=5) for _ in range(3)]
+    assert {row["source_key"] for row in results[0][:2]} == {DIRECTOR, OTHER}
+    assert [row["score"] for row in results[0]] == pytest.approx([row["score"] for row in results[2]])

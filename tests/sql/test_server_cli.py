@@ -73,10 +73,10 @@ def checkout(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_up_says_which_runtime_ran_and_where_the_server_is(checkout: Checkout) -> None:
-    said = checkout.run("up")
-    assert f"runtime:   {checkout.environment['GRAPHRAG_RUNTIME']}" in said
-    assert str(checkout.folder) in said
-    assert "127.0.0.1 port" in said
+    output = checkout.run("up")
+    assert f"runtime:   {checkout.environment['GRAPHRAG_RUNTIME']}" in output
+    assert str(checkout.folder) in output
+    assert "127.0.0.1 port" in output
 
 
 def test_second_up_is_instant(checkout: Checkout) -> None:

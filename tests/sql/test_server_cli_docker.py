@@ -70,15 +70,15 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def test_up_builds_and_starts_the_container_and_says_that_docker_ran(engine: Engine) -> None:
-    said = engine.run("up")
-    assert "runtime:   docker" in said
+    output = engine.run("up")
+    assert "runtime:   docker" in output
     assert "up --detach --build --wait" in engine.compose()
     given = dict(line.split("=", 1) for line in (engine.folder / "environment").read_text().splitlines())
     port = (engine.data / "port").read_text().strip()
     assert given["GRAPHRAG_PASSWORD"] == (engine.data / "password").read_text()
     assert given["GRAPHRAG_PORT"] == port
     assert Path(given["GRAPHRAG_CA_BUNDLE"]).exists()
-    assert f"127.0.0.1 port {port}," in said
+    assert f"127.0.0.1 port {port}," in output
     assert engine.run("url").strip() == f"postgresql://postgres:{given['GRAPHRAG_PASSWORD']}@127.0.0.1:{port}/graphrag"
     engine.run("up")
     assert (engine.data / "port").read_text().strip() == port
@@ -106,6 +106,6 @@ def test_an_instance_stays_what_it_was_made_as(engine: Engine) -> None:
 
 def test_an_unknown_runtime_is_refused_and_makes_nothing(engine: Engine) -> None:
     engine.environment["GRAPHRAG_RUNTIME"] = "podman"
-    said = engine.run("up", code=1)
-    assert "podman" in said and "chroot, bubblewrap or docker" in said
+    output = engine.run("up", code=1)
+    assert "podman" in output and "chroot, bubblewrap or docker" in output
     assert not engine.data.exists()

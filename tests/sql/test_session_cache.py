@@ -56,10 +56,18 @@ def extraction(messages: Sequence[dict[str, Any]]) -> str:
     names = [
         name for name in ("Ada Lovelace", "Alan Turing", "Bletchley Park", "Enigma", "Joan Clarke") if name in text
     ]
-    said = {name: next(one for one in text.split(".") if name in one).strip()[-150:] for name in names}
-    entities = [{"name": name, "type": "thing", "description": said[name]} for name in names]
+    sentences = {
+        name: next(sentence for sentence in text.split(".") if name in sentence).strip()[-150:] for name in names
+    }
+    entities = [{"name": name, "type": "thing", "description": sentences[name]} for name in names]
     pairs = [
-        {"source": a, "target": b, "keywords": ["meeting"], "description": f"{a} and {b}: {said[b]}", "strength": 5}
+        {
+            "source": a,
+            "target": b,
+            "keywords": ["meeting"],
+            "description": f"{a} and {b}: {sentences[b]}",
+            "strength": 5,
+        }
         for a, b in pairwise(names)
     ]
     return json.dumps({"entities": entities, "relationships": pairs})
@@ -104,19 +112,21 @@ def reader(module_db: Database) -> Iterator[Connection]:
 
 def results(db: Connection, corpus: str, asked: Sequence[Any] = BRIEF) -> Any:
     """Everything that is found, with its explanations."""
-    found: list[Any] = []
+    collected: list[Any] = []
     for mode, filter_, low, high, options in asked:
         given = [corpus, mode, Jsonb(filter_) if filter_ else None, low, high, Jsonb(options)]
-        found += rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", QUESTION, *given)
+        collected += rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", QUESTION, *given)
         if "bm25_idf" not in options:
-            made = "graphrag.context(%s, %s, %s, NULL, %s, %s, %s, %s)"
-            found += rows(db, f"SELECT {made}", QUESTION, *given)
+            call = "graphrag.context(%s, %s, %s, NULL, %s, %s, %s, %s)"
+            collected += rows(db, f"SELECT {call}", QUESTION, *given)
     for filter_ in (None, Jsonb({"even": True})):
-        found += rows(db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s, %s)", QUESTION, corpus, filter_, LOW)
-        found += rows(
+        collected += rows(
+            db, "SELECT * FROM graphrag.search_entities(%s, %s, 20, %s, %s)", QUESTION, corpus, filter_, LOW
+        )
+        collected += rows(
             db, "SELECT * FROM graphrag.search_relationships(%s, %s, 20, %s, %s)", QUESTION, corpus, filter_, HIGH
         )
-    return json.loads(json.dumps(found, default=float), parse_float=Near)
+    return json.loads(json.dumps(collected, default=float), parse_float=Near)
 
 
 @contextmanager
@@ -139,8 +149,8 @@ def cached_bytes(db: Connection) -> dict[str, int]:
         "CREATE OR REPLACE FUNCTION pg_temp.cached_bytes() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
         "import json\nfrom pg_graphrag.retrieval.session_cache import cache\nreturn json.dumps(cache.sizes())\n$$"
     )
-    found: dict[str, int] = value(db, "SELECT pg_temp.cached_bytes()")
-    return found
+    result: dict[str, int] = value(db, "SELECT pg_temp.cached_bytes()")
+    return result
 
 
 def objects(db: Connection) -> list[Any]:
@@ -152,8 +162,8 @@ def objects(db: Connection) -> list[Any]:
         "                         for key, entry in cache._entries.items()\n"
         "                         if entry.size and key[0] not in ('bm25', 'visible graph')))\n$$"
     )
-    found: list[Any] = value(db, "SELECT pg_temp.objects()")
-    return found
+    collected: list[Any] = value(db, "SELECT pg_temp.objects()")
+    return collected
 
 
 def warm(db: Connection, corpus: str) -> Any:
@@ -207,7 +217,7 @@ def test_a_warm_session_asks_for_no_more_than_the_caller_the_corpus_the_words_an
 
 
 def test_a_session_sees_what_another_changes(module_db: Database, reader: Connection, corpus: str) -> None:
-    found = [warm(reader, corpus)]
+    result = [warm(reader, corpus)]
     for change in ("insert", "update", "optimize", "title", "delete", "removal"):
         if change == "insert":
             put(module_db, corpus, "clarke", next(NEWS))
@@ -223,12 +233,12 @@ def test_a_session_sees_what_another_changes(module_db: Database, reader: Connec
             work(module_db)
         expected = uncached(reader, corpus)
         assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
-        assert (expected == found[-1]) is (change == "optimize")
-        found.append(expected)
+        assert (expected == result[-1]) is (change == "optimize")
+        result.append(expected)
 
 
 def test_a_session_sees_what_people_change(module_db: Database, reader: Connection, corpus: str) -> None:
-    found = [warm(reader, corpus)]
+    result = [warm(reader, corpus)]
     for change in (
         "merge_entities('{Enigma}', 'Bletchley Park', %s)",
         "edit_entity('Ada Lovelace', %s, description => 'Admired at Bletchley Park for her engine.')",
@@ -240,12 +250,12 @@ def test_a_session_sees_what_people_change(module_db: Database, reader: Connecti
             value(reader, f"SELECT graphrag.{change}", corpus)
             within = uncached(reader, corpus)
             assert [results(reader, corpus) for _ in range(2)] == [within] * 2, change
-        assert results(reader, corpus) == found[-1]
+        assert results(reader, corpus) == result[-1]
         number = value(module_db, f"SELECT graphrag.{change}", corpus)
         expected = uncached(reader, corpus)
         assert [results(reader, corpus) for _ in range(2)] == [expected] * 2, change
-        assert expected not in found
-        found.append(expected)
+        assert expected not in result
+        result.append(expected)
     module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
     assert results(reader, corpus) == uncached(reader, corpus)
 
@@ -351,10 +361,10 @@ def test_memory_is_bounded_by_its_setting(reader: Connection, corpus: str) -> No
     for size in (60, 20):
         with memory(reader, f"{size}kB"):
             assert [results(reader, corpus) for _ in range(2)] == [expected] * 2
-            kept = objects(reader)
+            cached = objects(reader)
             assert results(reader, corpus) == expected
             # What fits stays: no query reads anew what another of the same corpus had forgotten for it.
-            assert objects(reader) == kept
+            assert objects(reader) == cached
         assert sum(cached_bytes(reader).values()) <= size * 1024
 
 

@@ -79,11 +79,11 @@ def test_every_read_on_a_standby_is_as_on_its_primary(pair: Pair) -> None:
     source, replica = pair.source, pair.replica
     assert value(replica, "SELECT pg_is_in_recovery()")
     for mode in MODES:
-        found = search(replica, QUESTION, "default", mode)
-        assert found == search(source, QUESTION, "default", mode), mode
-        assert found, mode
+        results = search(replica, QUESTION, "default", mode)
+        assert results == search(source, QUESTION, "default", mode), mode
+        assert results, mode
         # Again, from the session's caches.
-        assert search(replica, QUESTION, "default", mode) == found
+        assert search(replica, QUESTION, "default", mode) == results
     for read in READS:
         assert rows(replica, read, QUESTION) == rows(source, read, QUESTION)
         assert rows(replica, read, QUESTION)
@@ -101,7 +101,7 @@ def test_ask_answers_on_a_standby_and_writes_nothing(pair: Pair) -> None:
     pair.endpoint.requests.clear()
     answer, citations, usage, _ = ask(pair.replica, question, "asked")
     assert answer == ANSWER
-    assert [one["number"] for one in citations] == [1]
+    assert [citation["number"] for citation in citations] == [1]
     assert usage["calls"] == 2
     assert asked_for(pair.endpoint) == ["keywords", "answer"]
     # Without the tables, the session remembers.
@@ -155,8 +155,8 @@ def test_a_base_backup_goes_on_by_itself(pair: Pair, cluster: Callable[..., Clus
         for mode in MODES:
             assert search(copy, QUESTION, "default", mode) == search(pair.source, QUESTION, "default", mode)
         # Nothing needs repair: the queue, the graph and the indexes are there.
-        for one in (pair.source, copy):
-            work(one)
+        for server in (pair.source, copy):
+            work(server)
         assert value(copy, fingerprint) == value(pair.source, fingerprint) != before
         assert rows(copy, "SELECT * FROM graphrag.check('default')") == []
         assert keys(search(copy, "Mary Somerville", "default", "bm25")) == ["waits"]

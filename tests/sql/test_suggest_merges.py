@@ -38,24 +38,24 @@ def corpus(module_db: Database) -> Iterator[str]:
 
 
 def suggested(db: Any, corpus: str) -> dict[frozenset[str], tuple[float, str]]:
-    found = rows(db, "SELECT entity, target, score, reason FROM graphrag.suggest_merges(%s)", corpus)
-    scores = [row[2] for row in found]
+    records = rows(db, "SELECT entity, target, score, reason FROM graphrag.suggest_merges(%s)", corpus)
+    scores = [row[2] for row in records]
     assert scores == sorted(scores, reverse=True)
     assert all(0.6 <= score <= 1 for score in scores)
-    return {frozenset(row[:2]): (row[2], row[3]) for row in found}
+    return {frozenset(row[:2]): (row[2], row[3]) for row in records}
 
 
 def test_variants_are_suggested_with_a_reason_and_nothing_is_merged(module_db: Database, corpus: str) -> None:
     before = canonical(module_db, corpus)
-    found = suggested(module_db, corpus)
-    babbage = found[frozenset(("Charles Babbage", "Charles Babage"))]
+    suggestions = suggested(module_db, corpus)
+    babbage = suggestions[frozenset(("Charles Babbage", "Charles Babage"))]
     assert babbage[1].startswith("spelling: a letter apart")
     assert "2 of 2 neighbours in common" in babbage[1]
-    assert found[frozenset(("WAL", "write-ahead logging"))][1].startswith("abbreviation: initials WAL")
-    assert found[frozenset(("Ада Лавлейс", "Ada Lovelace"))][1].startswith("transliteration: the same sound")
-    assert found[frozenset(("automobile", "car"))][1].startswith("embedding:")
-    assert frozenset(("PostgreSQL 16", "PostgreSQL 17")) not in found
-    assert not any("Somerset" in pair or "Enigma" in pair for pair in found)
+    assert suggestions[frozenset(("WAL", "write-ahead logging"))][1].startswith("abbreviation: initials WAL")
+    assert suggestions[frozenset(("Ада Лавлейс", "Ada Lovelace"))][1].startswith("transliteration: the same sound")
+    assert suggestions[frozenset(("automobile", "car"))][1].startswith("embedding:")
+    assert frozenset(("PostgreSQL 16", "PostgreSQL 17")) not in suggestions
+    assert not any("Somerset" in pair or "Enigma" in pair for pair in suggestions)
     assert canonical(module_db, corpus) == before
 
 

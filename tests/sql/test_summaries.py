@@ -28,13 +28,13 @@ def statements(messages: Messages) -> list[str]:
 def reply(messages: Messages) -> str:
     """Every text is about Ada and the Engine; a summary says of what, in a form that tells it from its parts."""
     if len(messages) == 1:
-        return f"Sum of {len(statements(messages))}: {' + '.join(one[:8] for one in statements(messages))}."
+        return f"Sum of {len(statements(messages))}: {' + '.join(statement[:8] for statement in statements(messages))}."
     text = text_of(messages)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "entities": [{"name": "Ada", "type": "person", "description": text}, {"name": "Engine", "type": "product"}],
         "relationships": [{"source": "Ada", "target": "Engine", "keywords": ["note"], "description": text}],
     }
-    return json.dumps(found)
+    return json.dumps(result)
 
 
 REPLY = reply
@@ -162,8 +162,8 @@ def test_too_many_for_one_prompt_are_summarised_in_groups(module_db: Database, e
     of_ada = [r for r in endpoint.requests if is_summary(r) and "about “Ada” (person)" in r.text]
     groups, (last,) = of_ada[:-1], of_ada[-1:]
     assert len(groups) >= 2
-    told = [one for request in groups for one in statements(request.messages)]
-    assert sorted(told) == [note(n, 700) for n in range(30)], "each is told once"
+    summarised = [text for request in groups for text in statements(request.messages)]
+    assert sorted(summarised) == [note(n, 700) for n in range(30)], "each is told once"
     assert all(len(request.text) < 12_000 * 5 for request in groups)
     assert sorted(statements(last.messages)) == sorted(reply(request.messages) for request in groups)
     assert ada(module_db, corpus) == reply(last.messages)

@@ -42,9 +42,9 @@ REPLY = reply
 
 
 def test_graph_local_finds_the_chunks_of_the_entities_and_says_through_which(module_db: Database, corpus: str) -> None:
-    found = search(module_db, "Who harpooned the Kraken?", corpus, "graph_local")
-    assert found[0]["source_key"] == "land"
-    why = found[0]["explain"]["graph_local"]
+    results = search(module_db, "Who harpooned the Kraken?", corpus, "graph_local")
+    assert results[0]["source_key"] == "land"
+    why = results[0]["explain"]["graph_local"]
     assert {"entity", "relationship", "rank", "score"} <= set(why)
     names = rows(module_db, "SELECT key FROM graphrag.entities WHERE id = %s", why["entity"]["id"])
     assert names[0][0] in SEA["land"].lower()
@@ -64,13 +64,13 @@ def test_graph_local_context_has_reports_relationships_and_text_within_their_sha
 
 
 def test_graph_global_takes_turns_among_the_themes_and_names_the_report(module_db: Database, corpus: str) -> None:
-    found = search(module_db, "Nautilus and Enigma", corpus, "graph_global")
-    first = [row["explain"]["graph_global"] for row in found[:2]]
+    results = search(module_db, "Nautilus and Enigma", corpus, "graph_global")
+    first = [row["explain"]["graph_global"] for row in results[:2]]
     assert first[0]["community"] != first[1]["community"]
-    assert {"nemo", "land"} & set(keys(found[:2])) and {"turing", "enigma"} & set(keys(found[:2]))
+    assert {"nemo", "land"} & set(keys(results[:2])) and {"turing", "enigma"} & set(keys(results[:2]))
     titles = dict(rows(module_db, "SELECT community_id, title FROM graphrag.community_reports"))
-    assert all(one["report"] == titles[one["community"]] for one in first)
-    assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
+    assert all(item["report"] == titles[item["community"]] for item in first)
+    assert [row["score"] for row in results] == sorted((row["score"] for row in results), reverse=True)
 
 
 def test_a_level_is_a_cut_that_covers_everything(module_db: Database, themed: str) -> None:
@@ -117,9 +117,9 @@ def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
         )
     )
     content = dict(rows(module_db, "SELECT community_id, content FROM graphrag.community_reports"))
-    tops = [one for one, parent in parents.items() if parent is None]
-    machines = {one for one in parents if "Enigma" in content[one]}
-    parts = [one for one, parent in parents.items() if parent in machines and one not in tops]
+    tops = [community for community, parent in parents.items() if parent is None]
+    machines = {community for community in parents if "Enigma" in content[community]}
+    parts = [community for community, parent in parents.items() if parent in machines and community not in tops]
     assert parts and set(tops) - machines
 
     def rating(messages: Messages) -> str:
@@ -137,7 +137,7 @@ def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
         parts
     )
     # Relevant parts stand for the whole; what is not relevant is neither read nor gone into.
-    chosen = [one for one in machines if not any(parents[part] == one for part in machines)]
+    chosen = [community for community in machines if not any(parents[part] == community for part in machines)]
     assert context["map"]["reports"] == len(chosen)
     (mapped,) = asked(module_endpoint, "map")
     assert "Enigma" in mapped.text and not re.search("Nautilus|Kraken", mapped.text)
@@ -157,10 +157,12 @@ def test_dynamic_rates_from_the_coarsest_level_down_and_reads_what_is_relevant(
         return "I cannot say." if task(messages) == "rate" and "Nautilus" in str(messages) else rating(messages)
 
     module_endpoint.reply(unsure_of_ships)
-    with warnings(module_db) as said:
+    with warnings(module_db) as warned:
         unsure = ask(module_db, "What of machines?", themed, mode="graph_global", options={"dynamic": True, "level": 0})
-    assert unsure[3]["map"]["dynamic"]["failed"] >= 1 and "taken for relevant" in str(said)
-    assert unsure[3]["map"]["reports"] == sum(bool(re.search("Enigma|Nautilus", content[one])) for one in tops)
+    assert unsure[3]["map"]["dynamic"]["failed"] >= 1 and "taken for relevant" in str(warned)
+    assert unsure[3]["map"]["reports"] == sum(
+        bool(re.search("Enigma|Nautilus", content[community])) for community in tops
+    )
     module_endpoint.reply(reply)
 
 
@@ -175,11 +177,13 @@ def test_dynamic_goes_into_the_near_themes_alone_where_no_model_is_asked(module_
         for row in search(module_db, query, corpus, "graph_global", options={"dynamic": True, "level": 3})
     }
     # A part stands for what it is a part of.
-    assert deeper and not deeper & {parents[one] for one in deeper}
-    told = value(
+    assert deeper and not deeper & {parents[community] for community in deeper}
+    parts = value(
         module_db, "SELECT graphrag.context(%s, %s, 'graph_global', options => '{\"dynamic\": true}')", query, corpus
     )
-    assert told["reports"] and all("Kraken" in one["content"] or "Nemo" in one["content"] for one in told["reports"])
+    assert parts["reports"] and all(
+        "Kraken" in community["content"] or "Nemo" in community["content"] for community in parts["reports"]
+    )
 
 
 def test_dynamic_in_ask_without_a_model_for_relevance_is_an_error(module_db: Database, themed: str) -> None:
@@ -201,13 +205,13 @@ def test_a_batch_that_fails_is_said_and_the_others_answer(
     module_endpoint.misbehave("bad_request", times=1)
     module_endpoint.forget()
     module_endpoint.latency = 0.2
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         _, _, _, context = ask(module_db, "Were they really broken?", themed, mode="graph_global", options={"level": 0})
     assert context["map"]["failed"] == 1 < context["map"]["batches"]
     module_endpoint.latency = 0
     # Side by side: nobody waits for one batch after another.
     assert module_endpoint.peak == context["map"]["batches"]
-    assert any(f"1 of {context['map']['batches']} batches were not read" in text for text in said)
+    assert any(f"1 of {context['map']['batches']} batches were not read" in text for text in messages)
     module_endpoint.misbehave("bad_request", times=1000)
     with pytest.raises(psycopg.Error):
         ask(module_db, "Were they never broken?", themed, mode="graph_global", options={"level": 0})
@@ -226,9 +230,9 @@ def test_a_corpus_without_reports_says_so(module_db: Database) -> None:
     name = new_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         assert search(module_db, "Enigma", name, "graph_global") == []
-    assert "no reports on communities yet" in str(said)
+    assert "no reports on communities yet" in str(messages)
     # From the entities out it works without them.
     assert search(module_db, "Enigma", name, "graph_local")
 

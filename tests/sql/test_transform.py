@@ -40,7 +40,7 @@ class Model:
         self.texts: list[str] = []
 
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
-        system, said = messages[0]["content"], messages[-1]["content"]
+        system, prompt = messages[0]["content"], messages[-1]["content"]
         for mark, task, answer in (
             ('"queries"', "decompose", {"queries": PARTS}),
             ('"query"', "rewrite", {"query": REWRITTEN}),
@@ -51,22 +51,22 @@ class Model:
                 self.asked.append(task)
                 return answer if isinstance(answer, str) else json.dumps(answer)
         self.asked.append("grades")
-        self.texts = said.split("\n[")[1:]
+        self.texts = prompt.split("\n[")[1:]
         graded = [next((g for words, g in self.grades.items() if words in text), self.grade) for text in self.texts]
         return json.dumps({"grades": [{"number": n, "grade": grade} for n, grade in enumerate(graded, 1)]})
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as one:
-        yield one
+    with Endpoint() as server:
+        yield server
 
 
 @pytest.fixture
 def model(endpoint: Endpoint) -> Iterator[Model]:
-    one = Model()
-    endpoint.reply(one)
-    yield one
+    item = Model()
+    endpoint.reply(item)
+    yield item
     endpoint.behave()
 
 
@@ -89,19 +89,19 @@ def transformed(db: Any, corpus: str, mode: str, kind: str, **arguments: Any) ->
 def test_every_mode_finds_what_the_made_over_query_asks_for(
     module_db: Database, corpus: str, model: Model, mode: str, kind: str
 ) -> None:
-    found = transformed(module_db, corpus, mode, kind)
-    assert "hopper" in keys(found)[: 2 if mode in ("naive", "bm25", "hybrid") else 5]
-    (note,) = {str(row["explain"]["transform"]): row["explain"]["transform"] for row in found}.values()
+    result = transformed(module_db, corpus, mode, kind)
+    assert "hopper" in keys(result)[: 2 if mode in ("naive", "bm25", "hybrid") else 5]
+    (note,) = {str(row["explain"]["transform"]): row["explain"]["transform"] for row in result}.values()
     assert note["kind"] == kind
     if kind == "hyde":
         assert note["passage"] == PASSAGE
     elif kind == "decompose":
         assert note["queries"] == PARTS
-        assert found[keys(found).index("hopper")]["explain"]["query 1"]["text"] == PARTS[0]
+        assert result[keys(result).index("hopper")]["explain"]["query 1"]["text"] == PARTS[0]
     else:
         assert (note["verdict"], note["query"]) == ("incorrect", REWRITTEN)
         assert set(note["grades"]) == ({"incorrect"} if note["grades"] else set())
-    assert len(found) == len({row["chunk_id"] for row in found})
+    assert len(result) == len({row["chunk_id"] for row in result})
 
 
 def test_a_transform_is_asked_for_once_and_then_remembered(module_db: Database, corpus: str, model: Model) -> None:
@@ -121,23 +121,23 @@ def test_a_corrected_query_keeps_what_answers_and_puts_back_what_does_not(
     before = keys(search(module_db, asked, corpus, "bm25"))
     model.grades = {"designed the Analytical Engine": "correct", "wrote notes": "incorrect"}
     model.grade = "ambiguous"
-    found = transformed(module_db, corpus, "bm25", "corrective", question=asked)
+    result = transformed(module_db, corpus, "bm25", "corrective", question=asked)
     assert model.asked == ["grades"]
-    assert found[0]["explain"]["transform"]["verdict"] == "correct"
-    assert keys(found) == [*(key for key in before if key != "ada"), "ada"]
+    assert result[0]["explain"]["transform"]["verdict"] == "correct"
+    assert keys(result) == [*(key for key in before if key != "ada"), "ada"]
     assert len(model.texts) == len(before)
 
 
 def test_an_ambiguous_result_is_widened_not_replaced(module_db: Database, corpus: str, model: Model) -> None:
     model.grade = "ambiguous"
     asked = f"{question()} Enigma rotors"
-    found = {
+    result = {
         row["source_key"]: row["explain"]
         for row in transformed(module_db, corpus, "bm25", "corrective", question=asked)
     }
-    assert found["enigma"]["query"]["bm25"]["rank"] == 1
-    assert found["hopper"]["rewritten"]["text"] == REWRITTEN
-    assert "widened" in found["hopper"]
+    assert result["enigma"]["query"]["bm25"]["rank"] == 1
+    assert result["hopper"]["rewritten"]["text"] == REWRITTEN
+    assert "widened" in result["hopper"]
 
 
 # Any prose, and any JSON, is a passage: hyde takes what the others cannot use.
@@ -152,12 +152,12 @@ def test_when_the_model_fails_the_query_is_searched_as_it_is_and_explain_says_so
     asked = f"{question()} Enigma rotors"
     wanted = search(module_db, asked, corpus, "bm25")
     endpoint.misbehave(fault, None)
-    with warnings(module_db) as said:
-        found = transformed(module_db, corpus, "bm25", kind, question=asked)
-    assert [row["chunk_id"] for row in found] == [row["chunk_id"] for row in wanted]
-    (warning,) = said
+    with warnings(module_db) as messages:
+        result = transformed(module_db, corpus, "bm25", kind, question=asked)
+    assert [row["chunk_id"] for row in result] == [row["chunk_id"] for row in wanted]
+    (warning,) = messages
     assert "not transformed" in warning
-    note = found[0]["explain"]["transform"]
+    note = result[0]["explain"]["transform"]
     assert (note["kind"], note["failed"]) == (kind, "grades" if kind == "corrective" else kind)
     assert note["reason"] in warning
     module_db.execute("SELECT graphrag.retry_failed()")
@@ -178,8 +178,8 @@ def test_a_reader_transforms_in_a_read_only_transaction_and_learns_of_a_fault_th
         module_db.execute("SET TRANSACTION READ ONLY")
         assert "hopper" in keys(transformed(module_db, corpus, "naive", "hyde"))[:2]
         endpoint.misbehave("unauthorized")
-        found = transformed(module_db, corpus, "naive", "hyde")
-        assert found[0]["explain"]["transform"]["reason"] == 'the model of the role "keywords" cannot be reached'
+        result = transformed(module_db, corpus, "naive", "hyde")
+        assert result[0]["explain"]["transform"]["reason"] == 'the model of the role "keywords" cannot be reached'
     module_db.execute("SELECT graphrag.retry_failed()")
 
 

@@ -184,10 +184,10 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
             host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
         try:
             for mode in MODES:
-                found = []
+                collected = []
                 for host in hosts:
                     with host.as_role(reader) as rag:
-                        found.append(
+                        collected.append(
                             _plain(
                                 [
                                     rag.search(QUESTION, mode=mode),
@@ -196,8 +196,8 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
                                 ]
                             )
                         )
-                assert close(*found), mode
-                keys = {row["source_key"] for row in found[1][0]}
+                assert close(*collected), mode
+                keys = {row["source_key"] for row in collected[1][0]}
                 shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
                 assert keys <= shown
             assert hosts[1].rag.search("Alan Turing", top_k=100) != []
@@ -393,17 +393,17 @@ def _vector_type(db: Database) -> str:
     row = db.execute(
         "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'"
     )
-    found = row.fetchone()
-    assert found is not None
-    return f"{found[0]}.vector"
+    result = row.fetchone()
+    assert result is not None
+    return f"{result[0]}.vector"
 
 
 def test_a_text_with_a_null_character_is_refused_and_not_cut(plain: str, hosts: Hosts) -> None:
     (search,) = routines()["search"]
     with psycopg.connect(plain, autocommit=True) as connection:
         db = ProcessDatabase(connection)
-        found = outcome(lambda: _called(db, search, lambda db: db.query("SELECT $1 AS value", ["text"], ["a\0b"])))
-    assert found[1] == "22021"
+        result = outcome(lambda: _called(db, search, lambda db: db.query("SELECT $1 AS value", ["text"], ["a\0b"])))
+    assert result[1] == "22021"
 
 
 def test_a_process_keeps_two_databases_apart(shared_cluster: Cluster | Server, hosts: Hosts) -> None:

@@ -16,10 +16,10 @@ REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
 
-def noted(found: list[dict[str, Any]]) -> Any:
+def noted(calls: list[dict[str, Any]]) -> Any:
     """What explain says of the understanding, the same in every row."""
-    assert found
-    (note,) = {str(row["explain"]["understanding"]): row["explain"]["understanding"] for row in found}.values()
+    assert calls
+    (note,) = {str(row["explain"]["understanding"]): row["explain"]["understanding"] for row in calls}.values()
     return note
 
 
@@ -37,20 +37,20 @@ def test_a_question_costs_one_call_and_its_repetition_none(
 
 def test_without_a_model_noun_phrases_serve_in_silence(module_db: Database) -> None:
     corpus = new_corpus(module_db)
-    with warnings(module_db) as said:
-        found = understand(module_db, QUESTION, corpus)
-    assert said == []
-    assert found["by"] == "noun phrases"
-    assert found["low_level_keywords"] == found["entities"] == ["Ada Lovelace", "Analytical Engine"]
-    assert found["high_level_keywords"] == [QUESTION]
+    with warnings(module_db) as messages:
+        understood = understand(module_db, QUESTION, corpus)
+    assert messages == []
+    assert understood["by"] == "noun phrases"
+    assert understood["low_level_keywords"] == understood["entities"] == ["Ada Lovelace", "Analytical Engine"]
+    assert understood["high_level_keywords"] == [QUESTION]
 
 
 @pytest.mark.parametrize("question", ["", "  \n ", None])
 def test_an_empty_question_asks_for_nothing(
     module_db: Database, corpus: str, endpoint: Endpoint, question: str | None
 ) -> None:
-    found = understand(module_db, question, corpus)
-    assert [found[name] for name in KEYWORDS] == [[], [], [], []]
+    understood = understand(module_db, question, corpus)
+    assert [understood[name] for name in KEYWORDS] == [[], [], [], []]
     assert endpoint.count() == 0
 
 
@@ -82,12 +82,12 @@ def test_a_model_that_fails_is_warned_of_and_noun_phrases_serve(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str
 ) -> None:
     endpoint.misbehave(kind, times=None)
-    with warnings(module_db) as said:
-        found = understand(module_db, QUESTION, corpus)
-    assert found["by"] == "noun phrases"
-    assert found["low_level_keywords"] == ["Ada Lovelace", "Analytical Engine"]
-    assert len(said) == 1
-    assert found["reason"] in said[0]
+    with warnings(module_db) as messages:
+        understood = understand(module_db, QUESTION, corpus)
+    assert understood["by"] == "noun phrases"
+    assert understood["low_level_keywords"] == ["Ada Lovelace", "Analytical Engine"]
+    assert len(messages) == 1
+    assert understood["reason"] in messages[0]
     assert {failed for _, failed in calls(module_db, corpus)} == {True}
     endpoint.behave()
     assert understand(module_db, QUESTION, corpus)["by"] == "model"
@@ -95,16 +95,16 @@ def test_a_model_that_fails_is_warned_of_and_noun_phrases_serve(
 
 def test_a_code_fence_and_prose_around_it_are_read(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
     endpoint.misbehave("code_fence")
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         assert understand(module_db, QUESTION, corpus) == {**KEYWORDS, "by": "model"}
-    assert said == []
+    assert messages == []
 
 
 def test_one_error_that_passes_is_not_seen(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
     endpoint.misbehave("rate_limited", retry_after=0)
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         assert understand(module_db, QUESTION, corpus)["by"] == "model"
-    assert said == []
+    assert messages == []
     assert calls(module_db, corpus) == [("keywords", True), ("keywords", False)]
 
 
@@ -138,9 +138,9 @@ def test_search_asks_once_and_remembers_in_the_session(
 
 @pytest.mark.parametrize("mode", ["naive", "bm25"])
 def test_modes_of_words_alone_never_ask(module_db: Database, corpus: str, endpoint: Endpoint, mode: str) -> None:
-    found = search(module_db, QUESTION, corpus, mode)
-    assert found
-    assert "understanding" not in found[0]["explain"]
+    results = search(module_db, QUESTION, corpus, mode)
+    assert results
+    assert "understanding" not in results[0]["explain"]
     assert endpoint.count() == 0
 
 
@@ -157,18 +157,18 @@ def test_the_models_keywords_lead_the_search(module_db: Database, endpoint: Endp
     corpus = stories(module_db, endpoint)
     vague = "What about the machine with wheels?"
     endpoint.reply('{"low_level_keywords": ["Enigma"], "high_level_keywords": ["code breaking"], "entities": []}')
-    found = search(module_db, vague, corpus, "local")
-    assert "enigma" in {row["source_key"] for row in found[:2]}
+    results = search(module_db, vague, corpus, "local")
+    assert "enigma" in {row["source_key"] for row in results[:2]}
 
 
 def test_a_search_goes_on_when_the_model_fails_and_says_so(
     module_db: Database, corpus: str, endpoint: Endpoint
 ) -> None:
     endpoint.misbehave("prose")
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         note = noted(search(module_db, QUESTION, corpus))
     assert note["by"] == "noun phrases"
-    assert note["reason"] in said[0]
+    assert note["reason"] in messages[0]
     assert noted(search(module_db, QUESTION, corpus)) == {"by": "model"}
 
 
@@ -178,10 +178,10 @@ def test_a_session_that_lost_time_on_a_model_stops_asking_it(db: Database, endpo
     for number in range(3):
         assert noted(search(db, f"{QUESTION} {number}", corpus))["by"] == "noun phrases"
     asked = endpoint.count()
-    with warnings(db) as said:
+    with warnings(db) as messages:
         assert noted(search(db, f"{QUESTION} again", corpus))["by"] == "noun phrases"
     assert endpoint.count() == asked
-    assert said == []
+    assert messages == []
     endpoint.behave()
     assert understand(db, QUESTION, corpus)["by"] == "model"
     assert noted(search(db, f"{QUESTION} at last", corpus)) == {"by": "model"}
@@ -228,16 +228,16 @@ def test_any_question_is_only_text(module_db: Database, corpus: str, endpoint: E
 
 def test_odd_replies_do_not_break_the_database(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
     endpoint.reply('{"low_level_keywords": ["a\\u0000b", "\\ud83d", 7], "high_level_keywords": "x, y"}')
-    found = understand(module_db, QUESTION, corpus)
-    assert found["low_level_keywords"] == ["ab", "7"]
-    assert found["high_level_keywords"] == ["x", "y"]
+    understood = understand(module_db, QUESTION, corpus)
+    assert understood["low_level_keywords"] == ["ab", "7"]
+    assert understood["high_level_keywords"] == ["x", "y"]
 
 
 def test_a_budget_that_is_reached_leaves_noun_phrases(module_db: Database, endpoint: Endpoint) -> None:
     corpus = stories(module_db, endpoint, llm={"monthly_budget": 0})
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         assert understand(module_db, QUESTION, corpus)["by"] == "noun phrases"
-    assert "the monthly budget of corpus" in said[0]
+    assert "the monthly budget of corpus" in messages[0]
     assert endpoint.count() == 0
 
 
@@ -247,13 +247,13 @@ def test_a_reader_understands_and_learns_nothing_of_the_provider(
     with as_reader(module_db):
         assert understand(module_db, QUESTION, corpus)["by"] == "model"
         endpoint.misbehave("unauthorized", times=None)
-        with warnings(module_db) as said:
-            found = understand(module_db, "Another question?", corpus)
+        with warnings(module_db) as messages:
+            understood = understand(module_db, "Another question?", corpus)
             assert search(module_db, "A third question?", corpus)
-    told = f"{found} {said}"
-    assert found["reason"] == 'the model of the role "keywords" cannot be reached'
+    message = f"{understood} {messages}"
+    assert understood["reason"] == 'the model of the role "keywords" cannot be reached'
     for secret in ("provider", "401", "key ", endpoint.url):
-        assert secret not in told.replace("keywords", "")
+        assert secret not in message.replace("keywords", "")
 
 
 def test_a_reader_reaches_models_through_questions_alone(module_db: Database, corpus: str, endpoint: Endpoint) -> None:

@@ -42,20 +42,20 @@ def everything(db: Database) -> set[tuple[str, str]]:
     """Objects of the database, and the rows of the extension's tables where it is installed."""
     with db.transaction():
         db.execute("SET LOCAL search_path = pg_catalog")
-        found = {(kind, name) for query in _CATALOGS for kind, name in rows(db, query)}
+        records = {(kind, name) for query in _CATALOGS for kind, name in rows(db, query)}
     for (table,) in rows(
         db,
         "SELECT c.oid::regclass FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace('graphrag')",
     ):
-        found |= {(table, row) for (row,) in rows(db, f"SELECT to_jsonb(t)::text FROM {table} t")}
-    return found
+        records |= {(table, row) for (row,) in rows(db, f"SELECT to_jsonb(t)::text FROM {table} t")}
+    return records
 
 
 def fill(db: Database, endpoint: Endpoint) -> list[str]:
     """Make corpora that have everything there is; return their names."""
-    said = extracted(db, endpoint, claims=True)
+    statement = extracted(db, endpoint, claims=True)
     endpoint.reply(knows)
-    put_all(db, said, STORIES)
+    put_all(db, statement, STORIES)
     work(db)
     model = {"provider": provider(db, endpoint, timeout=20), "model": "model-1"}
     asked = new_corpus(db, llm=model, query_log=True)
@@ -66,7 +66,7 @@ def fill(db: Database, endpoint: Endpoint) -> list[str]:
     work(db)
     endpoint.reply(lines)
     ask(db, "What did Ada Lovelace write?", asked)
-    for corpus in (said, asked):
+    for corpus in (statement, asked):
         db.execute("SELECT graphrag.optimize(%s)", [corpus])
         db.execute("SELECT graphrag._index_vectors(%s, 1)", [corpus_id(db, corpus)])
         db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = 'turing'", [corpus])
@@ -74,7 +74,7 @@ def fill(db: Database, endpoint: Endpoint) -> list[str]:
         put(db, corpus, "late", "Grace Hopper met Charles Babbage in a dream.")
         db.execute("SELECT graphrag.protect(%s, 'true')", [corpus])
         db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({**model, "dimensions": 16})])
-    return [said, asked]
+    return [statement, asked]
 
 
 def test_drop_corpus_leaves_nothing_of_it(db: Database) -> None:
@@ -128,10 +128,12 @@ def test_uninstall_names_the_batches_that_go_on_at_an_endpoint(db: Database) -> 
         " VALUES (%(c)s, 'openai', 'm', 'open', 5, 'batch_7'), (%(c)s, 'openai', 'm', 'done', 5, 'batch_6')",
         {"c": corpus_id(db, corpus)},
     )
-    said: list[tuple[Any, ...]] = []
-    db.add_notice_handler(lambda d: said.append((d.severity, d.message_primary, d.message_detail, d.message_hint)))
+    rows_before: list[tuple[Any, ...]] = []
+    db.add_notice_handler(
+        lambda d: rows_before.append((d.severity, d.message_primary, d.message_detail, d.message_hint))
+    )
     db.execute("SELECT graphrag.uninstall()")
-    ((message, detail, hint),) = [rest for severity, *rest in said if severity == "WARNING"]
+    ((message, detail, hint),) = [rest for severity, *rest in rows_before if severity == "WARNING"]
     assert message.startswith("1 batch")
     assert detail == "batch_7 at openai"
     assert "drop_corpus" in hint

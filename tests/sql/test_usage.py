@@ -96,14 +96,14 @@ def test_the_query_log_holds_questions_and_query_stats_sums_them_up(module_db: D
         assert value(module_db, sql, "x" * 20_000, corpus, 10.0) is True
         assert value(module_db, sql, "y", corpus, 30.0) is True
         assert refused(module_db, "SELECT graphrag.log_query('x', %s, 'gossip', 'bm25', 1)", corpus).sqlstate == "23514"
-    found = rows(
+    records = rows(
         module_db,
         "SELECT kind, mode, left(question, 5), length(question), entities, relationships, chunks, usage, caller,"
         " milliseconds > 0 FROM graphrag.query_log WHERE corpus_id = %s ORDER BY id",
         corpus_id(module_db, corpus),
     )
     counts = tuple(len(context[part]) for part in ("entities", "relationships", "chunks"))
-    assert found == [
+    assert records == [
         ("ask", "local", "What ", len(QUESTION), *counts, usage, "postgres", True),
         ("ask_stream", "local", "What ", len(QUESTION), *counts, None, "postgres", True),
         ("search", "bm25", "xxxxx", 10_000, None, None, 4, None, "postgres", True),
@@ -233,9 +233,9 @@ def test_the_nlp_extractor_costs_nothing(module_db: Database) -> None:
     corpus = new_corpus(module_db)
     assert estimate(module_db, corpus)["documents"] == 0
     put_all(module_db, corpus, STORIES)
-    found = estimate(module_db, corpus)
-    assert (found["documents"], found["chunks"], found["calls"], found["cost"]) == (5, 5, 0, 0)
-    assert found["basis"] == {"extractor": "nlp", "documents_counted": 5}
+    estimated = estimate(module_db, corpus)
+    assert (estimated["documents"], estimated["chunks"], estimated["calls"], estimated["cost"]) == (5, 5, 0, 0)
+    assert estimated["basis"] == {"extractor": "nlp", "documents_counted": 5}
 
 
 def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Database, endpoint: Endpoint) -> None:
@@ -245,23 +245,25 @@ def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Datab
     )
     for key, content in STORIES.items():
         put(module_db, corpus, key, f"{content} " * 5)
-    found = estimate(module_db, corpus, extractor="llm")
-    assert found["calls"] + found["cached_calls"] == 2 * found["chunks"]
-    assert 0 < found["cached_calls"] < found["calls"], (
+    estimated = estimate(module_db, corpus, extractor="llm")
+    assert estimated["calls"] + estimated["cached_calls"] == 2 * estimated["chunks"]
+    assert 0 < estimated["cached_calls"] < estimated["calls"], (
         "the stories repeat themselves; the same text is asked about once"
     )
-    assert float(found["cost"]) == pytest.approx((3 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6, abs=1e-6)
-    assert found["basis"]["documents_counted"] == 5
+    assert float(estimated["cost"]) == pytest.approx(
+        (3 * estimated["tokens_in"] + 10 * estimated["tokens_out"]) / 1e6, abs=1e-6
+    )
+    assert estimated["basis"]["documents_counted"] == 5
     # A sample is scaled up; nothing was asked, nothing is written.
     sampled = estimate(module_db, corpus, extractor="llm", sample=2)
     assert (sampled["documents"], sampled["basis"]["documents_counted"]) == (5, 2)
-    assert sampled["calls"] == pytest.approx(found["calls"], rel=0.5)
+    assert sampled["calls"] == pytest.approx(estimated["calls"], rel=0.5)
     assert endpoint.count() == 0
     assert calls(module_db, corpus) == []
     # With the chunks as the worker cuts them.
     work(module_db)
     number = value(module_db, "SELECT chunks FROM graphrag.progress WHERE corpus = %s", corpus)
-    assert number == found["chunks"]
+    assert number == estimated["chunks"]
     assert estimate(module_db, corpus, extractor="llm")["documents"] == 0
 
 
@@ -274,15 +276,15 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
     )
     endpoint.reply('{"entities": [{"name": "Ada", "type": "person", "description": "A person."}], "relationships": []}')
     put_all(module_db, corpus, STORIES)
-    found = estimate(module_db, corpus)
+    estimated = estimate(module_db, corpus)
     work(module_db)
     spent = one(
         module_db,
         "SELECT count(*) AS calls, sum(tokens_in) AS tokens_in FROM graphrag.llm_calls WHERE corpus_id = %s",
         corpus_id(module_db, corpus),
     )
-    assert (found["calls"], found["cached_calls"]) == (spent["calls"], 0) == (endpoint.count(), 0)
-    assert found["tokens_in"] == pytest.approx(spent["tokens_in"], rel=0.02)
+    assert (estimated["calls"], estimated["cached_calls"]) == (spent["calls"], 0) == (endpoint.count(), 0)
+    assert estimated["tokens_in"] == pytest.approx(spent["tokens_in"], rel=0.02)
     # Once more: all of it is cached.
     module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"chunk_overlap\": 50}')", [corpus])
     again = estimate(module_db, corpus)
@@ -300,14 +302,14 @@ def test_an_estimate_has_what_embeddings_and_summaries_cost(module_db: Database,
         max_gleaning=0,
     )
     put_all(module_db, corpus, STORIES)
-    found = estimate(module_db, corpus)
-    basis = found["basis"]
-    extraction = (3 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
+    estimated = estimate(module_db, corpus)
+    basis = estimated["basis"]
+    extraction = (3 * estimated["tokens_in"] + 10 * estimated["tokens_out"]) / 1e6
     text = sum(len(content.encode()) // 4 + 1 for content in STORIES.values())
-    assert basis["embedding"]["tokens"] == text + found["tokens_out"]
+    assert basis["embedding"]["tokens"] == text + estimated["tokens_out"]
     assert basis["embedding"]["cost"] == pytest.approx(2 * basis["embedding"]["tokens"] / 1e6, abs=1e-6)
     assert basis["summaries"] == {"provider": name, "model": "m", "cost": None}, "there is nothing to go by yet"
-    assert float(found["cost"]) == pytest.approx(extraction + basis["embedding"]["cost"], abs=2e-6)
+    assert float(estimated["cost"]) == pytest.approx(extraction + basis["embedding"]["cost"], abs=2e-6)
     # Twenty extractions, with one summary of 100 and 10 tokens for every two of them.
     module_db.execute(
         "INSERT INTO graphrag.llm_calls (corpus_id, purpose, provider, model, tokens_in, tokens_out, cost, seconds)"
@@ -316,7 +318,7 @@ def test_an_estimate_has_what_embeddings_and_summaries_cost(module_db: Database,
         [corpus_id(module_db, corpus), name],
     )
     summaries = estimate(module_db, corpus)["basis"]["summaries"]
-    assert summaries["cost"] == pytest.approx(found["calls"] * (3 * 50 + 10 * 5) / 1e6, abs=1e-6)
+    assert summaries["cost"] == pytest.approx(estimated["calls"] * (3 * 50 + 10 * 5) / 1e6, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,16 @@ def assert_is_brute_force(
     db: Database, corpus: str, query: str, top_k: int, exact: bool = True, **filters: Any
 ) -> None:
     wanted = brute_force(db, corpus, query, "d.metadata @> '{\"even\": true}'" if filters else "true")
-    found = search(db, query, corpus, "naive", top_k=top_k, **filters)
-    assert len(found) == min(top_k, len(wanted))
-    for row in found:
+    results = search(db, query, corpus, "naive", top_k=top_k, **filters)
+    assert len(results) == min(top_k, len(wanted))
+    for row in results:
         assert row["score"] == pytest.approx(wanted[row["chunk_id"]], abs=1e-5)
-    scores = sorted(wanted.values(), reverse=True)[: len(found)]
+    scores = sorted(wanted.values(), reverse=True)[: len(results)]
     if exact:
-        assert [row["score"] for row in found] == pytest.approx(scores, abs=1e-5)
+        assert [row["score"] for row in results] == pytest.approx(scores, abs=1e-5)
     else:
-        right = sum(row["score"] >= scores[-1] - 1e-5 for row in found)
-        assert right >= 0.95 * len(found)
+        right = sum(row["score"] >= scores[-1] - 1e-5 for row in results)
+        assert right >= 0.95 * len(results)
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -135,13 +135,13 @@ def fill(db: Database, corpus: str, count: int) -> None:
     # Around a few centres, as texts are; the seed makes the test the same every time.
     noise = np.random.default_rng(7)
     centres = noise.standard_normal((100, 384))
-    made = (centres[noise.integers(0, 100, count)] + noise.standard_normal((count, 384))).astype(np.float32)
-    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    vectors = (centres[noise.integers(0, 100, count)] + noise.standard_normal((count, 384))).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     with db.cursor().copy(
         b"COPY graphrag.window_vectors (space_id, window_id, chunk_id, document_id, embedding) FROM STDIN"
     ) as copy:
-        for n, one in enumerate(made):
-            copy.write_row((space, first + n, first + n, document, "[" + ",".join(map(str, one.tolist())) + "]"))
+        for n, vector in enumerate(vectors):
+            copy.write_row((space, first + n, first + n, document, "[" + ",".join(map(str, vector.tolist())) + "]"))
 
 
 def hnsw_indexes(db: Database, corpus: str) -> list[tuple[str, int]]:
@@ -185,11 +185,11 @@ def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_ne
     module_db.execute("SET hnsw.ef_search = 200")
     try:
         module_db.execute("SET enable_seqscan = off")
-        approximate = [set(value(module_db, nearest, one)) for one in targets]
+        approximate = [set(value(module_db, nearest, target)) for target in targets]
         plan = "\n".join(row[0] for row in rows(module_db, "EXPLAIN " + nearest, targets[0]))
         assert "hnsw" in plan
         module_db.execute("SET enable_seqscan = on; SET enable_indexscan = off")
-        exact = [set(value(module_db, nearest, one)) for one in targets]
+        exact = [set(value(module_db, nearest, target)) for target in targets]
     finally:
         module_db.execute("RESET enable_seqscan; RESET enable_indexscan; RESET hnsw.ef_search")
     recall = sum(len(a & b) for a, b in zip(approximate, exact, strict=True)) / 10 / len(targets)
@@ -197,13 +197,13 @@ def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_ne
 
 
 def test_an_index_build_blocks_no_ingest_of_another_corpus(module_db: Database) -> None:
-    one, other = new_corpus(module_db), new_corpus(module_db)
-    for name in (one, other):
+    first, other = new_corpus(module_db), new_corpus(module_db)
+    for name in (first, other):
         put(module_db, name, "a", "Ada Lovelace met Charles Babbage in London.")
     work(module_db)
     with psycopg.connect(module_db.url) as builder:
         # The build's lock is held until the transaction ends.
-        builder.execute("SELECT graphrag._index_vectors(%s, 1)", [corpus_id(module_db, one)])
+        builder.execute("SELECT graphrag._index_vectors(%s, 1)", [corpus_id(module_db, first)])
         module_db.execute("SET statement_timeout = '60s'")
         put(module_db, other, "a", "Grace Hopper wrote a compiler.")
         work(module_db)

@@ -120,7 +120,7 @@ GRAPH = {
 
 def test_under_row_level_security_the_graph_is_that_of_the_visible_documents(db: Any) -> None:
     """Whatever else is in the corpus, a reader sees the graph of a corpus with the visible documents alone."""
-    found = {}
+    counts = {}
     for hidden in (False, True):
         db.execute("SELECT graphrag.create_corpus('c')")
         for key, content in SAID.items():
@@ -135,13 +135,13 @@ def test_under_row_level_security_the_graph_is_that_of_the_visible_documents(db:
             db.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (source_key = 'open')")
         with db.transaction():
             db.execute("SET LOCAL ROLE graphrag_reader")
-            found[hidden] = {name: db.execute(sql).fetchall() for name, sql in GRAPH.items()}
+            counts[hidden] = {name: db.execute(sql).fetchall() for name, sql in GRAPH.items()}
             assert db.execute("SELECT * FROM graphrag.neighbors('enigma', 'c')").fetchall() == []
         if not hidden:
             db.execute("SELECT graphrag.drop_corpus('c')")
-    assert found[True] == found[False]
-    assert all(found[True].values())
-    assert all(whole[name] != found[True][name] for name in GRAPH)
+    assert counts[True] == counts[False]
+    assert all(counts[True].values())
+    assert all(whole[name] != counts[True][name] for name in GRAPH)
 
 
 def test_pandas_and_sqlalchemy_read_them(rows: Any) -> None:

@@ -119,9 +119,9 @@ def test_a_search_before_any_worker_says_so_once(module_db: Database, other: Con
 
 
 def issues(db: Connection) -> dict[str, str]:
-    found = rows(db, "SELECT subject, severity, detail, hint FROM graphrag.health()")
-    assert all(detail and hint for _, _, detail, hint in found)
-    return {subject: severity for subject, severity, _, _ in found}
+    records = rows(db, "SELECT subject, severity, detail, hint FROM graphrag.health()")
+    assert all(detail and hint for _, _, detail, hint in records)
+    return {subject: severity for subject, severity, _, _ in records}
 
 
 def test_health_names_what_needs_somebody(module_db: Database, other: Connection) -> None:

@@ -49,9 +49,9 @@ def test_a_warm_session_holds_what_it_may_keep_of_the_corpus(session: Connection
 @pytest.mark.parametrize("mode", MODES)
 def test_a_warm_session_finds_the_same(module_db: Database, session: Connection, corpus: str, mode: str) -> None:
     session.execute("SELECT graphrag.warm(%s)", [corpus])
-    found = rows(session, SEARCH, QUESTION, corpus, mode)
+    records = rows(session, SEARCH, QUESTION, corpus, mode)
     with psycopg.connect(module_db.url, autocommit=True) as cold:
-        assert found == rows(cold, SEARCH, QUESTION, corpus, mode)
+        assert records == rows(cold, SEARCH, QUESTION, corpus, mode)
 
 
 def test_a_session_without_memory_keeps_nothing(session: Connection, corpus: str) -> None:

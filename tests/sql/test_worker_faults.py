@@ -59,18 +59,18 @@ def nothing_written(db: psycopg.Connection[Any], corpus: str) -> None:
 
 
 def stopped_in_the_slow_part(db: Database, corpus: str, url: str, *before: str) -> Background:
-    one = worker(url, *before)
+    worker_session = worker(url, *before)
     wait_for_lease(db, corpus)
-    return one
+    return worker_session
 
 
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_worker_interrupted_in_the_slow_part_ends_there_and_its_leases_are_void(
     module_db: Database, corpus: str, undisturbed: Any, how: str
 ) -> None:
-    one = stopped_in_the_slow_part(module_db, corpus, module_db.url)
-    module_db.execute(f"SELECT {how}(%s)".encode(), [one.pid])
-    error = one.finish()
+    worker_session = stopped_in_the_slow_part(module_db, corpus, module_db.url)
+    module_db.execute(f"SELECT {how}(%s)".encode(), [worker_session.pid])
+    error = worker_session.finish()
     assert error is not None
     assert error.sqlstate in ("57014", "57P01", None)  # None: the connection went first
     nothing_written(module_db, corpus)
@@ -83,8 +83,8 @@ def test_a_worker_interrupted_in_the_slow_part_ends_there_and_its_leases_are_voi
 def test_statement_timeout_ends_the_slow_part_and_releases_the_leases(
     module_db: Database, corpus: str, undisturbed: Any
 ) -> None:
-    one = worker(module_db.url, "SET statement_timeout = '150ms'")
-    error = one.finish()
+    worker_session = worker(module_db.url, "SET statement_timeout = '150ms'")
+    error = worker_session.finish()
     assert isinstance(error, psycopg.errors.QueryCanceled)
     nothing_written(module_db, corpus)
     assert {(state, leased) for _, _, state, leased in jobs(module_db, corpus)} == {("pending", False)}
@@ -166,10 +166,10 @@ def test_a_worker_cancelled_while_it_waits_for_the_merge_lock_leaves_nothing_hal
 ) -> None:
     with psycopg.connect(module_db.url) as holder:
         holder.execute("SELECT graphrag._lock_corpus(%s)", [corpus_id(module_db, corpus)])
-        one = worker(module_db.url)
-        wait_for_lock(module_db, one.pid)
-        module_db.execute("SELECT pg_cancel_backend(%s)", [one.pid])
-        assert isinstance(one.finish(), psycopg.errors.QueryCanceled)
+        worker_session = worker(module_db.url)
+        wait_for_lock(module_db, worker_session.pid)
+        module_db.execute("SELECT pg_cancel_backend(%s)", [worker_session.pid])
+        assert isinstance(worker_session.finish(), psycopg.errors.QueryCanceled)
         nothing_written(module_db, corpus)
         holder.rollback()
     work(module_db)
@@ -216,8 +216,8 @@ STOPS = {
 def test_after_sigkill_at_any_moment_the_next_call_gives_what_an_undisturbed_ingest_gives(
     cluster: Callable[..., Cluster], undisturbed: Any
 ) -> None:
-    one = cluster()
-    url = one.create_database("faults")
+    own_cluster = cluster()
+    url = own_cluster.create_database("faults")
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
         corpus = new_corpus(db)
@@ -238,7 +238,7 @@ def test_after_sigkill_at_any_moment_the_next_call_gives_what_an_undisturbed_ing
                 wait_for_lock(db, victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
             assert victim.finish() is not None, moment
-        wait_for(lambda n=crashes: one.log.count("ready to accept connections") > n, "the server's recovery")
+        wait_for(lambda n=crashes: own_cluster.log.count("ready to accept connections") > n, "the server's recovery")
         with psycopg.connect(url, autocommit=True) as db:
             assert statuses(db, corpus) == dict.fromkeys(DOCUMENTS, "pending") | {"ada": "indexed"}, moment
             number = corpus_id(db, corpus)

@@ -25,8 +25,8 @@ _BEGINNINGS = {name: prompts.default(name).splitlines()[0].partition("{")[0] for
 
 def task(messages: Messages) -> str:
     """Which task a prompt is of."""
-    (found,) = (name for name, text in _BEGINNINGS.items() if str(messages[0]["content"]).startswith(text))
-    return found
+    (result,) = (name for name, text in _BEGINNINGS.items() if str(messages[0]["content"]).startswith(text))
+    return result
 
 
 def asked(endpoint: Endpoint, name: str) -> list[Request]:

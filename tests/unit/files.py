@@ -1,4 +1,4 @@
-"""Small files of each kind, made for the tests of readers."""
+"""Small files of each kind, and what the readers give for one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import zipfile
 from collections.abc import Sequence
 from email.message import EmailMessage
 from pathlib import Path
+
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadError, ReadOptions, read
 
 # Text at a place of a page: x, y in points from the bottom left, font (F1 text, F2 bold, F3 code), size, text.
 Run = tuple[float, float, str, float, str]
@@ -169,3 +172,18 @@ def write(path: Path, content: bytes | str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
+
+
+def the_document(path: Path, options: ReadOptions | None = None) -> Document:
+    """Read a file that is one document."""
+    (document,) = read(path, path.name, options)
+    assert isinstance(document, Document), document
+    return document
+
+
+def the_error(path: Path) -> str:
+    """Return why a file cannot be read."""
+    (error,) = read(path, path.name)
+    assert isinstance(error, ReadError), error
+    assert str(path) in str(error)
+    return error.reason

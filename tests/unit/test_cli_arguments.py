@@ -79,11 +79,11 @@ def test_a_worker_gives_up_only_on_what_waiting_does_not_mend(error: psycopg.Err
 
 def test_a_snippet_is_the_stretch_that_says_the_query() -> None:
     text = "filler words here " * 100 + "the index type GiST supports nearest neighbor search " + "more filler " * 100
-    found = snippet(text, "Which index supports nearest neighbor?")
-    assert "index type GiST supports nearest neighbor" in found
-    assert found.startswith("… ")
-    assert found.endswith(" …")
-    assert len(found) < 340
+    result = snippet(text, "Which index supports nearest neighbor?")
+    assert "index type GiST supports nearest neighbor" in result
+    assert result.startswith("… ")
+    assert result.endswith(" …")
+    assert len(result) < 340
     assert snippet("short\n text", "q") == "short text"
     assert len(snippet("知" * 5000, "識")) < 340
     assert snippet("x" * 5000, "").startswith("xxx")

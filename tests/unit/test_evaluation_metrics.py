@@ -14,8 +14,8 @@ from scipy import stats
 DEPTHS = (1, 2, 5, 10)
 
 
-def trec_eval(found: list[str], evidence: set[str]) -> dict[str, float]:
-    run = {"q": {key: float(len(found) - place) for place, key in enumerate(found)}}
+def trec_eval(ranked: list[str], evidence: set[str]) -> dict[str, float]:
+    run = {"q": {key: float(len(ranked) - place) for place, key in enumerate(ranked)}}
     measures = {f"{name}.{k}" for name in ("recall", "ndcg_cut") for k in DEPTHS} | {"recip_rank"}
     evaluator = pytrec_eval.RelevanceEvaluator({"q": dict.fromkeys(evidence, 1)}, measures)
     values: dict[str, float] = evaluator.evaluate(run)["q"]
@@ -27,14 +27,14 @@ def test_recall_ndcg_and_reciprocal_rank_are_those_of_trec_eval() -> None:
     documents = [f"d{number}" for number in range(30)]
     seen = set()
     for _ in range(300):
-        found = draw.sample(documents, draw.randint(1, 20))
+        result = draw.sample(documents, draw.randint(1, 20))
         evidence = set(draw.sample(documents, draw.randint(1, 12)))
-        wanted = trec_eval(found, evidence)
+        wanted = trec_eval(result, evidence)
         for k in DEPTHS:
-            assert recall(found, evidence, k) == pytest.approx(wanted[f"recall_{k}"])
-            assert ndcg(found, evidence, k) == pytest.approx(wanted[f"ndcg_cut_{k}"])
+            assert recall(result, evidence, k) == pytest.approx(wanted[f"recall_{k}"])
+            assert ndcg(result, evidence, k) == pytest.approx(wanted[f"ndcg_cut_{k}"])
             seen.add(round(wanted[f"ndcg_cut_{k}"], 3))
-        assert reciprocal_rank(found, evidence, 30) == pytest.approx(wanted["recip_rank"])
+        assert reciprocal_rank(result, evidence, 30) == pytest.approx(wanted["recip_rank"])
     assert len(seen) > 100
 
 

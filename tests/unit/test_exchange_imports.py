@@ -10,10 +10,10 @@ from pg_graphrag.exchange.imports import Unit, document, shares
 
 
 def spans(content: str, *texts: str) -> list[tuple[Any, ...]]:
-    made = document("k", None, content, {}, [Unit(text) for text in texts])
-    for chunk, text in zip(made["chunks"], texts, strict=True):
-        assert chunk.get("head", "") + made["content"][chunk["start"] : chunk["end"]] == text.replace("\0", "")
-    return [(chunk["start"], chunk["own_start"], chunk["end"]) for chunk in made["chunks"]]
+    draft = document("k", None, content, {}, [Unit(text) for text in texts])
+    for chunk, text in zip(draft["chunks"], texts, strict=True):
+        assert chunk.get("head", "") + draft["content"][chunk["start"] : chunk["end"]] == text.replace("\0", "")
+    return [(chunk["start"], chunk["own_start"], chunk["end"]) for chunk in draft["chunks"]]
 
 
 def test_overlapping_chunks_are_found_in_order() -> None:
@@ -25,8 +25,8 @@ def test_a_text_that_occurs_twice_is_that_after_the_one_before() -> None:
 
 
 def test_lines_put_before_a_chunk_are_its_head() -> None:
-    made = document("k", None, "one\ntwo", {}, [Unit("title: t.\nby: x.\none\ntwo")])
-    assert made["chunks"][0]["head"] == "title: t.\nby: x.\n"
+    draft = document("k", None, "one\ntwo", {}, [Unit("title: t.\nby: x.\none\ntwo")])
+    assert draft["chunks"][0]["head"] == "title: t.\nby: x.\n"
 
 
 def test_chunks_that_are_not_in_the_document_become_it() -> None:
@@ -39,10 +39,10 @@ def test_nul_is_left_out() -> None:
 
 @pytest.mark.parametrize(("weight", "count"), [(20.0, 3), (0.1, 7), (1.0, 1), (78.0, 8), (1e-9, 2)])
 def test_shares_add_up_to_the_weight(weight: float, count: int) -> None:
-    found = shares(weight, count)
-    assert len(found) == count and all(share > 0 for share in found)
+    result = shares(weight, count)
+    assert len(result) == count and all(share > 0 for share in result)
     if weight > 1e-6:
-        assert sum(found) == Decimal(str(weight))
+        assert sum(result) == Decimal(str(weight))
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan")])

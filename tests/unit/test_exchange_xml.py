@@ -32,9 +32,9 @@ READ: dict[str, Any] = {".graphml": networkx.read_graphml, ".gexf": networkx.rea
 def test_networkx_reads_what_was_written(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"g{ending}"
     assert write(path, iter(graph())) == (3, 2)
-    found = READ[ending](path)
-    assert not found.is_directed()
-    nodes = dict(found.nodes(data=True))
+    result = READ[ending](path)
+    assert not result.is_directed()
+    nodes = dict(result.nodes(data=True))
     assert set(nodes) == {"n7", "n8", "n9"}
     assert nodes["n7"] | {"description": HOSTILE} == nodes["n7"]
     assert (nodes["n7"]["entity_id"], nodes["n7"]["degree"], nodes["n7"]["mention_count"]) == (7, 2, 3)
@@ -42,10 +42,10 @@ def test_networkx_reads_what_was_written(tmp_path: Path, ending: str) -> None:
     assert "community_2" not in nodes["n7"] and "community_0" not in nodes["n8"]
     assert nodes["n8"]["key"] == "b" + "\ufffd" * 3
     assert nodes["n8"]["name"] == HOSTILE
-    edge = found.edges["n7", "n8"]
+    edge = result.edges["n7", "n8"]
     assert (edge["keywords"], edge["description"], edge["weight"], edge["pmi"]) == ('x, y & "z"', HOSTILE, 2.5, 0.25)
-    assert found.edges["n7", "n9"]["weight"] == 1e-7
-    assert "pmi" not in found.edges["n7", "n9"]
+    assert result.edges["n7", "n9"]["weight"] == 1e-7
+    assert "pmi" not in result.edges["n7", "n9"]
 
 
 @pytest.mark.parametrize("ending", READ)
@@ -76,9 +76,9 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
 
 
 def test_networkx_gets_every_column() -> None:
-    found = to_networkx(graph())
-    assert found.nodes["ada"]["description"] == HOSTILE
-    assert found.nodes["ada"]["community_1"] == 40 and "communities" not in found.nodes["ada"]
-    assert found.edges["ada", "c"]["keywords"] == []
-    edge = found.edges["ada", "b\x00\x1b\ufffe"]
+    result = to_networkx(graph())
+    assert result.nodes["ada"]["description"] == HOSTILE
+    assert result.nodes["ada"]["community_1"] == 40 and "communities" not in result.nodes["ada"]
+    assert result.edges["ada", "c"]["keywords"] == []
+    edge = result.edges["ada", "b\x00\x1b\ufffe"]
     assert (edge["source"], edge["target"], edge["keywords"]) == ("b\x00\x1b\ufffe", "ada", ["x", 'y & "z"'])

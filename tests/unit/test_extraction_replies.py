@@ -95,17 +95,17 @@ COMPLETE = {
 
 @pytest.mark.parametrize("text", COMPLETE.values(), ids=COMPLETE.keys())
 def test_all_of_a_complete_answer_is_read(text: str) -> None:
-    found = read(text)
-    assert sorted(found.entities) == ["ada lovelace", "engine"]
-    assert {entity.type for entity in found.entities.values()} == {"person", "product"}
-    assert found.entities["ada lovelace"].description.split() == ["Ada", "wrote", "notes."]
-    (relationship,) = found.relationships.values()
+    extraction = read(text)
+    assert sorted(extraction.entities) == ["ada lovelace", "engine"]
+    assert {entity.type for entity in extraction.entities.values()} == {"person", "product"}
+    assert extraction.entities["ada lovelace"].description.split() == ["Ada", "wrote", "notes."]
+    (relationship,) = extraction.relationships.values()
     assert (relationship.source, relationship.target) == ("ada lovelace", "engine")
     assert relationship.description == "Ada wrote about the engine."
     if "GraphRAG" not in text and "PERSON" not in text:
         assert relationship.keywords == ("notes", "programs")
     assert relationship.strength == (1 if "#" in text and "##" not in text else 8)
-    assert not found.repaired and not found.drop_reasons
+    assert not extraction.repaired and not extraction.drop_reasons
 
 
 FAULTY = {
@@ -185,9 +185,9 @@ def test_recorded_answers_are_complete_and_torn_ones_faults(shared_data: Path) -
             record = json.loads(line)
             del record["id"]
             text = json.dumps(record, ensure_ascii=False)
-            found = read(text)
-            mentions[0] += len(found.entities)
-            mentions[1] += len(found.relationships)
+            extraction = read(text)
+            mentions[0] += len(extraction.entities)
+            mentions[1] += len(extraction.relationships)
             if number % 40 == 0:
                 for end in range(0, len(text), 10):
                     with pytest.raises(ItemFault):
@@ -201,8 +201,10 @@ def test_recorded_triples_are_complete(shared_data: Path) -> None:
     with (shared_data / "musique" / "openie.jsonl").open(encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
-            found = read(json.dumps({"entities": record["entities"], "triples": record["triples"]}))
-            triples += sum(one.triple_count for one in found.relationships.values()) + len(found.drop_reasons)
+            extraction = read(json.dumps({"entities": record["entities"], "triples": record["triples"]}))
+            triples += sum(relationship.triple_count for relationship in extraction.relationships.values()) + len(
+                extraction.drop_reasons
+            )
     # All but those of a name with itself, or without a letter, which are dropped with a reason.
     assert 17_200 <= triples <= 17_300
 
@@ -210,11 +212,11 @@ def test_recorded_triples_are_complete(shared_data: Path) -> None:
 @given(st.text(max_size=300))
 def test_no_text_crashes_the_parser(text: str) -> None:
     try:
-        found = read(text)
+        extraction = read(text)
     except ItemFault:
         salvage(text)
     else:
-        assert not found.repaired
+        assert not extraction.repaired
 
 
 @given(st.data())
@@ -276,8 +278,8 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:30])
 def test_names_are_data(name: str) -> None:
-    found = read(with_entity(name=name, type="person", description="d"))
-    ((key, entity),) = found.entities.items()
+    extraction = read(with_entity(name=name, type="person", description="d"))
+    ((key, entity),) = extraction.entities.items()
     assert (key, entity.name) == NAMES[name]
     entity.name.encode()
 
@@ -287,7 +289,7 @@ UNUSABLE = ["", " ", '""', "\0", "…", "--", "x" * 257, "word " * 200, "\ufdfa"
 
 @pytest.mark.parametrize("name", UNUSABLE, ids=lambda name: ascii(name)[:30])
 def test_names_that_are_none_are_dropped_with_a_reason(name: str) -> None:
-    found = read(
+    extraction = read(
         json.dumps(
             {
                 "entities": [{"name": name, "description": "d"}, {"name": "Ada"}],
@@ -295,8 +297,8 @@ def test_names_that_are_none_are_dropped_with_a_reason(name: str) -> None:
             }
         )
     )
-    assert list(found.entities) == ["ada"] and not found.relationships
-    assert len(found.drop_reasons) == 2
+    assert list(extraction.entities) == ["ada"] and not extraction.relationships
+    assert len(extraction.drop_reasons) == 2
 
 
 STRENGTHS: list[tuple[Any, str]] = [
@@ -338,26 +340,26 @@ def test_of_a_pair_given_twice_the_longer_description_wins_and_keywords_add_up()
     first = {"source": "A", "target": "B", "keywords": ["x", "y"], "description": "longer", "strength": 3}
     second = {"source": "b", "target": "a", "keywords": "Y, z", "description": "d", "strength": 9}
     for relationships in ([first, second], [second, first]):
-        (found,) = read(json.dumps({"relationships": relationships})).relationships.values()
-        assert (found.source, found.target, found.description) == ("a", "b", "longer")
-        assert [keyword.lower() for keyword in found.keywords] == ["x", "y", "z"]
-        assert found.strength == 9
+        (relationship,) = read(json.dumps({"relationships": relationships})).relationships.values()
+        assert (relationship.source, relationship.target, relationship.description) == ("a", "b", "longer")
+        assert [keyword.lower() for keyword in relationship.keywords] == ["x", "y", "z"]
+        assert relationship.strength == 9
 
 
 def test_triples_of_one_pair_all_count() -> None:
     text = '{"entities": ["A"], "triples": [["A", "born in", "B"], ["A", "lived in", "B"], ["B", "is", "B"]]}'
-    found = read(text)
-    (both,) = found.relationships.values()
+    extraction = read(text)
+    (both,) = extraction.relationships.values()
     assert both.description == "A born in B\nA lived in B"
     assert (both.strength, both.keywords) == (2, ("born in", "lived in"))
-    assert len(found.drop_reasons) == 1
+    assert len(extraction.drop_reasons) == 1
 
 
 def test_self_loops_are_dropped_and_endpoints_without_entity_are_of_type_unknown() -> None:
-    found = read(with_relationship(source="A", target="“a”"))
-    assert not found.relationships and "itself" in found.drop_reasons[0]
-    found = read(with_relationship())
-    assert {key: entity.type for key, entity in found.entities.items()} == {"a": UNKNOWN, "b": UNKNOWN}
+    extraction = read(with_relationship(source="A", target="“a”"))
+    assert not extraction.relationships and "itself" in extraction.drop_reasons[0]
+    extraction = read(with_relationship())
+    assert {key: entity.type for key, entity in extraction.entities.items()} == {"a": UNKNOWN, "b": UNKNOWN}
 
 
 @pytest.mark.parametrize("type_", ["", "unknown", "N/A", None, "None"])
@@ -394,5 +396,5 @@ def test_claims_are_read_from_json_and_from_rows() -> None:
 
 
 def test_a_claim_of_unknown_status_is_suspected_and_one_that_says_nothing_dropped() -> None:
-    found = read(json.dumps({**GOOD, "claims": [{**CLAIM, "status": "maybe"}, {**CLAIM, "description": ""}]}))
-    assert [claim.status for claim in found.claims] == ["SUSPECTED"] and len(found.drop_reasons) == 1
+    extraction = read(json.dumps({**GOOD, "claims": [{**CLAIM, "status": "maybe"}, {**CLAIM, "description": ""}]}))
+    assert [claim.status for claim in extraction.claims] == ["SUSPECTED"] and len(extraction.drop_reasons) == 1

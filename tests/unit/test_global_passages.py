@@ -12,14 +12,14 @@ from pg_graphrag.retrieval import points
 def test_reports_are_shuffled_and_always_alike() -> None:
     rows: list[Any] = [{"title": f"Report {number:02}", "summary": "About it.", "findings": []} for number in range(30)]
     asked: Any = SimpleNamespace(db=SimpleNamespace(query=lambda *_: []), visible_ids=None)
-    made = [one.text for one in graph_global.passages_of(asked, rows)[0]]
-    assert made == [one.text for one in graph_global.passages_of(asked, rows)[0]]
-    assert made != sorted(made) and len(set(made)) == 30
+    passages = [item.text for item in graph_global.passages_of(asked, rows)[0]]
+    assert passages == [item.text for item in graph_global.passages_of(asked, rows)[0]]
+    assert passages != sorted(passages) and len(set(passages)) == 30
 
 
 def test_batches_are_bounded_and_lose_nothing() -> None:
     passages = [points.Passage("x" * size, frozenset({size})) for size in (5000, 5000, 5000, 20_000, 10, 10)]
-    made = points.batches(passages, len)
-    assert [sorted(batch.numbers) for batch in made] == [[5000], [5000], [20_000], [10]]
-    assert sum(batch.text.count("x") for batch in made) == 35_020
-    assert [len(batch.text) <= points.BATCH_TOKENS for batch in made] == [True, True, False, True]
+    batches = points.batches(passages, len)
+    assert [sorted(batch.numbers) for batch in batches] == [[5000], [5000], [20_000], [10]]
+    assert sum(batch.text.count("x") for batch in batches) == 35_020
+    assert [len(batch.text) <= points.BATCH_TOKENS for batch in batches] == [True, True, False, True]

@@ -27,7 +27,7 @@ def _value(chosen: random.Random, depth: int = 0) -> Any:
     inside = [_value(chosen, depth + 1) for _ in range(chosen.randrange(6))]
     if kind == 5:
         return inside
-    return {chosen.choice(('"', "]", "a", "b\\", "")) + str(at): one for at, one in enumerate(inside)}
+    return {chosen.choice(('"', "]", "a", "b\\", "")) + str(at): value for at, value in enumerate(inside)}
 
 
 @pytest.mark.parametrize("indent", [None, 1])

@@ -35,8 +35,8 @@ def endpoint(served: Endpoint) -> Endpoint:
 
 
 def verdict(winner: int | Callable[[str], int]) -> str:
-    said = {name: winner if isinstance(winner, int) else winner(name) for name in CRITERIA}
-    return json.dumps({name: {"reason": "so", "winner": one} for name, one in said.items()})
+    verdicts = {name: winner if isinstance(winner, int) else winner(name) for name in CRITERIA}
+    return json.dumps({name: {"reason": "so", "winner": item} for name, item in verdicts.items()})
 
 
 def first_place(messages: Sequence[dict[str, Any]]) -> str:
@@ -48,8 +48,8 @@ def consistent(messages: Sequence[dict[str, Any]]) -> str:
     """A judge that prefers what says more; but the shorter for directness. Equal answers are equal."""
     match = _ANSWERS.search(messages[0]["content"])
     assert match is not None
-    one, other = match.groups()
-    more = 0 if one == other else 1 if len(one) > len(other) else 2
+    first, other = match.groups()
+    more = 0 if first == other else 1 if len(first) > len(other) else 2
     return verdict(lambda name: (3 - more) % 3 if name == "directness" else more)
 
 
@@ -79,30 +79,30 @@ def test_a_consistent_judge_is_believed(
     endpoint: Endpoint, pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     endpoint.reply(consistent)
-    found, err = run(endpoint, [*pair, "--trials", "2"], capsys)
-    assert all((one["first"], one["second"], one["neither"]) == (0, 0, 24) for one in found["same"])
-    for one in found["comparisons"]:
-        assert (one["system"], one["baseline"], one["questions"]) == ("hybrid", "naive", 12)
-        wins, losses = (0, 48) if one["criterion"] == "directness" else (48, 0)
-        assert (one["wins"], one["ties"], one["losses"]) == (wins, 0, losses)
-        assert one["win_rate"] == one["low"] == one["high"] == wins / 48
-        assert one["consistent"] == 1
-        assert one["p"] < one["p_holm"] < 0.01
-    assert {one["criterion"] for one in found["comparisons"]} == set(CRITERIA)
+    report, err = run(endpoint, [*pair, "--trials", "2"], capsys)
+    assert all((item["first"], item["second"], item["neither"]) == (0, 0, 24) for item in report["same"])
+    for item in report["comparisons"]:
+        assert (item["system"], item["baseline"], item["questions"]) == ("hybrid", "naive", 12)
+        wins, losses = (0, 48) if item["criterion"] == "directness" else (48, 0)
+        assert (item["wins"], item["ties"], item["losses"]) == (wins, 0, losses)
+        assert item["win_rate"] == item["low"] == item["high"] == wins / 48
+        assert item["consistent"] == 1
+        assert item["p"] < item["p_holm"] < 0.01
+    assert {item["criterion"] for item in report["comparisons"]} == set(CRITERIA)
     assert "WARNING" not in err
-    assert found["usage"]["calls"] == endpoint.count() == 12 * 2 + 12 * 2 * 2
+    assert report["usage"]["calls"] == endpoint.count() == 12 * 2 + 12 * 2 * 2
 
 
 def test_a_judge_that_prefers_the_first_place_is_found_out_and_proves_nothing(
     endpoint: Endpoint, pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     endpoint.reply(first_place)
-    found, err = run(endpoint, [*pair, "--trials", "1"], capsys)
-    assert all((one["first"], one["second"]) == (12, 0) and one["p_holm"] < 0.01 for one in found["same"])
+    report, err = run(endpoint, [*pair, "--trials", "1"], capsys)
+    assert all((item["first"], item["second"]) == (12, 0) and item["p_holm"] < 0.01 for item in report["same"])
     assert "WARNING: this judge prefers a place, not an answer: comprehensiveness, diversity" in err
-    for one in found["comparisons"]:
-        assert (one["wins"], one["losses"], one["win_rate"], one["consistent"]) == (12, 12, 0.5, 0)
-        assert one["p"] == one["p_holm"] == 1
+    for item in report["comparisons"]:
+        assert (item["wins"], item["losses"], item["win_rate"], item["consistent"]) == (12, 12, 0.5, 0)
+        assert item["p"] == item["p_holm"] == 1
 
 
 def test_the_same_run_comes_first_and_can_be_left_out(
@@ -116,8 +116,8 @@ def test_the_same_run_comes_first_and_can_be_left_out(
         assert match is not None
         equal.append(match[1] == match[2])
     assert equal == [True] * 3 + [False] * 24
-    found, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
-    assert found["same"] == []
+    report, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
+    assert report["same"] == []
 
 
 def test_both_orders_and_every_trial_are_asked(
@@ -132,7 +132,7 @@ def test_both_orders_and_every_trial_are_asked(
         seen[match.groups()] = seen.get(match.groups(), 0) + 1
     assert len(seen) == 24
     assert set(seen.values()) == {2}
-    assert all((other, one) in seen for one, other in seen)
+    assert all((other, first) in seen for first, other in seen)
 
 
 def test_tables_name_counts_rates_and_corrected_p(
@@ -158,13 +158,13 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again_and_a_missing_verdict_is
         return f"Well:\n```json\n{consistent(messages)}\n```"
 
     endpoint.reply(at_first_bad)
-    found, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
-    assert found["usage"]["calls"] == 24 + len(bad)
-    assert all(one["wins"] + one["losses"] == 24 for one in found["comparisons"])
+    report, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
+    assert report["usage"]["calls"] == 24 + len(bad)
+    assert all(comparison["wins"] + comparison["losses"] == 24 for comparison in report["comparisons"])
     endpoint.reply(lambda messages: "no" if "Question 3?" in messages[0]["content"] else consistent(messages))
-    found, err = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys, status=1)
+    report, err = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys, status=1)
     assert "2 verdicts are missing" in err
-    assert all(one["questions"] == 11 for one in found["comparisons"])
+    assert all(comparison["questions"] == 11 for comparison in report["comparisons"])
 
 
 def test_a_broken_run_goes_on_where_it_was(
@@ -174,12 +174,12 @@ def test_a_broken_run_goes_on_where_it_was(
     memory = ["--memory", str(tmp_path / "memory.jsonl"), "--trials", "2", "--same", "0"]
     wanted, _ = run(endpoint, [*pair, *memory], capsys)
     path = tmp_path / "memory.jsonl"
-    kept = path.read_text().splitlines()
-    path.write_text("\n".join([*kept[:30], kept[30][:20]]) + "\n")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:30], lines[30][:20]]) + "\n")
     endpoint.forget()
-    found, _ = run(endpoint, [*pair, *memory], capsys)
-    assert found["comparisons"] == wanted["comparisons"]
-    assert (endpoint.count(), found["usage"]["remembered"]) == (18, 30)
+    report, _ = run(endpoint, [*pair, *memory], capsys)
+    assert report["comparisons"] == wanted["comparisons"]
+    assert (endpoint.count(), report["usage"]["remembered"]) == (18, 30)
 
 
 def test_what_fails_on_the_way_is_tried_again(
@@ -187,8 +187,8 @@ def test_what_fails_on_the_way_is_tried_again(
 ) -> None:
     endpoint.reply(consistent)
     endpoint.misbehave("rate_limited", times=2, retry_after=0.1)
-    found, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
-    assert found["usage"]["calls"] == 24
+    report, _ = run(endpoint, [*pair, "--trials", "1", "--same", "0"], capsys)
+    assert report["usage"]["calls"] == 24
 
 
 def test_an_endpoint_that_refuses_is_an_error_with_a_hint(
@@ -242,9 +242,9 @@ def test_questions_that_one_system_did_not_answer_are_left_out_and_counted(
 ) -> None:
     endpoint.reply(consistent)
     fewer = answers(tmp_path, "fewer", 5, lambda n: "A much longer answer than the other.")
-    found, err = run(endpoint, [*pair, str(fewer), "--trials", "1", "--same", "0"], capsys)
+    report, err = run(endpoint, [*pair, str(fewer), "--trials", "1", "--same", "0"], capsys)
     assert "7 questions answered by only one of naive and fewer" in err
-    assert [one["questions"] for one in found["comparisons"]] == [12] * 6 + [5] * 6
+    assert [comparison["questions"] for comparison in report["comparisons"]] == [12] * 6 + [5] * 6
 
 
 # Statistics.
@@ -268,17 +268,17 @@ def test_p_is_wilcoxons_over_questions_and_trials_do_not_multiply_the_evidence()
         for trial in range(trials)
     ]
     shares = np.array([{0: 0.5, 1: 1.0, 2: 0.0}[winner] for winner in winners.values()])
-    for one in comparisons(verdicts, "b"):
-        assert one.p == pytest.approx(wilcoxon(shares - 0.5).pvalue)
-        assert one.p_holm == pytest.approx(min(1, 6 * one.p))
-        assert one.win_rate == pytest.approx(shares.mean())
-        assert one.low < one.win_rate < one.high
-        assert one.wins == 2 * trials * sum(winner == 1 for winner in winners.values())
+    for row in comparisons(verdicts, "b"):
+        assert row.p == pytest.approx(wilcoxon(shares - 0.5).pvalue)
+        assert row.p_holm == pytest.approx(min(1, 6 * row.p))
+        assert row.win_rate == pytest.approx(shares.mean())
+        assert row.low < row.win_rate < row.high
+        assert row.wins == 2 * trials * sum(winner == 1 for winner in winners.values())
 
 
 def test_a_judge_that_calls_all_equal_has_no_bias() -> None:
     verdicts = [Verdict(str(n), "a", "a", 1, dict.fromkeys(CRITERIA, 0)) for n in range(20)]
-    assert all((one.neither, one.p, one.p_holm) == (20, 1, 1) for one in place_bias(verdicts))
+    assert all((bias.neither, bias.p, bias.p_holm) == (20, 1, 1) for bias in place_bias(verdicts))
 
 
 # Replies.

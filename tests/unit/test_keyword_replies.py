@@ -48,13 +48,17 @@ def test_anything_else_is_a_fault_of_the_item(text: str) -> None:
 
 
 def test_other_systems_names_are_read() -> None:
-    made = replies.keywords('{"high_level": "a, b", "ll_keywords": ["c"], "entities_from_query": ["d"]}', False)
-    assert (made["high_level_keywords"], made["low_level_keywords"], made["entities"]) == (["a", "b"], ["c"], ["d"])
+    keywords = replies.keywords('{"high_level": "a, b", "ll_keywords": ["c"], "entities_from_query": ["d"]}', False)
+    assert (keywords["high_level_keywords"], keywords["low_level_keywords"], keywords["entities"]) == (
+        ["a", "b"],
+        ["c"],
+        ["d"],
+    )
 
 
 def test_what_postgresql_cannot_hold_is_left_out_and_loops_are_cut() -> None:
     looping = json.dumps({"low_level_keywords": ["a\0b", "\ud83d", 7, None, {"name": "n"}, *map(str, range(500))]})
-    made = replies.keywords(looping, False)["low_level_keywords"]
-    assert made[:3] == ["ab", "7", "n"]
-    assert len(made) == replies.MAX_KEYWORDS
-    json.dumps(made).encode()
+    keywords = replies.keywords(looping, False)["low_level_keywords"]
+    assert keywords[:3] == ["ab", "7", "n"]
+    assert len(keywords) == replies.MAX_KEYWORDS
+    json.dumps(keywords).encode()

@@ -34,17 +34,17 @@ def match(tested: list[int], budget: int, relevant: set[int], k: int = 1, z: int
 
 
 def test_communities_take_turns_and_the_parts_of_the_relevant_follow(tested: list[int]) -> None:
-    found = match(tested, 100, {10, 11, 12})
+    result = match(tested, 100, {10, 11, 12})
     # The best of each; then, of the relevant one's parts, what is left.
     assert tested == [10, 20, 30, 11, 12, 13]
-    assert found.relevant == {10: (1, 1), 11: (3, 4), 12: (4, 5)}
-    assert found.tests == len(tested)
+    assert result.relevant == {10: (1, 1), 11: (3, 4), 12: (4, 5)}
+    assert result.tests == len(tested)
 
 
 @pytest.mark.parametrize("budget", range(1, 7))
 def test_the_budget_is_never_exceeded(tested: list[int], budget: int) -> None:
-    found = match(tested, budget, set(NEAR), k=3)
-    assert found.tests == len(tested) == len(set(tested)) <= budget
+    result = match(tested, budget, set(NEAR), k=3)
+    assert result.tests == len(tested) == len(set(tested)) <= budget
 
 
 def test_after_z_communities_with_nothing_relevant_the_search_ends(tested: list[int]) -> None:
@@ -54,6 +54,6 @@ def test_after_z_communities_with_nothing_relevant_the_search_ends(tested: list[
 
 @pytest.mark.parametrize("budget", range(1, 9))
 def test_what_is_sent_again_is_paid_from_the_budget(tested: list[int], budget: int) -> None:
-    found = match(tested, budget, set(NEAR), more=2)
-    assert len(tested) <= found.tests <= budget
-    assert found.tests == budget or len(tested) == len(NEAR)
+    result = match(tested, budget, set(NEAR), more=2)
+    assert len(tested) <= result.tests <= budget
+    assert result.tests == budget or len(tested) == len(NEAR)

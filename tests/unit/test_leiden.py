@@ -22,28 +22,28 @@ def random_graph(groups: int, size: int, seed: int = 7) -> Graph:
 
 def labels_at(graph: Graph, clusters: list[Cluster], level: int) -> np.ndarray:
     labels = np.full(graph.nodes, -1)
-    for number, one in enumerate(clusters):
-        if one.level == level:
-            labels[one.members] = number
+    for number, community in enumerate(clusters):
+        if community.level == level:
+            labels[community.members] = number
     return labels
 
 
 def members(clusters: list[Cluster]) -> set[tuple[int, frozenset[int]]]:
-    return {(one.level, frozenset(one.members.tolist())) for one in clusters}
+    return {(cluster.level, frozenset(cluster.members.tolist())) for cluster in clusters}
 
 
 def check_hierarchy(graph: Graph, clusters: list[Cluster]) -> None:
     """Levels follow each other, children divide their parents, communities are connected."""
     children: dict[int, list[int]] = {}
-    for one in clusters:
-        assert (one.parent is None) == (one.level == 0)
-        if one.parent is not None:
-            assert clusters[one.parent].level == one.level - 1
-            children.setdefault(one.parent, []).extend(one.members.tolist())
-        assert len(graph.subgraph(one.members).components(one.members.tolist())) == 1
+    for community in clusters:
+        assert (community.parent is None) == (community.level == 0)
+        if community.parent is not None:
+            assert clusters[community.parent].level == community.level - 1
+            children.setdefault(community.parent, []).extend(community.members.tolist())
+        assert len(graph.subgraph(community.members).components(community.members.tolist())) == 1
     for parent, inside in children.items():
         assert sorted(inside) == clusters[parent].members.tolist()
-    top = np.concatenate([one.members for one in clusters if one.level == 0])
+    top = np.concatenate([community.members for community in clusters if community.level == 0])
     assert sorted(top.tolist()) == np.union1d(graph.low, graph.high).tolist()
 
 
@@ -58,9 +58,9 @@ def test_christmas_carol_has_graphrags_own_communities(shared_data: Path) -> Non
         last[min(source, target), max(source, target)] = float(weight)
     names = sorted({name for pair in last for name in pair})
     number = {name: at for at, name in enumerate(names)}
-    low, high = np.array([[number[one], number[other]] for one, other in last]).T
-    found = cluster(graph_of(len(names), low, high, np.array(list(last.values()))), Settings(largest_component=True))
-    by_level = [sum(one.level == level for one in found) for level in range(4)]
+    low, high = np.array([[number[first], number[other]] for first, other in last]).T
+    clusters = cluster(graph_of(len(names), low, high, np.array(list(last.values()))), Settings(largest_component=True))
+    by_level = [sum(first.level == level for first in clusters) for level in range(4)]
     assert by_level == [23, 65, 32, 2]
     title = dict(zip(entities.id, entities.title, strict=True))
     known = set(entities.title)
@@ -69,7 +69,8 @@ def test_christmas_carol_has_graphrags_own_communities(shared_data: Path) -> Non
         for level, ids in zip(gold.level, gold.entity_ids, strict=True)
     )
     ours = sorted(
-        (one.level, sorted(name for at in one.members.tolist() if (name := names[at]) in known)) for one in found
+        (first.level, sorted(name for at in first.members.tolist() if (name := names[at]) in known))
+        for first in clusters
     )
     assert ours == expected
 
@@ -89,8 +90,8 @@ def test_reversed_duplicates_are_summed_and_loops_left_out() -> None:
 
 def test_largest_component_leaves_the_others_out() -> None:
     graph = graph_of(7, np.array([0, 1, 3, 4, 5]), np.array([1, 2, 4, 5, 6]), np.ones(5))
-    found = cluster(graph, Settings(largest_component=True))
-    assert {int(node) for one in found for node in one.members} == {3, 4, 5, 6}
+    clusters = cluster(graph, Settings(largest_component=True))
+    assert {int(node) for community in clusters for node in community.members} == {3, 4, 5, 6}
 
 
 def test_nothing_changed_nothing_is_clustered_again() -> None:
@@ -108,12 +109,12 @@ def test_a_change_reaches_only_the_communities_around_it_and_keeps_the_quality()
     high = np.concatenate([graph.high, [new, new, new + 1, new + 1, 101]])
     weight = np.concatenate([graph.weight, np.ones(5)])
     after = graph_of(new + 2, low, high, weight)
-    found = update(after, Settings(), before, [0, 1, 2, new, new + 1, 100, 101])
-    check_hierarchy(after, found)
-    kept = members(found) & members(before)
-    assert len(kept) >= 0.8 * len(before)
+    result = update(after, Settings(), before, [0, 1, 2, new, new + 1, 100, 101])
+    check_hierarchy(after, result)
+    unchanged = members(result) & members(before)
+    assert len(unchanged) >= 0.8 * len(before)
     fresh = cluster(after, Settings())
-    quality = [modularity(after, labels_at(after, one, 0)) for one in (found, fresh)]
+    quality = [modularity(after, labels_at(after, item, 0)) for item in (result, fresh)]
     assert quality[0] >= 0.99 * quality[1]
 
 

@@ -30,8 +30,8 @@ def run(texts: list[str], refuse: Any, model: Embedding = MODEL) -> tuple[list[A
         asked.append(request.texts)
         fault = refuse(request.texts)
         try:
-            made = Reply(np.ones((len(request.texts), 2), np.float32))
-            request = task.send(made) if fault is None else task.throw(fault)
+            reply = Reply(np.ones((len(request.texts), 2), np.float32))
+            request = task.send(reply) if fault is None else task.throw(fault)
         except StopIteration as end:
             return end.value, asked
 
@@ -61,32 +61,32 @@ def test_a_quick_model_is_asked_for_more_texts_at_once_up_to_a_limit() -> None:
 
 def test_how_many_texts_a_model_takes_at_once_is_learnt_from_its_refusals() -> None:
     strict = Embedding("far", "strict", 2)
-    found, asked = run(
+    result, asked = run(
         [f"text {n}" for n in range(32)], lambda given: ItemFault("no") if len(given) > 10 else None, strict
     )
-    assert len(found) == 32
+    assert len(result) == 32
     assert [len(given) for given in asked] == [32, 16, 8, 8, 8, 8]
     note_run(strict, [["text"] * 8], 0.1)
     assert texts_at_once(strict) == 8
-    found, _ = run(["a", "b"], lambda given: ItemFault("no") if "b" in given else None, Embedding("far", "picky", 2))
-    assert isinstance(found[1], ItemFault)
+    result, _ = run(["a", "b"], lambda given: ItemFault("no") if "b" in given else None, Embedding("far", "picky", 2))
+    assert isinstance(result[1], ItemFault)
     assert texts_at_once(Embedding("far", "picky", 2)) == BATCH_TEXTS, "a text was to blame, not how many there were"
 
 
 def test_a_text_that_is_refused_is_found_and_the_others_have_vectors() -> None:
     texts = [f"text {n}" for n in range(32)]
-    found, asked = run(texts, lambda given: ItemFault("no") if "text 21" in given else None)
-    assert [text for text, one in zip(texts, found, strict=True) if isinstance(one, ItemFault)] == ["text 21"]
+    result, asked = run(texts, lambda given: ItemFault("no") if "text 21" in given else None)
+    assert [text for text, reply in zip(texts, result, strict=True) if isinstance(reply, ItemFault)] == ["text 21"]
     assert len(asked) == 11
 
 
 def test_of_a_text_too_long_the_beginning_is_taken_down_to_a_limit() -> None:
     text = "".join(chr(97 + n % 26) for n in range(4000))
-    found, asked = run([text], lambda given: ContextTooLong("too long") if len(given[0]) > 600 else None)
+    result, asked = run([text], lambda given: ContextTooLong("too long") if len(given[0]) > 600 else None)
     assert [given[0] for given in asked] == [text[:length] for length in (4000, 2000, 1000, 500)]
-    assert found[0].shape == (2,)
-    found, asked = run([text], lambda given: ContextTooLong("too long"))
-    assert isinstance(found[0], ContextTooLong)
+    assert result[0].shape == (2,)
+    result, asked = run([text], lambda given: ContextTooLong("too long"))
+    assert isinstance(result[0], ContextTooLong)
     assert len(asked[-1][0]) == 250
 
 

@@ -23,7 +23,7 @@ def test_results_and_errors_come_with_their_tags_in_the_order_in_which_they_end(
     for seconds in (0.1, 0.01, 0.05):
         requests.start(seconds, lambda seconds=seconds: work(seconds))
     ended = [requests.take(5) for _ in range(3)]
-    assert [one[0] for one in ended if one] == [0.01, 0.05, 0.1]
+    assert [result[0] for result in ended if result] == [0.01, 0.05, 0.1]
     assert isinstance(ended[0][2], ValueError)
     assert len(requests) == 0
     assert requests.take(0.01) is None

@@ -68,9 +68,9 @@ def test_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) ->
 
 
 def test_retry_after_as_a_date_is_the_time_until_then() -> None:
-    found = retry_after_seconds(formatdate(time.time() + 100, usegmt=True))
-    assert found is not None
-    assert 90 < found <= 100
+    result = retry_after_seconds(formatdate(time.time() + 100, usegmt=True))
+    assert result is not None
+    assert 90 < result <= 100
 
 
 def test_back_off_doubles_with_jitter_and_never_undercuts_the_endpoint() -> None:
@@ -131,9 +131,9 @@ def test_a_stream_is_split_at_line_feeds_alone() -> None:
     assert whole.finish_reason == "stop"
 
 
-def event(text: Any = None, reason: str | None = None, end: bytes = b"\n\n", **said: Any) -> bytes:
+def event(text: Any = None, reason: str | None = None, end: bytes = b"\n\n", **fields: Any) -> bytes:
     """One server-sent event of a stream."""
-    delta = {"content": text, **said} if text is not None or said else {}
+    delta = {"content": text, **fields} if text is not None or fields else {}
     return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}).encode() + end
 
 
@@ -286,18 +286,18 @@ def test_embeddings_come_normalised_whatever_their_form() -> None:
     with Endpoint() as endpoint:
         packed = of(endpoint, embedding_request={"dimensions": 8})
         plain = of(endpoint, embedding_request={"dimensions": 8, "encoding_format": "float"})
-        one, _ = asyncio.run(fresh(wire.embed(plain, None, "m", ["a b", "c"], 8)))
+        item, _ = asyncio.run(fresh(wire.embed(plain, None, "m", ["a b", "c"], 8)))
         two, _ = asyncio.run(fresh(wire.embed(packed, None, "m", ["a b", "c"], 8)))
         asked = [request.body["encoding_format"] for request in endpoint.requests]
     assert asked == ["float", "base64"]
-    assert one.shape == (2, 8)
-    assert (one == two).all()
-    assert abs((one**2).sum(axis=1) - 1).max() < 1e-6
+    assert item.shape == (2, 8)
+    assert (item == two).all()
+    assert abs((item**2).sum(axis=1) - 1).max() < 1e-6
 
 
-def line(name: Any, said: str) -> bytes:
+def line(name: Any, text: str) -> bytes:
     """One line of a batch's results."""
-    body = {"choices": [{"message": {"content": said}}]}
+    body = {"choices": [{"message": {"content": text}}]}
     return json.dumps({"custom_id": name, "response": {"status_code": 200, "body": body}}).encode()
 
 
@@ -315,8 +315,8 @@ def test_lines_of_a_batch_are_read_whatever_else_is_in_its_files() -> None:
     asked = {name: {"messages": CALL.messages} for name in ("1", "2", "3")}
     with Endpoint() as endpoint:
         endpoint.batches.files["out"] = b"\r\n".join([*lines, line("1", "again")])
-        found = asyncio.run(fresh(batch_api.results(of(endpoint), KEY, "out", asked, strict=True)))
-    assert {name: one.reply for name, one in found.items()} == {"1": "…", "2": "two"}
+        result = asyncio.run(fresh(batch_api.results(of(endpoint), KEY, "out", asked, strict=True)))
+    assert {name: item.reply for name, item in result.items()} == {"1": "…", "2": "two"}
 
 
 UNUSABLE = {

@@ -35,16 +35,16 @@ def endpoint(served: Endpoint) -> Endpoint:
 def obedient(messages: Messages) -> str:
     """A model that gives what it is asked for, as often as it is asked for."""
     prompt = messages[0]["content"]
-    if found := re.search(r"exactly (\d+) (users|tasks|questions)", prompt):
-        count, kind = int(found[1]), found[2]
+    if match := re.search(r"exactly (\d+) (users|tasks|questions)", prompt):
+        count, kind = int(match[1]), match[2]
         about = re.findall(r"(?:user|task|document) \d[\w ]*", prompt)[-1:] or ["the whole"]
         items = [f"{kind[:-1]} {n} of {about[0]}" for n in range(count)]
         if kind == "users":
             return json.dumps({"users": [{"name": item, "description": "curious"} for item in items]})
         return json.dumps({kind: items})
     if '"answer"' in prompt:
-        (said,) = re.findall(r"The document (\w+) says", prompt)
-        return json.dumps({"question": f"What does {said} say?", "answer": "nothing"})
+        (name,) = re.findall(r"The document (\w+) says", prompt)
+        return json.dumps({"question": f"What does {name} say?", "answer": "nothing"})
     return '{"description": "Letters of engineers."}'
 
 
@@ -64,11 +64,11 @@ def model(endpoint: Endpoint) -> Model:
 
 
 def test_users_tasks_and_questions_multiply(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    found, err = make(endpoint, capsys)
-    assert len(found) == len({one["question"] for one in found}) == 125
-    assert [one["id"] for one in found[:2]] == ["activity-001", "activity-002"]
-    assert len({one["user"] for one in found}) == 5
-    assert len({(one["user"], one["task"]) for one in found}) == 25
+    report, err = make(endpoint, capsys)
+    assert len(report) == len({item["question"] for item in report}) == 125
+    assert [item["id"] for item in report[:2]] == ["activity-001", "activity-002"]
+    assert len({item["user"] for item in report}) == 5
+    assert len({(item["user"], item["task"]) for item in report}) == 25
     assert endpoint.count() == 1 + 5 + 25
     assert "125 questions by maker-1; 31 calls" in err
     endpoint.forget()
@@ -77,20 +77,20 @@ def test_users_tasks_and_questions_multiply(endpoint: Endpoint, capsys: pytest.C
 
 
 def test_local_questions_come_with_their_evidence_and_see_one_document(endpoint: Endpoint) -> None:
-    found = local_questions(model(endpoint), "Letters.", passages(7))
-    assert [(one["question"], one["evidence"]) for one in found[:2]] == [
+    result = local_questions(model(endpoint), "Letters.", passages(7))
+    assert [(item["question"], item["evidence"]) for item in result[:2]] == [
         ("What does d0 say?", ["d0"]),
         ("What does d1 say?", ["d1"]),
     ]
-    assert all(one["class"] == "local" and one["answer"] == "nothing" for one in found)
-    assert len(found) == endpoint.count() == 7
+    assert all(item["class"] == "local" and item["answer"] == "nothing" for item in result)
+    assert len(result) == endpoint.count() == 7
 
 
 def test_global_questions_are_asked_for_over_samples(endpoint: Endpoint) -> None:
     samples = [passages(30)[start : start + 10] for start in (0, 10, 20)]
-    found = global_questions(model(endpoint), "Letters.", samples, 12)
-    assert len(found) == 12
-    assert all(one["class"] == "global" and "evidence" not in one for one in found)
+    result = global_questions(model(endpoint), "Letters.", samples, 12)
+    assert len(result) == 12
+    assert all(item["class"] == "global" and "evidence" not in item for item in result)
     texts = [request.text for request in endpoint.requests]
     assert len(texts) == 3
     assert sorted("The document d0 " in text for text in texts) == [False, False, True]
@@ -119,25 +119,25 @@ def test_what_was_not_asked_for_is_asked_for_again(
 ) -> None:
     replies = iter([bad])
     endpoint.reply(lambda messages: next(replies, None) or obedient(messages))
-    found, _ = make(endpoint, capsys, "--users", "2", "--tasks", "1", "--questions", "1")
-    assert len(found) == 2
+    report, _ = make(endpoint, capsys, "--users", "2", "--tasks", "1", "--questions", "1")
+    assert len(report) == 2
     assert endpoint.count() == 1 + 1 + 2 + 2
 
 
 def test_more_than_asked_for_is_cut_and_plain_texts_will_do_for_users(
     endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = {"users": ["clerk", "poet", "spy"], "tasks": ["reads"], "questions": ["Why?", "How?", "When?"]}
+    replies = {"users": ["clerk", "poet", "spy"], "tasks": ["reads"], "questions": ["Why?", "How?", "When?"]}
 
     def generous(messages: Messages) -> str:
-        found = re.search(r"exactly \d+ (\w+)", messages[0]["content"])
-        assert found is not None
-        return f"Sure!\n```json\n{json.dumps({found[1]: said[found[1]]})}\n```"
+        match = re.search(r"exactly \d+ (\w+)", messages[0]["content"])
+        assert match is not None
+        return f"Sure!\n```json\n{json.dumps({match[1]: replies[match[1]]})}\n```"
 
     endpoint.reply(generous)
-    found, err = make(endpoint, capsys, "--users", "2", "--tasks", "1", "--questions", "2")
+    report, err = make(endpoint, capsys, "--users", "2", "--tasks", "1", "--questions", "2")
     # Both users are given the same questions: the second time they are left out.
-    assert [(one["user"], one["question"]) for one in found] == [("clerk", "Why?"), ("clerk", "How?")]
+    assert [(item["user"], item["question"]) for item in report] == [("clerk", "Why?"), ("clerk", "How?")]
     assert "2 questions were asked before and are left out" in err
 
 
@@ -183,16 +183,16 @@ def test_a_broken_run_goes_on_where_it_was(
     capsys.readouterr()
     endpoint.reply(obedient)
     endpoint.forget()
-    found, err = make(endpoint, capsys, *memory)
-    assert len(found) == 8
+    report, err = make(endpoint, capsys, *memory)
+    assert len(report) == 8
     assert endpoint.count() == 2
     assert "5 replies remembered" in err
 
 
 def test_numbers_count_each_class_and_skip_what_says_the_same() -> None:
-    made = [("local", "A?"), ("global", "B?"), ("local", " a? "), ("local", "C?")]
-    found = number_questions([{"class": kind, "question": text} for kind, text in made])
-    assert [(one["id"], one["question"]) for one in found] == [
+    questions = [("local", "A?"), ("global", "B?"), ("local", " a? "), ("local", "C?")]
+    result = number_questions([{"class": kind, "question": text} for kind, text in questions])
+    assert [(item["id"], item["question"]) for item in result] == [
         ("local-001", "A?"),
         ("global-001", "B?"),
         ("local-002", "C?"),

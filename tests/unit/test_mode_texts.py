@@ -12,7 +12,9 @@ from pg_graphrag.mode_names import REDUCED
 from docs.modes import ROOT, texts
 
 
-@pytest.mark.parametrize(("path", "text"), texts().items(), ids=lambda one: one.name if isinstance(one, Path) else "")
+@pytest.mark.parametrize(
+    ("path", "text"), texts().items(), ids=lambda item: item.name if isinstance(item, Path) else ""
+)
 def test_what_is_written_of_the_modes_is_not_stale(path: Path, text: str) -> None:
     stale = f"{path.relative_to(ROOT)} is stale: python -m docs.modes"
     assert path.read_text() == text, stale

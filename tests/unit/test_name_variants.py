@@ -34,9 +34,9 @@ APART = [
 ]
 
 
-def reason(one: str, other: str) -> str | None:
-    found = variants({1: (key(one), one), 2: (key(other), other)})
-    return found[1, 2][1] if found else None
+def reason(item: str, other: str) -> str | None:
+    result = variants({1: (key(item), item), 2: (key(other), other)})
+    return result[1, 2][1] if result else None
 
 
 @pytest.mark.parametrize(("one", "other", "why"), ALIKE)

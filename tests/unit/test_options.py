@@ -26,8 +26,8 @@ def test_nothing_given_is_all_defaults() -> None:
 
 
 def test_what_is_given_is_kept_beside_the_defaults() -> None:
-    made = parse({"language": "ja", "embedding": {"provider": "local"}})
-    assert (made.language, made.chunk_token_size, made.embedding.dimensions) == ("ja", 1200, 384)
+    options = parse({"language": "ja", "embedding": {"provider": "local"}})
+    assert (options.language, options.chunk_token_size, options.embedding.dimensions) == ("ja", 1200, 384)
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(50, 0), (50, 25), (8192, 4096), (1200, 100)])
@@ -127,8 +127,8 @@ def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(option
 
 
 def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
-    made = search_options('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
-    assert (made.graph_top_k, made.max_entity_tokens, made.max_relation_tokens) == (60, 10, 4096)
+    options = search_options('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
+    assert (options.graph_top_k, options.max_entity_tokens, options.max_relation_tokens) == (60, 10, 4096)
     assert search_options('{"graph_top_k": 7}', "path").graph_top_k == 7
 
 

@@ -85,9 +85,9 @@ def test_masses_are_those_of_networkx_on_the_same_graph(damping: float, seed: in
     generator = np.random.default_rng(seed)
     entities, chunks = generator.integers(1, 40, 200), generator.integers(100, 160, 200)
     weights = generator.uniform(0.1, 3, 200)
-    one, other = generator.integers(1, 20, 30), generator.integers(20, 60, 30)
+    first, other = generator.integers(1, 20, 30), generator.integers(20, 60, 30)
     near = generator.uniform(0.8, 1, 30)
-    graph = Graph.of(entities, chunks, weights, (one, other, near))
+    graph = Graph.of(entities, chunks, weights, (first, other, near))
     entity_seeds = {int(entities[0]): 2.0, int(entities[1]): 0.5}
     chunk_seeds = {int(chunks[2]): 1.0, int(chunks[3]): 0.1}
     whole: nx.Graph[tuple[str, int]] = nx.Graph()

@@ -35,7 +35,7 @@ HOSTILE = [
 def shown_by_graphviz(quoted: str) -> str:
     """Read a label as Graphviz does: escapes (escString), then HTML entities."""
     escapes = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
-    return html.unescape(re.sub(r"\\.", lambda found: escapes[found[0]], quoted[1:-1]))
+    return html.unescape(re.sub(r"\\.", lambda result: escapes[result[0]], quoted[1:-1]))
 
 
 def shown_by_mermaid(label: str) -> str:
@@ -50,8 +50,8 @@ def hostile_graph() -> tuple[list[Node], list[Edge]]:
 def test_dot_shows_hostile_names_as_they_are() -> None:
     (graph,) = pydot.graph_from_dot_data(dot(*hostile_graph())) or ()
     assert not graph.get_strict() and graph.get_type() == "graph"
-    found = {node.get_name(): shown_by_graphviz(node.get_label()) for node in graph.get_nodes() if node.get_label()}
-    assert found == {f"n{i}": name for i, name in enumerate(HOSTILE, 1)}
+    result = {node.get_name(): shown_by_graphviz(node.get_label()) for node in graph.get_nodes() if node.get_label()}
+    assert result == {f"n{i}": name for i, name in enumerate(HOSTILE, 1)}
     edges = {(e.get_source(), e.get_destination()): shown_by_graphviz(e.get_label()) for e in graph.get_edges()}
     assert edges == {("n1", f"n{i}"): name for i, name in enumerate(HOSTILE, 1) if i > 1}
 
@@ -59,9 +59,9 @@ def test_dot_shows_hostile_names_as_they_are() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_mermaid_label_holds_nothing_that_is_markup(name: str) -> None:
     line = mermaid([Node(1, name, "", "")], []).splitlines()[1]
-    found = re.fullmatch(r'  n1\["([^"]*)"\]', line)
-    assert found and shown_by_mermaid(found[1]) == name
-    left = re.sub(r"#\d+;|<br/>", "", found[1])
+    match = re.fullmatch(r'  n1\["([^"]*)"\]', line)
+    assert match and shown_by_mermaid(match[1]) == name
+    left = re.sub(r"#\d+;|<br/>", "", match[1])
     assert not re.search(r"[\"#;:%$&<>`*_\\{}\[\]|@]|^\s*([-+]|\d+\.)", left)
 
 

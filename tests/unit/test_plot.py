@@ -25,8 +25,8 @@ def made(nodes: int, groups: int) -> tuple[Any, Groups]:
     of = {f"n{i}": i * groups // nodes for i in range(nodes)}
     for name in of:
         graph.add_node(name, name=f"Entity {name} $x^2$ 日本")
-    for one, two in zip(of, list(of)[1:], strict=False):
-        graph.add_edge(one, two)
+    for first, two in zip(of, list(of)[1:], strict=False):
+        graph.add_edge(first, two)
     for _ in range(nodes if nodes > 1 else 0):
         graph.add_edge(*random_.sample(list(of), 2))
     return graph, Groups(
@@ -38,20 +38,20 @@ def made(nodes: int, groups: int) -> tuple[Any, Groups]:
 def test_a_graph_is_drawn_and_its_names_do_not_overlap(
     tmp_path: Path, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[Any] = []
+    collected: list[Any] = []
     draw = module._draw_labels
 
     def keep(axes: Any, renderer: Any, *rest: Any) -> None:
         draw(axes, renderer, *rest)
-        found.extend(text.get_window_extent(renderer) for text in axes.texts)
+        collected.extend(text.get_window_extent(renderer) for text in axes.texts)
 
     monkeypatch.setattr(module, "_draw_labels", keep)
     graph, groups = made(nodes, max(1, nodes // 10))
     path = tmp_path / "graph.svg"
     plot(graph, groups, path, "a $title$")
     ElementTree.parse(path)
-    assert min(nodes, 15) <= len(found) <= module.MAX_LABELS
-    assert not any(one.overlaps(two) for one, two in itertools.combinations(found, 2))
+    assert min(nodes, 15) <= len(collected) <= module.MAX_LABELS
+    assert not any(first.overlaps(two) for first, two in itertools.combinations(collected, 2))
 
 
 def test_each_group_of_the_legend_is_named_and_lines_between_groups_are_told_of(
@@ -60,14 +60,14 @@ def test_each_group_of_the_legend_is_named_and_lines_between_groups_are_told_of(
     monkeypatch.setattr(module, "MAX_BETWEEN", 5)
     monkeypatch.setattr(module, "MAX_LABELS", 6)
     graph, groups = made(60, 6)
-    between = sum(groups.group_of[one] != groups.group_of[two] for one, two in graph.edges())
+    between = sum(groups.group_of[first] != groups.group_of[two] for first, two in graph.edges())
     path = tmp_path / "graph.svg"
     plot(graph, groups, path, "t")
-    said = " ".join(
+    words = " ".join(
         "".join(text.itertext()) for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
     )
-    assert {groups.group_of[name] for name in groups.group_of if f"Entity {name} " in said} == set(range(6))
-    assert f"5 strongest, {between - 5} are left" in " ".join(said.split())
+    assert {groups.group_of[name] for name in groups.group_of if f"Entity {name} " in words} == set(range(6))
+    assert f"5 strongest, {between - 5} are left" in " ".join(words.split())
 
 
 def test_the_discs_of_many_nodes_do_not_overlap() -> None:
@@ -75,10 +75,10 @@ def test_the_discs_of_many_nodes_do_not_overlap() -> None:
     members = [[node for node in graph if groups.group_of[node] == group] for group in range(12)]
     places = positions(graph, members)
     assert len(places) == len(graph)
-    assert min(math.dist(one, two) for one, two in itertools.combinations(places.values(), 2)) > 0.9
+    assert min(math.dist(first, two) for first, two in itertools.combinations(places.values(), 2)) > 0.9
     centres = [places[group[0]] for group in members]
     radius = math.sqrt(len(members[0]))
-    assert min(math.dist(one, two) for one, two in itertools.combinations(centres, 2)) > 2 * radius
+    assert min(math.dist(first, two) for first, two in itertools.combinations(centres, 2)) > 2 * radius
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_a_ranking_is_best_first() -> None:
 
 
 def test_equal_scores_share_a_place() -> None:
-    found = made("a", c1=2, c2=3, c3=2, c4=1)
-    assert dict(zip(found.ids.tolist(), found.ranks.tolist(), strict=True)) == {2: 1, 1: 2, 3: 2, 4: 4}
+    result = made("a", c1=2, c2=3, c3=2, c4=1)
+    assert dict(zip(result.ids.tolist(), result.ranks.tolist(), strict=True)) == {2: 1, 1: 2, 3: 2, 4: 4}
 
 
 def test_alone_keeps_the_scores() -> None:

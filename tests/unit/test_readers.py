@@ -18,21 +18,7 @@ from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadError, ReadOptions, read, walk
 from pg_graphrag.readers.html import extract
 
-from tests.unit.files import write
-
-
-def the_document(path: Path, options: ReadOptions | None = None) -> Document:
-    (document,) = read(path, path.name, options)
-    assert isinstance(document, Document), document
-    return document
-
-
-def the_error(path: Path) -> str:
-    (error,) = read(path, path.name)
-    assert isinstance(error, ReadError), error
-    assert str(path) in str(error)
-    return error.reason
-
+from tests.unit.files import the_document, the_error, write
 
 # Text and its encodings
 

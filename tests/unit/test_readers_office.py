@@ -17,10 +17,10 @@ pytest.importorskip("mammoth")
 import openpyxl
 import pptx
 from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, archive, read
+from pg_graphrag.readers import ReadOptions, ReadWarning, archive, read
 
 from tests.unit import files
-from tests.unit.files import write
+from tests.unit.files import the_document, the_error, write
 
 TABLE = (
     "<w:tbl>"
@@ -30,19 +30,6 @@ TABLE = (
     )
     + "</w:tbl>"
 )
-
-
-def the_document(path: Path, options: ReadOptions | None = None) -> Document:
-    (document,) = read(path, path.name, options)
-    assert isinstance(document, Document), document
-    return document
-
-
-def the_error(path: Path) -> str:
-    (error,) = read(path, path.name)
-    assert isinstance(error, ReadError), error
-    assert str(path) in str(error)
-    return error.reason
 
 
 def workbook(**sheets: list[tuple[object, ...]]) -> bytes:

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("pypdfium2")
 
 from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadWarning, read
+from pg_graphrag.readers import ReadWarning, read
 
-from tests.unit.files import Run, lines, pdf, write
+from tests.unit.files import Run, lines, pdf, the_error, write
 
 PROSE = (
     "The engine weaves algebraical patterns just as the loom weaves flowers and",
@@ -28,13 +28,6 @@ def content(tmp_path: Path, *pages: list[Run], **options: object) -> str:
     (document,) = read(write(tmp_path / "a.pdf", pdf(pages, **options)), "a.pdf")  # type: ignore[arg-type]
     assert isinstance(document, Document), document
     return document.content
-
-
-def the_error(path: Path) -> str:
-    (error,) = read(path, path.name)
-    assert isinstance(error, ReadError), error
-    assert str(path) in str(error)
-    return error.reason
 
 
 def test_a_form_feed_ends_each_page_and_metadata_has_author_and_dates(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_a_space_is_built_only_for_another_model_and_one_at_a_time(
     fakes: dict[str, Any] = {
         "find": lambda db, name: SimpleNamespace(id=1),
         "load": lambda db, provider: None,
-        "spaces": lambda db, corpus: [space(*one) for one in present],
+        "spaces": lambda db, corpus: [space(*row) for row in present],
         "set_option": lambda db, corpus, embedding: calls.append(f"option {embedding.model}"),
-        "set_state": lambda db, one, state: calls.append(f"{one.embedding.model} {state}"),
+        "set_state": lambda db, target, state: calls.append(f"{target.embedding.model} {state}"),
         "add_space": lambda db, corpus, embedding, state: calls.append(f"add {embedding.model} {state}"),
         "requeue": lambda db, kind, corpus: calls.append("queue"),
     }

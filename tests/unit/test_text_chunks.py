@@ -54,11 +54,11 @@ def test_chunks_without_their_overlaps_are_the_document(name: str, text: str, si
 
 
 def test_a_chunk_repeats_the_end_of_the_one_before() -> None:
-    one = load("all-MiniLM-L6-v2")
-    chunks = list(chunk(PROSE * 20, one, 200, 40))
+    tokenizer = load("all-MiniLM-L6-v2")
+    chunks = list(chunk(PROSE * 20, tokenizer, 200, 40))
     for before, after in itertools.pairwise(chunks):
         assert before.start < after.start < after.own_start == before.end
-        assert 10 <= one.count((PROSE * 20)[after.start : after.own_start]) <= 40
+        assert 10 <= tokenizer.count((PROSE * 20)[after.start : after.own_start]) <= 40
 
 
 def test_chunks_end_at_paragraphs_where_they_can() -> None:
@@ -90,8 +90,8 @@ def test_no_chunk_tears_a_character_and_its_marks() -> None:
 
 
 def test_the_same_text_gives_the_same_chunks() -> None:
-    one = load("all-MiniLM-L6-v2")
-    assert list(chunk(PROSE * 9, one, 100, 20)) == list(chunk(PROSE * 9, one, 100, 20))
+    tokenizer = load("all-MiniLM-L6-v2")
+    assert list(chunk(PROSE * 9, tokenizer, 100, 20)) == list(chunk(PROSE * 9, tokenizer, 100, 20))
 
 
 def test_an_empty_text_has_no_chunks() -> None:
@@ -133,8 +133,8 @@ def test_sentences_partition_any_text(text: str, language: str) -> None:
 @settings(max_examples=300, deadline=None)
 def test_windows_partition_any_stretch(text: str, language: str, cut: tuple[float, float]) -> None:
     start, end = sorted(int(share * len(text)) for share in cut)
-    found = windows(text, start, end, language)
-    assert found == [] if start == end else partitions(found, start, end)
+    result = windows(text, start, end, language)
+    assert result == [] if start == end else partitions(result, start, end)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_short_rest_joins_the_window_before() -> None:
 
 
 def test_windows_fit_the_embedding_model() -> None:
-    one = load("all-MiniLM-L6-v2")
+    tokenizer = load("all-MiniLM-L6-v2")
     for name in ("html soup", "20 MB"):
         text = PATHOLOGICAL[name][:100_000]
-        assert max(one.count(text[a:b]) for a, b in windows(text, 0, len(text), "en")) <= 254
+        assert max(tokenizer.count(text[a:b]) for a, b in windows(text, 0, len(text), "en")) <= 254

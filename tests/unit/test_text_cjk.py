@@ -45,9 +45,9 @@ def names(text: str, language: str) -> set[str]:
     ],
 )
 def test_japanese_names(text: str, wanted: set[str], unwanted: set[str]) -> None:
-    found = names(text, "ja")
-    assert wanted <= found
-    assert not unwanted & found
+    detected = names(text, "ja")
+    assert wanted <= detected
+    assert not unwanted & detected
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_japanese_names(text: str, wanted: set[str], unwanted: set[str]) -> None
     ],
 )
 def test_chinese_names(text: str, wanted: set[str], unwanted: set[str]) -> None:
-    found = names(text, "zh")
-    assert wanted <= found
-    assert not unwanted & found
+    detected = names(text, "zh")
+    assert wanted <= detected
+    assert not unwanted & detected
 
 
 @pytest.mark.parametrize(

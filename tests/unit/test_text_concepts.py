@@ -156,12 +156,12 @@ ANY_TEXT = st.one_of(
 def test_any_text_gives_ordered_concepts_with_a_key(language: str, text: str) -> None:
     if language in ("ja", "zh"):
         pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
-    one = concepts(text, language)
-    assert one == concepts(text, language)
-    assert [c.start for c in one] == sorted(c.start for c in one)
-    assert all(0 <= c.start < c.end <= len(text) for c in one)
-    assert all(c.type in ("NAME", "CONCEPT") for c in one)
-    assert all(key(c.name) and len(c.name) > 1 for c in one)
+    concept_list = concepts(text, language)
+    assert concept_list == concepts(text, language)
+    assert [c.start for c in concept_list] == sorted(c.start for c in concept_list)
+    assert all(0 <= c.start < c.end <= len(text) for c in concept_list)
+    assert all(c.type in ("NAME", "CONCEPT") for c in concept_list)
+    assert all(key(c.name) and len(c.name) > 1 for c in concept_list)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_bad_input_takes_bounded_time(unit: str, language: str) -> None:
         concepts("漢", language)
     text = unit * (100_000 // len(unit))
     begun = time.process_time()
-    one = concepts(text, language)
+    concept_list = concepts(text, language)
     assert time.process_time() - begun < 10
-    assert all(len(c.name) <= 200 for c in one)
+    assert all(len(c.name) <= 200 for c in concept_list)
 
 
 def test_a_session_that_searches_english_loads_neither_japanese_nor_chinese() -> None:

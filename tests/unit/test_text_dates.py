@@ -25,8 +25,8 @@ DAY = Date(2026, 1, 6)
     ],
 )
 def test_a_day_is_read_however_it_is_written(text: str) -> None:
-    found, rest = dates(f"What did Adam report ({text})?")
-    assert found == [DAY]
+    detected_dates, rest = dates(f"What did Adam report ({text})?")
+    assert detected_dates == [DAY]
     assert "2026" not in rest and "6th" not in rest
 
 
@@ -50,8 +50,8 @@ def test_what_is_no_day_is_left_as_it_is(text: str) -> None:
 
 
 def test_days_come_in_order_and_once() -> None:
-    found, rest = dates("from 5 May 2026 to 2026-05-04, that is until May 4, 2026, room 1204")
-    assert found == [Date(2026, 5, 5), Date(2026, 5, 4)]
+    detected_dates, rest = dates("from 5 May 2026 to 2026-05-04, that is until May 4, 2026, room 1204")
+    assert detected_dates == [Date(2026, 5, 5), Date(2026, 5, 4)]
     assert "room 1204" in rest
 
 
@@ -59,5 +59,5 @@ def test_a_day_is_written_as_documents_do() -> None:
     assert DAY.in_one_word() == ["20260106"]
     assert DAY.in_words() == ["January 6 2026", "January 6th 2026", "2026-01-06"]
     ordinals = [Date(2026, 3, day).in_words()[1] for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)]
-    said = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"]
-    assert ordinals == [f"March {day} 2026" for day in said]
+    statement = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"]
+    assert ordinals == [f"March {day} 2026" for day in statement]

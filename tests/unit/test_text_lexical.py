@@ -61,9 +61,9 @@ def test_the_parser_of_postgresql_finds_what_is_typed(text: str, expected: str) 
 
 def test_japanese_morphemes_are_separated_and_particles_left_out() -> None:
     pytest.importorskip("sudachipy")
-    found = words("データベースをバックアップするために使います。", "ja")
-    assert {"データベース", "バックアップ", "使う"} <= set(found)
-    assert not {"を", "する", "ため", "為", "に", "ます"} & set(found)
+    lexemes = words("データベースをバックアップするために使います。", "ja")
+    assert {"データベース", "バックアップ", "使う"} <= set(lexemes)
+    assert not {"を", "する", "ため", "為", "に", "ます"} & set(lexemes)
 
 
 def test_japanese_names_are_found_whole_and_by_their_parts() -> None:
@@ -96,9 +96,9 @@ def test_latin_words_and_numbers_stay_as_they_are_within_japanese_and_chinese() 
 
 def test_chinese_words_are_separated_and_function_words_left_out() -> None:
     pytest.importorskip("jieba")
-    found = words("北京大学的数据库系统", "zh")
-    assert {"北京大学", "北京", "大学", "数据库", "系统"} <= set(found)
-    assert "的" not in found
+    lexemes = words("北京大学的数据库系统", "zh")
+    assert {"北京大学", "北京", "大学", "数据库", "系统"} <= set(lexemes)
+    assert "的" not in lexemes
 
 
 @pytest.mark.parametrize("language", ["en", "ja", "zh", "ar", "de"])

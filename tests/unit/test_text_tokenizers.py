@@ -89,10 +89,10 @@ def test_tokens_of_one_character_share_its_span() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("unit", ["x", "X", "0f9A", ".", " ", "\n", "漢", "😀", "<b>"])
 def test_a_megabyte_without_a_break_takes_linear_time(name: str, unit: str) -> None:
-    one = load(name)
+    tokenizer = load(name)
     text = unit * (1_000_000 // len(unit))
     begun = time.process_time()
-    starts, ends = one.spans(text)
+    starts, ends = tokenizer.spans(text)
     assert time.process_time() - begun < 10
     assert len(starts) == len(ends)
 
@@ -118,17 +118,17 @@ def test_a_name_cannot_leave_the_models_directory(name: str) -> None:
 
 
 def test_other_ranks_than_the_pinned_ones_are_an_error() -> None:
-    one = load("cl100k_base")
-    assert tokenizer("cl100k_base", one.fingerprint) is one
+    item = load("cl100k_base")
+    assert tokenizer("cl100k_base", item.fingerprint) is item
     with pytest.raises(GraphRAGError) as caught:
         tokenizer("cl100k_base", "0" * 64)
     assert caught.value.sqlstate == "55000"
     assert caught.value.detail is not None
-    assert one.fingerprint in caught.value.detail
+    assert item.fingerprint in caught.value.detail
     assert caught.value.hint is not None
 
 
 def test_the_fingerprint_is_the_hash_of_the_file() -> None:
-    found = load("cl100k_base")
+    result = load("cl100k_base")
     data = (MODELS / "tiktoken" / "cl100k_base.tiktoken").read_bytes()
-    assert found.fingerprint == hashlib.sha256(data).hexdigest()
+    assert result.fingerprint == hashlib.sha256(data).hexdigest()

@@ -15,12 +15,12 @@ def _vectors() -> np.ndarray:
 def test_the_hexadecimal_form_keeps_every_bit() -> None:
     vectors = _vectors()
     texts = vector_texts(list(vectors))
-    back = np.array([[float.fromhex(one) for one in text[1:-1].split(",")] for text in texts], np.float32)
+    back = np.array([[float.fromhex(number) for number in text[1:-1].split(",")] for text in texts], np.float32)
     assert (back.view(np.uint32) == vectors.view(np.uint32)).all()
     assert vector_texts([]) == []
 
 
 def test_the_decimal_form_keeps_every_bit() -> None:
     vectors = _vectors()
-    back = np.array([[float(one) for one in vector_text(row)[1:-1].split(",")] for row in vectors], np.float32)
+    back = np.array([[float(number) for number in vector_text(row)[1:-1].split(",")] for row in vectors], np.float32)
     assert (back.view(np.uint32) == vectors.view(np.uint32)).all()

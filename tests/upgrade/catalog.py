@@ -102,12 +102,12 @@ _WITH = """
 
 def catalog(db: psycopg.Connection) -> dict[str, str]:
     """Return {kind and name: definition} of the extension and of everything it owns."""
-    found: dict[str, str] = {}
+    objects: dict[str, str] = {}
     with db.transaction():
         # Every name comes out with its schema.
         db.execute("SET LOCAL search_path = pg_catalog")
         for kind, query in _PARTS.items():
             for name, definition in db.execute(f"{_WITH} {query}".encode()):
-                assert f"{kind} {name}" not in found, f"{kind} {name} twice"
-                found[f"{kind} {name}"] = str(definition)
-    return found
+                assert f"{kind} {name}" not in objects, f"{kind} {name} twice"
+                objects[f"{kind} {name}"] = str(definition)
+    return objects

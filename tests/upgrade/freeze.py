@@ -94,6 +94,7 @@ def fill_default(db: Database) -> None:
     put(db, "default", "glossary/wal_record", LATER, title="WAL record", metadata=metadata)
     work(db)
     db.execute("SELECT graphrag.log_query('what is a checkpoint?', 'default', 'search', 'hybrid', 12.5)")
+    db.execute("SELECT graphrag.feedback('what is a checkpoint?', 'good', evidence => ARRAY['glossary/checkpoint'])")
 
 
 def fill_stories(db: Database, endpoint: Endpoint) -> None:

@@ -45,8 +45,8 @@ def contents(db: Database) -> dict[str, list[str]]:
         db,
         "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'graphrag'::regnamespace",
     )
-    found = {table: rows(db, f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for (table,) in tables}
-    return {table: [row for (row,) in these] for table, these in found.items() if these}
+    records = {table: rows(db, f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for (table,) in tables}
+    return {table: [row for (row,) in these] for table, these in records.items() if these}
 
 
 def protected(db: Database) -> list[tuple[int, str, str]]:
@@ -81,7 +81,7 @@ def upgraded(request: Any, shared_cluster: Cluster) -> Iterator[Upgraded]:
         assert value(db, "SELECT extversion FROM pg_extension WHERE extname = 'pg_graphrag'") == version
         protect_again(db)
         before = contents(db)
-        found = json.loads((HERE / f"found-{version}.json").read_text())
+        loaded = json.loads((HERE / f"found-{version}.json").read_text())
         db.execute("CREATE ROLE upgrade_app")
         db.execute("GRANT SELECT, INSERT ON graphrag.documents TO upgrade_app")
         db.execute("GRANT EXECUTE ON FUNCTION graphrag.attach_table TO upgrade_app")
@@ -89,7 +89,7 @@ def upgraded(request: Any, shared_cluster: Cluster) -> Iterator[Upgraded]:
         dump = shared_cluster.dump(db.info.dbname, "--schema-only")
         db.execute("DROP OWNED BY upgrade_app")
         db.execute("DROP ROLE upgrade_app")
-        yield Upgraded(version, db, before, found, dump)
+        yield Upgraded(version, db, before, loaded, dump)
     finally:
         db.close()
         shared_cluster.drop_database(f"upgraded_{version}")
@@ -115,8 +115,8 @@ def test_the_update_keeps_every_row(upgraded: Upgraded) -> None:
     for table, old in upgraded.before.items():
         # Columns that came with the update are new, those there were are as they were.
         names = json.loads(old[0]).keys()
-        kept = [{name: row.get(name) for name in names} for row in map(json.loads, after.get(table, []))]
-        assert canonical(kept) == canonical(map(json.loads, old)), table
+        columns_before = [{name: row.get(name) for name in names} for row in map(json.loads, after.get(table, []))]
+        assert canonical(columns_before) == canonical(map(json.loads, old)), table
 
 
 def test_nothing_is_wrong_after_the_update(upgraded: Upgraded) -> None:
@@ -127,12 +127,12 @@ def test_nothing_is_wrong_after_the_update(upgraded: Upgraded) -> None:
 def test_the_update_finds_what_was_found_before(upgraded: Upgraded) -> None:
     for corpus, modes in upgraded.found.items():
         for mode, before in modes.items():
-            found = search(upgraded.db, QUESTIONS[corpus], corpus, mode)
+            results = search(upgraded.db, QUESTIONS[corpus], corpus, mode)
             if mode in RANKED_ANEW.get(upgraded.version, ()):
-                assert {row["source_key"] for row in found} == {key for key, _ in before}, (corpus, mode)
+                assert {row["source_key"] for row in results} == {key for key, _ in before}, (corpus, mode)
                 continue
-            assert [row["source_key"] for row in found] == [key for key, _ in before], (corpus, mode)
-            assert [row["score"] for row in found] == pytest.approx([score for _, score in before], abs=1e-5), (
+            assert [row["source_key"] for row in results] == [key for key, _ in before], (corpus, mode)
+            assert [row["score"] for row in results] == pytest.approx([score for _, score in before], abs=1e-5), (
                 corpus,
                 mode,
             )
@@ -202,5 +202,7 @@ def test_released_scripts_never_change() -> None:
     listed = dict(
         reversed(line.split()) for line in (PROJECT / "extension/released/SHA256SUMS").read_text().splitlines()
     )
-    found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (PROJECT / "extension/released").glob("*.sql")}
-    assert found == listed
+    result = {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (PROJECT / "extension/released").glob("*.sql")
+    }
+    assert result == listed

@@ -22,11 +22,36 @@ def create(db: Database, name: str | None, options: str | None) -> int:
     ranks = tokenizer(parsed.tokenizer)
     row = db.query(
         "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint)"
-        " VALUES ($1, $2, $3, $4) RETURNING id",
+        " VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING RETURNING id",
         ["text", "jsonb", "text", "text"],
         [name, options, ranks.name, ranks.fingerprint],
     )
+    if not row:
+        raise GraphRAGError(
+            f'corpus "{name}" exists already',
+            sqlstate="23505",
+            hint="Choose another name, or change its options: graphrag.alter_corpus(name, options).",
+        )
     return int(row[0]["id"])
+
+
+def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:
+    """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
+    corpus = find(db, name)
+    changes = _object(options)
+    stored = db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]
+    new_options = {key: value for key, value in {**json.loads(str(stored)), **changes}.items() if value is not None}
+    number = create(db, new_name, json.dumps(new_options))
+    # Closed before it has documents: grants and policies of the other do not speak of it.
+    db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
+    db.query(
+        "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to)"
+        " SELECT $2, d.source_key, d.title, d.content, d.metadata, d.valid_from, d.valid_to"
+        "   FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id",
+        ["int4", "text"],
+        [corpus.id, new_name],
+    )
+    return number
 
 
 def alter(db: Database, name: str | None, options: str | None) -> None:

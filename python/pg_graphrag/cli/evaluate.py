@@ -48,14 +48,8 @@ def table(evaluations: Sequence[Evaluation]) -> str:
     """Return the figures as aligned text, with what they are."""
     base = evaluations[0].baseline
     headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
-    rows = [headings, *(_cells(row) for row in evaluations)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    aligned = ("<", *(">" for _ in headings[1:]))
-    lines = []
-    for row in rows:
-        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, aligned, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    lines += [
+    lines = [
+        *aligned([headings, *(_cells(row) for row in evaluations)]),
         "",
         f"{evaluations[0].questions} questions; {evaluations[0].without_evidence} more have no evidence and are left out."
         " Recall, nDCG and MRR are of documents;",
@@ -66,6 +60,16 @@ def table(evaluations: Sequence[Evaluation]) -> str:
     return "\n".join(lines)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines, in columns of which the first is a text and the others are numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ("<", *(">" for _ in widths[1:]))
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def _cells(row: Evaluation) -> list[str]:
     figures = [f"{value:.3f}" for value in (row.recall, row.ndcg, row.mrr, row.any_hit, row.all_hit)]
     times = [f"{value:.1f}" for value in (row.p50_ms, row.p95_ms)]
@@ -74,5 +78,10 @@ def _cells(row: Evaluation) -> list[str]:
 
 
 def _difference(difference: Mapping[str, float]) -> str:
-    p = "p < .001" if difference["p"] < 0.001 else f"p = {difference['p']:.3f}"
-    return f"{difference['difference']:+.3f} [{difference['low']:+.3f}, {difference['high']:+.3f}] {p}"
+    return difference_text(**difference)
+
+
+def difference_text(difference: float, low: float, high: float, p: float) -> str:
+    """Return a difference with its interval and p."""
+    p_text = "p < .001" if p < 0.001 else f"p = {p:.3f}"
+    return f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] {p_text}"

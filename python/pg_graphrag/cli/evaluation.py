@@ -1,4 +1,4 @@
-"""The commands of evaluation: measure search, make questions, answer them, judge answers."""
+"""The commands of evaluation: measure search, compare corpora, give verdicts, make questions, answer them, judge answers."""
 
 import argparse
 from pathlib import Path
@@ -44,6 +44,38 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--no-chart", action="store_true", help="write none; needs no matplotlib")
     evaluate.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
     evaluate.set_defaults(run=_evaluate)
+
+    compare = commands.add_parser(
+        "compare",
+        parents=[corpus],
+        help="measure two corpora on the same questions",
+        description="""Print the metrics of this corpus and of OTHER, which has the same documents and was indexed with other
+        options, with the differences, the questions that changed, and what each cost. FILE: as for evaluate; by default the
+        questions are those that verdicts have grown into.""",
+    )
+    compare.add_argument("other", metavar="OTHER", help="the other corpus; graphrag.clone_corpus() makes it")
+    compare.add_argument("file", type=Path, nargs="?", metavar="FILE")
+    compare.add_argument("--modes", nargs="+", default=["hybrid"], metavar="MODE", help="modes (default: hybrid)")
+    compare.add_argument("--k", nargs="+", type=positive, default=[5, 10], metavar="N", help="depths (default: 5 10)")
+    compare.add_argument("--options", type=json_object, default={}, metavar="JSON", help="seed, variants")
+    compare.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
+    compare.set_defaults(run=_compare)
+
+    feedback = commands.add_parser(
+        "feedback",
+        parents=[corpus],
+        help="say whether an answer was good",
+        description="""Note a verdict on the answer to QUESTION. Verdicts grow into questions with known evidence, for
+        compare and evaluate.""",
+    )
+    feedback.add_argument("question", metavar="QUESTION")
+    feedback.add_argument("verdict", choices=("good", "bad"))
+    feedback.add_argument(
+        "--evidence", nargs="+", metavar="KEY", help="source keys of the documents that answer the question"
+    )
+    feedback.add_argument("--author", default="", metavar="NAME", help="who says so (default: the role)")
+    feedback.add_argument("--comment", metavar="TEXT", help="a remark")
+    feedback.set_defaults(run=_feedback)
 
     answer = commands.add_parser(
         "answer-questions",
@@ -118,6 +150,23 @@ def _evaluate(args: argparse.Namespace) -> int:
     if chart is not None:
         _needs("matplotlib")
     return evaluate(args.url, args.corpus, args.file, args.modes, args.k, args.baseline, args.options, chart, args.json)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.compare import compare
+
+    return compare(args.url, args.corpus, args.other, args.file, args.modes, args.k, args.options, args.json)
+
+
+def _feedback(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.database import connect
+    from pg_graphrag.client import GraphRAG
+
+    with connect(args.url) as connection:
+        GraphRAG(connection, args.corpus).feedback(
+            args.question, args.verdict, evidence=args.evidence, author=args.author, comment=args.comment
+        )
+    return 0
 
 
 def _answer(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from pg_graphrag.client.documents import Document
 from pg_graphrag.client.results import (
     Answer,
     Citation,
+    CorpusComparison,
     EntityResult,
     Evaluation,
     FailedJob,
@@ -23,6 +24,7 @@ __all__ = [
     "Answer",
     "AsyncGraphRAG",
     "Citation",
+    "CorpusComparison",
     "Document",
     "EntityResult",
     "Evaluation",

@@ -15,6 +15,7 @@ from pg_graphrag.client.documents import DocumentLike, as_documents, batches
 from pg_graphrag.client.hosts import function_statement, is_beside, rows_beside, stream_beside
 from pg_graphrag.client.results import (
     Answer,
+    CorpusComparison,
     EntityResult,
     Evaluation,
     FailedJob,
@@ -328,6 +329,59 @@ class GraphRAG:
             ``seed``, ``per_question``, ``variants``.
         """
         return self._run(statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+
+    def compare_corpora(
+        self,
+        other: str,
+        questions: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        modes: Sequence[str] = ("hybrid",),
+        k: Sequence[int] = (5, 10),
+        **options: Any,
+    ) -> list[CorpusComparison]:
+        """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
+
+        Parameters
+        ----------
+        other : str
+            A corpus with the same documents, as `clone_corpus` makes it.
+        questions : iterable of mapping, optional
+            As for `evaluate`; those of `golden_questions` when None.
+        **options
+            ``seed``, ``variants``.
+        """
+        judged = self.golden_questions() if questions is None else list(questions)
+        return self._run(statements.compare_corpora(self.corpus, other, judged, modes, k, options))
+
+    def clone_corpus(self, name: str, options: Mapping[str, Any] | None = None) -> int:
+        """Make a corpus with this one's documents and options, changed by `options`: ``graphrag.clone_corpus``."""
+        return self._run(statements.clone_corpus(self.corpus, name, options or {}))
+
+    def feedback(
+        self,
+        question: str,
+        verdict: str,
+        *,
+        evidence: Sequence[str] | None = None,
+        answer: str | None = None,
+        mode: str | None = None,
+        author: str = "",
+        comment: str | None = None,
+    ) -> None:
+        """Note a verdict on an answer, ``good`` or ``bad``: ``graphrag.feedback``.
+
+        Parameters
+        ----------
+        evidence : sequence of str, optional
+            Source keys of documents that answer the question, such as those of the answer's citations.
+        author : str
+            Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
+        """
+        self._run(statements.feedback(self.corpus, question, verdict, evidence, answer, mode, author, comment))
+
+    def golden_questions(self) -> list[dict[str, Any]]:
+        """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
+        return self._run(statements.golden_questions(self.corpus))
 
     def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""

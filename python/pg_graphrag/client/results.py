@@ -203,3 +203,27 @@ class Evaluation:
     intervals: dict[str, list[float]]
     differences: dict[str, dict[str, float]] | None
     per_question: list[dict[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusComparison:
+    """One row of ``graphrag.compare_corpora``: a metric of a mode at depth `k`, of a corpus and of another.
+
+    `low`, `high`: the 95 % interval of `difference` (other − value). `changed`: the questions with another score, the greatest
+    change first. `costs`: {"corpus", "other"}: what is indexed and what models were asked for.
+    """
+
+    mode: str
+    k: int
+    metric: str
+    questions: int
+    value: float
+    other: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    better: int
+    worse: int
+    changed: list[dict[str, Any]]
+    costs: dict[str, dict[str, float]]

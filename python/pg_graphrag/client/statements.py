@@ -11,6 +11,7 @@ from pg_graphrag.client.graph import GRAPH, items, to_networkx
 from pg_graphrag.client.results import (
     Answer,
     Citation,
+    CorpusComparison,
     EntityResult,
     Evaluation,
     FailedJob,
@@ -60,6 +61,7 @@ _TYPES = {
     "modes": "text[]",
     "low_level_keywords": "text[]",
     "high_level_keywords": "text[]",
+    "evidence": "text[]",
     "embedding": "jsonb",
     "filter": "jsonb",
     "history": "jsonb",
@@ -338,6 +340,57 @@ def evaluate(
         " intervals, differences, per_question"
     )
     return _call("evaluate", arguments, _rows_as(Evaluation), columns)
+
+
+def compare_corpora(
+    corpus: str,
+    other: str,
+    questions: Sequence[Mapping[str, Any]],
+    modes: Sequence[str],
+    k: Sequence[int],
+    options: Mapping[str, Any],
+) -> Statement[list[CorpusComparison]]:
+    arguments = {
+        "corpus": corpus,
+        "other": other,
+        "questions": Jsonb(list(questions)),
+        "modes": list(modes),
+        "k": list(k),
+        "options": _json(options),
+    }
+    columns = "mode, k, metric, questions, value, other, difference, low, high, p, better, worse, changed, costs"
+    return _call("compare_corpora", arguments, _rows_as(CorpusComparison), columns)
+
+
+def clone_corpus(corpus: str, name: str, options: Mapping[str, Any]) -> Statement[int]:
+    return _call("clone_corpus", {"corpus": corpus, "name": name, "options": _json(options)}, _first)
+
+
+def feedback(
+    corpus: str,
+    question: str,
+    verdict: str,
+    evidence: Sequence[str] | None,
+    answer: str | None,
+    mode: str | None,
+    author: str,
+    comment: str | None,
+) -> Statement[None]:
+    arguments = {
+        "question": question,
+        "verdict": verdict,
+        "corpus": corpus,
+        "evidence": _list(evidence),
+        "answer": answer,
+        "mode": mode,
+        "author": author,
+        "comment": comment,
+    }
+    return _call("feedback", arguments, _nothing)
+
+
+def golden_questions(corpus: str) -> Statement[list[dict[str, Any]]]:
+    return _call("golden_questions", {"corpus": corpus}, _first)
 
 
 def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[list[Neighbor]]:

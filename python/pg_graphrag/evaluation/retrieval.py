@@ -60,6 +60,23 @@ class Result:
         self.documents = list(dict.fromkeys(self.chunks))
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the systems found for the questions that have evidence, and how good that is.
+
+    `results`: {system: a result for each question}. `scores`: {system: for each question the METRICS of each depth}.
+    """
+
+    questions: Sequence[JudgedQuestion]
+    results: Mapping[str, Sequence[Result]]
+    scores: Mapping[str, Sequence[Sequence[float]]]
+
+    def quantiles(self, system: str) -> tuple[float, float]:
+        """Return median and 95th percentile of a system's milliseconds."""
+        p50, p95 = np.quantile([result.milliseconds for result in self.results[system]], [0.5, 0.95])
+        return float(p50), float(p95)
+
+
 def evaluate(
     db: Database,
     corpus: str | None,
@@ -70,9 +87,9 @@ def evaluate(
     options: str | None,
 ) -> list[tuple[Any, ...]]:
     """Return the rows of graphrag.evaluate, for each mode and k; columns as in the SQL."""
-    settings = _options(options)
-    systems = _systems(modes, settings["variants"])
-    depths = _depths(k)
+    settings = options_of(options, ("per_question", "seed", "variants"))
+    systems = systems_of(modes, settings["variants"])
+    depths = depths_of(k)
     base = _baseline(baseline, systems)
     all_questions = parse(questions)
     caller = caller_of(db, corpus)
@@ -92,29 +109,14 @@ def _evaluate_systems(
     depths: Sequence[int],
     base: str,
 ) -> Iterator[tuple[Any, ...]]:
-    found_corpus = find(db, caller.corpus)
-    judged = [question for question in all_questions if question.evidence]
-    if not judged:
-        raise GraphRAGError(
-            f"none of the {len(all_questions)} questions has evidence",
-            hint='Give the source keys of the documents that answer them: {"question": …, "evidence": ["a", "b"]}.',
-        )
-    check_evidence(db, caller, found_corpus, judged)
-    results = _ask_all(db, caller, found_corpus, judged, systems, max(depths))
-    scores = {
-        system.name: [
-            [value for depth in depths for value in _scores(item, question, depth)]
-            for item, question in zip(results[system.name], judged, strict=True)
-        ]
-        for system in systems
-    }
+    measured = measure(db, caller, all_questions, systems, depths)
+    judged, results, scores = measured.questions, measured.results, measured.scores
     # Drawn once: the same questions for all systems.
     columns = np.concatenate([np.asarray(values, dtype=np.float64) for values in scores.values()], axis=1)
     parts = np.split(np.asarray(bootstrap.means(columns, settings["seed"])), len(scores), axis=1)
     resampled = dict(zip(scores, parts, strict=True))
     for system in systems:
-        times = [item.milliseconds for item in results[system.name]]
-        p50, p95 = (float(value) for value in np.quantile(times, [0.5, 0.95]))
+        p50, p95 = measured.quantiles(system.name)
         for place, depth in enumerate(depths):
             part = slice(place * len(METRICS), (place + 1) * len(METRICS))
             means = np.mean(scores[system.name], axis=0)[part].tolist()
@@ -138,6 +140,39 @@ def _evaluate_systems(
                     for item in (intervals, differences, details)
                 ),
             )
+
+
+def measure(
+    db: Database,
+    caller: Caller,
+    all_questions: Sequence[JudgedQuestion],
+    systems: Sequence[System],
+    depths: Sequence[int],
+) -> Measured:
+    """Ask every system all questions that have evidence. Needs the owner's rights.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 where none has evidence, or a document of the evidence is not there.
+    """
+    corpus = find(db, caller.corpus)
+    judged = [question for question in all_questions if question.evidence]
+    if not judged:
+        raise GraphRAGError(
+            f"none of the {len(all_questions)} questions has evidence",
+            hint='Give the source keys of the documents that answer them: {"question": …, "evidence": ["a", "b"]}.',
+        )
+    check_evidence(db, caller, corpus, judged)
+    results = _ask_all(db, caller, corpus, judged, systems, max(depths))
+    scores = {
+        system.name: [
+            [value for depth in depths for value in _scores(item, question, depth)]
+            for item, question in zip(results[system.name], judged, strict=True)
+        ]
+        for system in systems
+    }
+    return Measured(judged, results, scores)
 
 
 def _ask_all(
@@ -208,11 +243,14 @@ def _differences(
     return differences
 
 
-def _options(options: str | None) -> dict[str, Any]:
+def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the options, of which `names` may be given, with defaults; 22023 for bad ones."""
     settings = read_json(options) if options else {}
     if not isinstance(settings, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"seed": 1}.')
     for name, value in settings.items():
+        if name not in names:
+            raise GraphRAGError(f'unknown option "{name}" of evaluation', hint=f"Known: {', '.join(names)}.")
         match name:
             case "seed":
                 is_valid, expected = (
@@ -221,17 +259,15 @@ def _options(options: str | None) -> dict[str, Any]:
                 )
             case "per_question":
                 is_valid, expected = isinstance(value, bool), "true or false"
-            case "variants":
+            case _:
                 is_valid = isinstance(value, dict) and all(isinstance(variant, dict) for variant in value.values())
                 expected = 'an object such as {"paper": {"mode": "hybrid", "profile": "paper"}}'
-            case _:
-                raise GraphRAGError(f'unknown option "{name}" of evaluate', hint="Known: per_question, seed, variants.")
         if not is_valid:
             raise GraphRAGError(f'option "{name}" cannot be {json.dumps(value)}', hint=f"Give {expected}.")
     return {"seed": 0, "per_question": False, "variants": {}} | settings
 
 
-def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
+def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
     if not modes:
         raise GraphRAGError("there are no modes to compare", hint="For example ARRAY['bm25', 'hybrid'].")
     systems = []
@@ -248,7 +284,7 @@ def _systems(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[
     return systems
 
 
-def _depths(k: Sequence[int | None] | None) -> list[int]:
+def depths_of(k: Sequence[int | None] | None) -> list[int]:
     if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(
             f"k cannot be {json.dumps(k)}", hint=f"Give depths from 1 to {MAX_K}, such as ARRAY[5, 10]."

@@ -1,0 +1,119 @@
+"""Verdicts on answers, and the questions with known evidence that they grow into."""
+
+import json
+from collections.abc import Sequence
+
+from pg_graphrag import bounds
+from pg_graphrag.access.caller import caller_of
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.corpus.corpora import find
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.meters import Meter
+from pg_graphrag.server import Database
+
+VERDICTS = ("good", "bad")
+# Characters that are kept of an answer.
+MAX_ANSWER = 20_000
+# Characters of an author and of a comment, and documents of evidence.
+MAX_AUTHOR, MAX_COMMENT, MAX_EVIDENCE = 200, 2_000, 100
+# So that no role fills the disk.
+VERDICTS_PER_MINUTE = 60
+# Read as the caller: who does not see a document does not learn whether there is one with this key.
+_VISIBLE_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = $1 AND d.source_key = ANY ($2)"
+_GIVE = """
+INSERT INTO graphrag.answer_feedback (corpus_id, role, author, question, verdict, evidence, answer, mode, comment)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (corpus_id, role, author, (pg_catalog.md5(question))) DO UPDATE
+   SET at = pg_catalog.clock_timestamp(), verdict = EXCLUDED.verdict, evidence = EXCLUDED.evidence,
+       answer = EXCLUDED.answer, mode = EXCLUDED.mode, comment = EXCLUDED.comment
+"""
+_GOLDEN = """
+WITH verdicts AS (
+    SELECT f.*, pg_catalog.min(f.id) OVER (PARTITION BY f.question) AS question_id
+      FROM graphrag.answer_feedback f WHERE f.corpus_id = $1
+), named AS (
+    SELECT v.question_id, u.source_key, pg_catalog.count(DISTINCT v.id) AS authors
+      FROM verdicts v CROSS JOIN LATERAL pg_catalog.unnest(v.evidence) AS u (source_key)
+     WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.source_key = u.source_key)
+     GROUP BY v.question_id, u.source_key
+)
+SELECT v.question_id, v.question,
+       pg_catalog.count(*) FILTER (WHERE v.verdict = 'good') AS good,
+       pg_catalog.count(*) FILTER (WHERE v.verdict = 'bad') AS bad,
+       (SELECT pg_catalog.jsonb_agg(n.source_key ORDER BY n.source_key COLLATE "C") FROM named n
+         WHERE n.question_id = v.question_id
+           AND 2 * n.authors > (SELECT pg_catalog.count(*) FROM verdicts w
+                                 WHERE w.question_id = v.question_id AND w.evidence <> '{}')) AS evidence
+  FROM verdicts v GROUP BY v.question_id, v.question ORDER BY v.question_id
+"""
+
+
+def give(
+    db: Database,
+    question: str | None,
+    verdict: str | None,
+    corpus: str | None,
+    evidence: Sequence[str | None] | None,
+    answer: str | None,
+    mode: str | None,
+    author: str | None,
+    comment: str | None,
+) -> None:
+    """Serve graphrag.feedback().
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a bad verdict, a text that is too long, and evidence that the caller does not see; 54000 for too many
+        verdicts in a minute; as `caller_of`.
+    """
+    caller = caller_of(db, corpus)
+    if question is None or not question.strip():
+        raise GraphRAGError("there is no question", hint="Give the question that was answered.")
+    bounds.question(question)
+    if verdict not in VERDICTS:
+        raise GraphRAGError(f"verdict cannot be {json.dumps(verdict)}", hint="Give good or bad.")
+    for name, text, limit in (("author", author, MAX_AUTHOR), ("comment", comment, MAX_COMMENT), ("mode", mode, 50)):
+        if text is not None and len(text) > limit:
+            raise GraphRAGError(f"{name} has {len(text)} characters", hint=f"Give at most {limit}.")
+    keys = list(dict.fromkeys(key for key in evidence or () if key is not None))
+    if len(keys) > MAX_EVIDENCE:
+        raise GraphRAGError(f"evidence has {len(keys)} documents", hint=f"Give at most {MAX_EVIDENCE}.")
+    visible_keys = {row["source_key"] for row in db.query(_VISIBLE_KEYS, ["text", "text[]"], [caller.corpus, keys])}
+    if unknown := next((key for key in keys if key not in visible_keys), None):
+        raise GraphRAGError(
+            f'evidence: there is no document "{unknown[:100]}" in corpus "{caller.corpus}"',
+            hint="Evidence names documents by their source_key, as citations do.",
+        )
+    values = [author or "", question.strip(), verdict, keys, None if answer is None else answer[:MAX_ANSWER]]
+
+    def note() -> None:
+        corpus_id = find(db, caller.corpus).id
+        if not caller.is_owner and not Meter(db, corpus_id, f"{caller.role}\0feedback").admit(VERDICTS_PER_MINUTE):
+            raise GraphRAGError(
+                f'role "{caller.role}" has given {VERDICTS_PER_MINUTE} verdicts on corpus "{caller.corpus}" in this minute',
+                sqlstate="54000",
+                hint="Try again in a minute.",
+            )
+        types = ["int4", "text", "text", "text", "text", "text[]", "text", "text", "text"]
+        db.query(_GIVE, types, [corpus_id, caller.role, *values, mode, comment])
+
+    as_owner(db, note, writes=True)
+
+
+def golden_questions(db: Database, corpus: str | None) -> str:
+    """Serve graphrag.golden_questions(): a JSON array of questions, the oldest first."""
+    rows = db.query(_GOLDEN, ["int4"], [find(db, corpus).id])
+    return json.dumps(
+        [
+            {
+                "id": str(row["question_id"]),
+                "question": row["question"],
+                "evidence": json.loads(str(row["evidence"] or "[]")),
+                "good": row["good"],
+                "bad": row["bad"],
+            }
+            for row in rows
+        ],
+        ensure_ascii=False,
+    )

@@ -64,8 +64,8 @@ def graph(db: Database, corpus: str, at: str | None = None) -> tuple[list[Any], 
         ),
         rows(
             db,
-            "SELECT source, source_type, target, target_type, keywords, description, weight, mention_count, round(pmi::numeric, 9)"
-            f" FROM {call.format('edges')} ORDER BY 1, 3",
+            "SELECT source, source_type, target, target_type, keywords, description, weight, mention_count,"
+            f" round(pmi::numeric, 9) FROM {call.format('edges')} ORDER BY 1, 3",
             *arguments,
         ),
     )
@@ -95,7 +95,10 @@ def test_the_graph_is_that_of_a_corpus_of_these_documents_alone(
 
 @pytest.mark.parametrize("at", VALID)
 def test_neighbors_and_entities_take_it_in_their_filter(module_db: Database, corpora: dict[str, str], at: str) -> None:
-    neighbors = "SELECT hop, name, description, degree, relationship FROM graphrag.neighbors('Acme Rockets', filter => %s, hops => 2, corpus => %s) ORDER BY 1, 2"
+    neighbors = (
+        "SELECT hop, name, description, degree, relationship"
+        "  FROM graphrag.neighbors('Acme Rockets', filter => %s, hops => 2, corpus => %s) ORDER BY 1, 2"
+    )
     then = Jsonb({"$as_of": at})
     assert rows(module_db, neighbors, then, corpora[""]) == rows(module_db, neighbors, Jsonb({}), corpora[at])
     entities = (

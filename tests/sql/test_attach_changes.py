@@ -32,9 +32,8 @@ def test_what_is_renamed_is_followed(db: Database, app: Database, statement: str
     articles(app)
     app.execute("INSERT INTO articles VALUES (1, 't', 'one')")
     backfill(app)
-    db.execute(
-        "CREATE SCHEMA other AUTHORIZATION attach_app; GRANT CREATE ON DATABASE %s TO attach_app" % db.info.dbname
-    )
+    db.execute("CREATE SCHEMA other AUTHORIZATION attach_app")
+    db.execute(f"GRANT CREATE ON DATABASE {db.info.dbname} TO attach_app".encode())
     if not watched:
         db.execute("ALTER EVENT TRIGGER graphrag_attached_altered DISABLE")
     ((relation,),) = db.execute("SELECT relation FROM graphrag._attached_tables").fetchall()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pg_graphrag.client import Document, GraphRAG
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pg_graphrag.client import Document, GraphRAG
 from tests.runtime.cluster import Database
 from tests.sql.ingest import new_corpus, work
 
@@ -32,16 +32,18 @@ def pool(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Itera
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = folder / "pgbouncer.ini"
+    server = make_conninfo(**{name: target[name] for name in ("host", "port", "user", "password") if name in target})
     settings.write_text(
-        f"[databases]\n* = {make_conninfo(**{name: target[name] for name in ('host', 'port', 'user', 'password') if name in target})}\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
-        "pool_mode = transaction\ndefault_pool_size = 2\n"
+        f"[databases]\n* = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        "auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n"
     )
     folder.chmod(0o755)
     settings.chmod(0o644)
     command = [str(PGBOUNCER), str(settings)] + (["-u", "nobody"] if os.geteuid() == 0 else [])
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    url = make_conninfo(host="127.0.0.1", port=port, dbname=str(target["dbname"]), user=str(target.get("user", "postgres")))
+    url = make_conninfo(
+        host="127.0.0.1", port=port, dbname=str(target["dbname"]), user=str(target.get("user", "postgres"))
+    )
     try:
         for _ in range(100):
             try:

@@ -140,8 +140,11 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
 
 
 def one_after_the_other(first: Ranking, second: Ranking) -> Fused:
-    """All chunks of a ranking with positive scores, which stay as they are; then those that another adds, whose scores are brought
-    below, in their order: so they do not depend on how many are asked for."""
+    """All chunks of a ranking with positive scores, which stay as they are; then those that another adds, in its order.
+
+    Their scores are brought below those of the first by a function of the score alone, so that they do not depend on how many
+    chunks are asked for.
+    """
     added = ~np.isin(second.ids, first.ids)
     ids, scores = second.ids[added], second.scores[added]
     # Increasing, and between 0 and 1/2, for any score.

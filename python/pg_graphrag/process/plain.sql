@@ -102,7 +102,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN '@extversion@';
 
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
-    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}') RETURNS void
+    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN

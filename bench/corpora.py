@@ -61,15 +61,14 @@ def set_provider(rag: GraphRAG, name: str, kind: str, url: str) -> None:
         connection.execute("SELECT graphrag.set_provider(%s, %s, %s)", [name, kind, url])
 
 
-def load(rag: GraphRAG, data: Path, name: str, extractor: str) -> float:
-    """Make the corpus of the client anew; return the seconds that indexing took."""
+def load(rag: GraphRAG, data: Path, name: str, extractor: str, **options: Any) -> float:
+    """Make the corpus of the client anew, with these options; return the seconds that indexing took."""
     with rag._connection() as connection:
         if connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [rag.corpus]).rowcount:
             rag.drop_corpus()
-    options: dict[str, Any] = {}
     if extractor == "llm":
         model = {"provider": "recorded", "model": "recorded"}
-        options = {"extractor": "llm", "llm": {"roles": dict.fromkeys(ROLES[name], model)}}
+        options |= {"extractor": "llm", "llm": {"roles": dict.fromkeys(ROLES[name], model)}}
     rag.create_corpus(**options)
     rag.insert(documents(data, name))
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The engines that embed: numpy for questions, OpenVINO in float32 and bfloat16 for documents.
+"""The engines that embed: numpy for questions, OpenVINO in float32, bfloat16 and int8 for documents.
 
 Needs the model below PG_GRAPHRAG_HOME and ../shared/data. Every figure is of one thread in a fresh process; rates are of
 CPU time, the best of the rounds, which the engines take in turns. Private memory is Private_Clean + Private_Dirty of
@@ -18,7 +18,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 DATA = PROJECT.parent / "shared" / "data"
 sys.path.insert(0, str(PROJECT / "python"))
 QUERY = "Who painted the ceiling of the chapel?"
-ENGINES = ("numpy", "float32", "bfloat16")
+ENGINES = ("numpy", "float32", "bfloat16", "int8")
 # The first has reference vectors of sentence-transformers.
 MODELS = ("all-MiniLM-L6-v2", "multilingual-e5-small")
 

@@ -17,6 +17,7 @@ from pg_graphrag import GraphRAG, bootstrap
 
 SETS = ("jsquad", "drcd", "cmrc")
 MODES = ("bm25", "naive", "hybrid")
+BASELINE = "bm25"
 DEPTHS = (1, 10)
 
 
@@ -38,9 +39,9 @@ def load(rag: GraphRAG, data: Path, name: str) -> str:
     return f"{name}: {len(documents)} paragraphs in {time.perf_counter() - start:.0f} s, {rag.progress().embedding}"
 
 
-def recalls(rag: GraphRAG, questions: list[dict[str, Any]]) -> dict[tuple[str, int], list[float]]:
+def recalls(rag: GraphRAG, questions: list[dict[str, Any]], modes: list[str]) -> dict[tuple[str, int], list[float]]:
     """Return the recall of each question by (mode, k)."""
-    rows = rag.evaluate(questions, modes=MODES, k=DEPTHS, per_question=True)
+    rows = rag.evaluate(questions, modes=modes, k=DEPTHS, per_question=True)
     return {(row.mode, row.k): [question["recall"] for question in row.per_question or ()] for row in rows}
 
 
@@ -48,28 +49,32 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
+    arguments.add_argument("--sets", nargs="+", default=list(SETS))
     arguments.add_argument("--questions", type=int, default=800, help="of each set (800)")
+    arguments.add_argument("--modes", nargs="+", default=list(MODES), help="bm25 among them")
     arguments.add_argument("--load", action="store_true", help="make the corpora anew first")
     given = arguments.parse_args()
     pooled: dict[tuple[str, int], list[float]] = {}
     print("| set | questions | mode | R@1 | R@10 |\n|---|---|---|---|---|")
-    for name in SETS:
+    for name in given.sets:
         with GraphRAG(given.url, name) as rag:
             if given.load:
                 print(load(rag, given.data, name), flush=True)
             questions = [row for row in lines(given.data / name / "queries_dev.jsonl") if row["question"].strip()]
             questions = questions[: given.questions]
-            by_mode = recalls(rag, questions)
-        for mode in MODES:
+            by_mode = recalls(rag, questions, given.modes)
+        for mode in given.modes:
             cells = " | ".join(f"{np.mean(by_mode[mode, k]):.3f}" for k in DEPTHS)
             print(f"| {name} | {len(questions)} | {mode} | {cells} |", flush=True)
         for column, values in by_mode.items():
             pooled.setdefault(column, []).extend(values)
-    for mode in MODES[1:]:
+    for mode in given.modes:
+        if mode == BASELINE:
+            continue
         for k in DEPTHS:
-            differences = np.array(pooled[mode, k]) - np.array(pooled[MODES[0], k])
+            differences = np.array(pooled[mode, k]) - np.array(pooled[BASELINE, k])
             ((low, high),) = bootstrap.intervals(bootstrap.means(differences[:, None], 0))
-            print(f"all sets, R@{k}: {mode} - {MODES[0]} = {differences.mean():+.3f} [{low:+.3f}, {high:+.3f}]")
+            print(f"all sets, R@{k}: {mode} - {BASELINE} = {differences.mean():+.3f} [{low:+.3f}, {high:+.3f}]")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,13 @@ FUNCTION = """
 CREATE FUNCTION pg_temp.passing(question text, corpus text, budget int, threshold float8, OUT tests int, OUT chunks bigint[])
 LANGUAGE plpython3u AS $$
 from pg_graphrag import modes
+from pg_graphrag.access.caller import caller_of
 from pg_graphrag.modes import lazy
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import database
 lazy.NEAR_ENOUGH = threshold
-asked = prepare(database(plpy), question, corpus, modes.find("lazy"), None, None, None, None)
+db = database(plpy)
+asked = prepare(db, caller_of(db, corpus, None), question, modes.find("lazy"), None, None, None)
 found = lazy.match(asked, budget, lazy.near_enough)
 return found.tests, list(found.relevant)
 $$

@@ -9,7 +9,8 @@ searched for.
 The model is the tests' endpoint, which answers at once and counts a token for every four bytes. Its replies follow rules:
 
 - keywords: those recorded of a real model;
-- refine: the question, and one sub-query for each of its first two recorded keywords;
+- refine: the question, and one sub-query for each of its first two recorded keywords, each with the concepts shown that have
+  a word of it;
 - relevance: a perfect reader: yes where the text is of a document that is evidence for the question (``--judge words``: where
   one of its sentences has half of the question's words);
 - points of reports or texts: a section that has words of the question is a point, scored by the share of them; the best five
@@ -70,6 +71,7 @@ POINTS = 5
 _WORD = re.compile(r"\w{3,}")
 # Of reports and texts by their headings, of a context by its numbers.
 _SECTION = re.compile(r"^(?=## |\[\d+\])", re.M)
+_NUMBERED = re.compile(r"^\[(\d+)\] (.*?)(?=\n\n\[\d+\] |\Z)", re.M | re.S)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _STOP = set(
     "the and for are was were did does has have had his her its their who whom what when where which why how will with"
@@ -102,6 +104,7 @@ class Model:
             "You prepare a question for retrieval from": ("keywords", self._recorded),
             "You prepare a question about a collection": ("refine", self._refine),
             "You judge whether a text helps": ("relevance", self._relevant),
+            "You judge which of several passages": ("relevance", self._relevant_passages),
             "You read reports on parts of a collection of documents and note": ("map", self._points),
             "You rate how much a report": ("rate", self._rating),
             "You write a short report that could stand": ("expand", self._expanded),
@@ -134,12 +137,16 @@ class Model:
             counted.clear()
 
     def _refine(self, messages: Sequence[dict[str, Any]]) -> str:
-        question = str(messages[-1]["content"]).strip()
+        concepts, question = _parts(messages)
         some = self._about(question)
         with self._lock:
             # A sub-query may be that of several questions; one is asked at a time.
             self._asked |= dict.fromkeys([question, *some], question)
-        return json.dumps({"queries": [question, *some], "expanded": question})
+        parts = [
+            {"question": part, "concepts": [one for one in concepts.splitlines() if words(one) & words(part)]}
+            for part in [question, *some]
+        ]
+        return json.dumps({"queries": parts, "expanded": question})
 
     def _about(self, question: str) -> list[str]:
         keywords = json.loads(self._recorded([{"role": "user", "content": f"Keywords of: {question}"}]))
@@ -147,13 +154,21 @@ class Model:
 
     def _relevant(self, messages: Sequence[dict[str, Any]]) -> str:
         text, question = _parts(messages)
+        return json.dumps({"relevant": self._helps(text, question)})
+
+    def _relevant_passages(self, messages: Sequence[dict[str, Any]]) -> str:
+        text, question = _parts(messages)
+        verdicts: dict[str, list[int]] = {"relevant": [], "irrelevant": []}
+        for number, passage in _NUMBERED.findall(text):
+            verdicts["relevant" if self._helps(passage, question) else "irrelevant"].append(int(number))
+        return json.dumps(verdicts)
+
+    def _helps(self, text: str, question: str) -> bool:
         whole = self._asked[question]
         if self._judge == "words":
             wanted = words(question)
-            yes = any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in _SENTENCE.split(text))
-        else:
-            yes = any(" ".join(text.split()) in self._texts[key] for key in self._evidence[whole])
-        return json.dumps({"relevant": yes})
+            return any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in _SENTENCE.split(text))
+        return any(" ".join(text.split()) in self._texts[key] for key in self._evidence[whole])
 
     def _points(self, messages: Sequence[dict[str, Any]]) -> str:
         points = [

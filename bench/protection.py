@@ -93,12 +93,12 @@ def statements(limit: int) -> dict[str, tuple[str, str]]:
         whole[mode] = f"{call})", f"{call}, filter => '{filter_}')"
     call = "SELECT graphrag.context(%(question)s, 'bench', 'mix'"
     whole["context mix"] = f"{call})", f"{call}, filter => '{filter_}')"
-    for what, call in {
-        "neighbors, 1 hop": "SELECT * FROM graphrag.neighbors(%(entity)s, 'bench')",
-        "neighbors, 2 hops": "SELECT * FROM graphrag.neighbors(%(entity)s, 'bench', 2)",
-        "to_dot": "SELECT graphrag.to_dot(%(entity)s, 'bench')",
-    }.items():
-        whole[what] = call, call
+    for hops in (1, 2):
+        whole[f"neighbors, hops: {hops}"] = (
+            f"SELECT * FROM graphrag.neighbors(%(entity)s, 'bench', {hops})",
+            f"SELECT * FROM graphrag.neighbors(%(entity)s, '{filter_}', {hops}, 'bench')",
+        )
+    whole["to_dot"] = ("SELECT graphrag.to_dot(%(entity)s, 'bench')",) * 2
     for view, (item, kind) in GRAPH_VIEWS.items():
         read = f"SELECT count(x) FROM graphrag.{view} x"
         stated = (

@@ -3,11 +3,16 @@
     PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load
     PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load --extractor llm
     PYTHONPATH=python:. python bench/retrieval.py table1 --url "$(bin/graphrag-server url)" [--reranker URL --reranker-model NAME]
+    PYTHONPATH=python:. python bench/retrieval.py curve --url "$(bin/graphrag-server url)"
+    PYTHONPATH=python:. python bench/retrieval.py cases --url "$(bin/graphrag-server url)"
     PYTHONPATH=python:. python bench/retrieval.py ablations --url "$(bin/graphrag-server url)"
 
 ``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them; those
-with a reranker need one. ``ablations``: LightRAG's, low level only, high level only, without original text. The last two
-need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into bench/RESULTS.md.
+with a reranker need one. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k),
+in both protocols, and what the paper's weighting of edges adds to the vectors'. ``cases``: the paper's two case studies,
+which rank the chat that answers has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without
+original text. The last four need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into
+bench/RESULTS.md.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
@@ -16,6 +21,7 @@ answers as in use; the others their noun phrases. Embeddings are the local embed
 
 import argparse
 import contextlib
+import json
 import re
 import statistics
 import sys
@@ -126,6 +132,68 @@ def table_1(given: argparse.Namespace) -> Iterator[str]:
         yield f"| {row} | {' | '.join(cells)} |"
 
 
+# graph_top_k of the curve; MiniRAG's own is 60.
+CURVE = (3, 5, 10, 20, 60)
+
+
+def curve_table(given: argparse.Namespace) -> Iterator[str]:
+    """Recall of the paths by graph_top_k, documents judged, and the first ten chunks as they are; the base has vectors."""
+    name = "lihua-jan-jun"
+    rows = {
+        row: search for row, (search, *_) in TABLE_1.items() if search["mode"] == "path" and search["fuse"] != "rerank"
+    }
+    yield "| row | k | R@10 | any@10 chunks | all@10 chunks | nDCG@10 | R@10 − vector [95 %] | any@10 − vector [95 %] |"
+    yield "|---|---|---|---|---|---|---|---|"
+    with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
+        for k in CURVE:
+            for base, profile in (("MiniRAG", "paper"), ("ours: vector", None)):
+                variants = {
+                    row: search | {"graph_top_k": k} for row, search in rows.items() if search.get("profile") == profile
+                }
+                records = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline=base)
+                for row in variants:
+                    record = records[row, 10]
+                    cells = [f"{value:.3f}" for value in (record.recall, record.any_hit, record.all_hit, record.ndcg)]
+                    cells += [difference(record, metric) for metric in ("recall", "any_hit")]
+                    yield f"| {row} | {k} | {' | '.join(cells)} |"
+
+
+# The two case studies: question, what it names, types of the answer, the chat that answers.
+CASES: dict[str, tuple[list[str], list[str], str]] = {
+    'Who does Li Hua go to watch the movie "Overwatch 3" with?': (
+        ["Li Hua", "Overwatch 3"],
+        ["person"],
+        "20260121_13:00",
+    ),
+    "When is the Freelancer Group Meeting that Yuriko Yamamoto goes to?": (
+        ["Freelancer Group Meeting", "Yuriko Yamamoto"],
+        ["time"],
+        "20260608_14:30",
+    ),
+}
+
+
+def cases_table(given: argparse.Namespace) -> Iterator[str]:
+    """The rank of the chat that answers, its path, and the first chat's where that is another."""
+    yield "| question | row | rank | path of the chat that answers | path of the first chat, where it is another |"
+    yield "|---|---|---|---|---|"
+    with GraphRAG(given.url, corpus_of("lihua-jan-jun", "llm")) as rag:
+        for question, (entities, types, chat) in CASES.items():
+            for row, (search, *_) in TABLE_1.items():
+                if search["mode"] != "path" or search["fuse"] == "rerank":
+                    continue
+                options = dict(search) | {"query_entities": entities, "answer_types": types}
+                records = rag.search(question, top_k=50, **options)
+                paths = {
+                    result.source_key: " → ".join(result.explain.get("path", {}).get("path", ()))
+                    for result in reversed(records)
+                }
+                ranks = list(dict.fromkeys(result.source_key for result in records))
+                rank = ranks.index(chat) + 1 if chat in ranks else "–"
+                first = "" if rank == 1 or not ranks else f"{ranks[0]}: {paths[ranks[0]]}"
+                yield f"| {question} | {row} | {rank} | {paths.get(chat, '')} | {first} |"
+
+
 def ablations_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
     """What the context holds: its tokens, and the share of questions whose short answer stands in it."""
     yield "| set | context | tokens, mean | answer in the context | R@10 | nDCG@10 |"
@@ -175,7 +243,7 @@ def write(label: str, table: str) -> None:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("table", choices=("modes", "table1", "ablations"))
+    arguments.add_argument("table", choices=("modes", "table1", "curve", "cases", "ablations"))
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--extractor", choices=tuple(SETS), default="nlp", help="of modes (default: nlp)")
@@ -183,6 +251,13 @@ def main() -> None:
     arguments.add_argument("--modes", nargs="+", default=MODES)
     arguments.add_argument("--baseline", default="bm25")
     arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
+    arguments.add_argument(
+        "--options",
+        type=json.loads,
+        default={},
+        metavar="JSON",
+        help='of these corpora: {"full_names": false}, an ablation',
+    )
     arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, for table1")
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
     arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
@@ -199,9 +274,10 @@ def main() -> None:
             stack.enter_context(recorded_models(stack.enter_context(GraphRAG(given.url)), given.data))
         for name in names if given.load else ():
             with GraphRAG(given.url, corpus_of(name, extractor)) as rag:
-                seconds = load(rag, given.data, name, extractor)
+                seconds = load(rag, given.data, name, extractor, **given.options)
             print(f"{name}: indexed in {seconds:.0f} s", file=sys.stderr, flush=True)
         tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
+        tables |= {"curve": lambda: curve_table(given), "cases": lambda: cases_table(given)}
         rows = []
         for row in {**tables, "ablations": lambda: ablations_table(given, names)}[given.table]():
             print(row, flush=True)

@@ -45,6 +45,15 @@ def processor_seconds(pid: int) -> float:
         return 0.0
 
 
+def private_megabytes(pid: int) -> float:
+    """Return the memory of a backend that is its own; nan where the server runs elsewhere."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except OSError:
+        return float("nan")
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024
+
+
 def measured(connection: psycopg.Connection, statement: str, *parameters: object) -> tuple[float, float]:
     """Return the milliseconds of a statement: by the clock, and of the backend's processor time."""
     pid = connection.info.backend_pid
@@ -53,13 +62,21 @@ def measured(connection: psycopg.Connection, statement: str, *parameters: object
     return (time.perf_counter() - start) * 1e3, (processor_seconds(pid) - cpu) * 1e3
 
 
-def row(what: str, first: float, new: list[tuple[float, float]], known: list[tuple[float, float]]) -> str:
+def row(
+    what: str,
+    first: tuple[float, float],
+    new: list[tuple[float, float]],
+    known: list[tuple[float, float]],
+    memory: tuple[float, float],
+) -> str:
     """Return a row of the table: texts that are new to the session, and such as it has embedded."""
     clock, cpu = zip(*new, strict=True)
     figures = [f"{statistics.median(clock):.1f}", f"{_p95(list(clock)):.1f}", f"{statistics.median(cpu):.1f}"]
     for column in zip(*known, strict=True):
         figures.append(f"{statistics.median(column):.1f}")
-    return f"| {what} | {first:.0f} | {' | '.join(figures)} |"
+    if not known:
+        figures += ["", ""]
+    return f"| {what} | {first[0]:.0f} | {first[1]:.0f} | {' | '.join(figures)} | {memory[0]:.0f} | {memory[1]:.0f} |"
 
 
 def main() -> None:
@@ -78,15 +95,18 @@ def main() -> None:
         ).fetchone()
         print(f"{given.corpus}: documents, chunks, entities, relationships = {size}\n")
         print(
-            "| mode | first of a session, ms | p50 | p95 | CPU p50 | known text: p50 | CPU p50 |\n|---|---|---|---|---|---|---|"
+            "| mode | first of a session, ms | its CPU | p50 | p95 | CPU p50 | known text: p50 | CPU p50 | private MB after the"
+            " first | in the end |\n|---|---|---|---|---|---|---|---|---|---|"
         )
         embed = [measured(connection, "SELECT graphrag.embed(%s)", text) for text in QUESTIONS * given.rounds]
-        print(row("the query's embedding", embed[0][0], embed, []))
+        memory = private_megabytes(connection.info.backend_pid)
+        print(row("the query's embedding", embed[0], embed, [], (memory, memory)))
     for mode in given.modes:
         with psycopg.connect(given.url, autocommit=True) as connection:
             if given.warm:
                 connection.execute("SELECT graphrag.warm(%s)", [given.corpus])
-            first, _ = measured(connection, search, QUESTIONS[0], given.corpus, mode)
+            first = measured(connection, search, QUESTIONS[0], given.corpus, mode)
+            memory = private_megabytes(connection.info.backend_pid)
             # Twice: after about 20 questions a session keeps the graph of a large corpus.
             for question in QUESTIONS * 2:
                 measured(connection, search, question, given.corpus, mode)
@@ -96,7 +116,8 @@ def main() -> None:
                 for question in QUESTIONS:
                     new.append(measured(connection, search, f"{question} ({number})", given.corpus, mode))
                     known.append(measured(connection, search, question, given.corpus, mode))
-        print(row(mode, first, new, known), flush=True)
+            in_the_end = private_megabytes(connection.info.backend_pid)
+        print(row(mode, first, new, known, (memory, in_the_end)), flush=True)
 
 
 def _p95(values: list[float]) -> float:

@@ -86,7 +86,7 @@ def _function(mode: Mode) -> str:
     return (
         f"CREATE FUNCTION graphrag.{name}(\n    " + ",\n    ".join(parameters) + "\n"
         f") RETURNS TABLE ({ROWS})\n"
-        "LANGUAGE sql STABLE ROWS 10\n"
+        "LANGUAGE sql STABLE COST 1000000 ROWS 10\n"
         "BEGIN ATOMIC\n"
         f"    SELECT {columns}\n"
         f"      FROM graphrag.search({name}.query, {name}.corpus, '{mode.name}', top_k => {name}.top_k,"

@@ -17,6 +17,7 @@ _NAMES = {
     "AsyncGraphRAG": "GraphRAG",
     "is_beside_async": "is_beside",
     "rows_beside_async": "rows_beside",
+    "stream_beside_async": "stream_beside",
 }
 _WORDS = {
     "programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file.": (

@@ -9,7 +9,9 @@ from pathlib import Path
 # numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
 import pg_graphrag.numeric  # noqa: F401
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from tests.runtime import beside
 from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
 
 _numbers = itertools.count(1)
@@ -30,9 +32,14 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files of LONGEST; the rest stays as it is."""
+    """Begin with the files of LONGEST; the rest stays as it is. Skip what the second host cannot serve."""
     ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
+    if beside.IS_BESIDE:
+        for item in items:
+            name = getattr(item, "originalname", item.name)
+            if reason := beside.reason_to_skip(item.path.name, name, getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.skip(reason=f"beside a database: {reason}"))
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +57,15 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
     """This worker's cluster, or the server of PG_GRAPHRAG_TEST_URL; its database ``template`` has the extension."""
     cluster = Server(TEST_URL) if TEST_URL else Cluster(request.getfixturevalue("runtime"))
     try:
-        cluster.create_database("template")
+        url = cluster.create_database("template")
         with cluster.connect("template") as connection:
-            connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            if beside.IS_BESIDE:
+                beside.prepare(connection)
+            else:
+                connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        if beside.IS_BESIDE:
+            beside.install(make_conninfo(url, user=beside.OWNER, password=beside.OWNER))
+            beside.serve_calls()
         yield cluster
     finally:
         cluster.close()

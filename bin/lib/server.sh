@@ -62,16 +62,18 @@ start_server() {
     die "the server did not start ($log)"
 }
 
-choose_port() { # the instance's own while it is free
-    port=$(cat "$instance/port" 2> /dev/null || true)
+choose_port() { # [FILE]: the instance's own in this file while it is free
+    local file=$instance/${1:-port}
+    port=$(cat "$file" 2> /dev/null || true)
     while [ -z "$port" ] || (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do
         port=$((20000 + RANDOM % 12000)) # below the range the kernel gives to clients
     done
-    printf '%s\n' "$port" > "$instance/port"
+    printf '%s\n' "$port" > "$file"
 }
 
 cmd_down() {
     need_instance
+    stop_pages
     server_runs || { say "the server of $checkout does not run"; return; }
     if [ "$runtime" = docker ]; then
         compose stop >&2
@@ -88,6 +90,7 @@ cmd_status() {
     printf '%-10s %s\n' server: "127.0.0.1 port $(< "$instance/port"), user postgres, database graphrag"
     [ "$runtime" = docker ] ||
         printf '%-10s %s\n' socket: "$root/run/postgresql" log: "$root/srv/pg_graphrag/postgresql.log"
+    ! pages_run || printf '%-10s %s\n' pages: "$(pages_address)"
     printf '%-10s %s\n' psql: "$checkout/bin/graphrag-server psql" url: "$checkout/bin/graphrag-server url"
 }
 

@@ -8,6 +8,7 @@ The second host is `pg_graphrag.process`. Every PL/Python body of the extension 
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
+from pg_graphrag.profile import Profile
 
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
@@ -34,6 +36,9 @@ class Database:
 
     Plans are kept per (statement, types) for the session. In a STABLE function every statement is read only.
     """
+
+    # Of a worker's run whose time is asked for.
+    profile: Profile | None = None
 
     def __init__(self, plpy: Any):
         self.plpy = plpy
@@ -61,6 +66,10 @@ class Database:
         """Run a plan."""
         with undisturbed():
             return list(self.plpy.execute(plan, list(values)))
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """Count the time inside for a step of a run whose time is asked for."""
+        return nullcontext() if self.profile is None else self.profile.step(name)
 
     def poll(self) -> None:
         """Let cancel, timeout and terminate through, where much is done without a statement."""

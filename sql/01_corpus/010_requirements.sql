@@ -60,6 +60,33 @@ $$;
 COMMENT ON FUNCTION graphrag._check_schema() IS 'Refuses a schema that is not a superuser''s, or in which others may create';
 SELECT graphrag._check_schema();
 
+-- The type vector and its operators are named with their schema at run time. Whoever owns it could give its name to another, with a domain and
+-- an operator of his own, which sessions with our rights would run. Of public that is the owner of the database.
+CREATE FUNCTION graphrag._check_vector() RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    home  name;
+    other name;
+BEGIN
+    SELECT n.nspname, r.rolname INTO home, other
+      FROM pg_extension v
+      JOIN pg_namespace n ON n.oid = v.extnamespace
+      JOIN pg_database d ON d.datname = current_database()
+     CROSS JOIN unnest(ARRAY[v.extowner, CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END]) o (owner)
+      JOIN pg_roles r ON r.oid = o.owner
+     WHERE v.extname = 'vector' AND NOT pg_has_role(o.owner, current_user, 'MEMBER')
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'the extension vector, or its schema "%", belongs to role "%"', home, other
+            USING ERRCODE = 'insufficient_privilege', DETAIL = format('"%s" could put code of its own in its place, which would run as "%s".', other, current_user),
+                  HINT = format('ALTER SCHEMA %1$I OWNER TO %2$I, and GRANT CREATE ON SCHEMA %1$I TO %3$I if it needs that; or ALTER EXTENSION vector SET SCHEMA to one of your own. Then try again.', home, current_user, other);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION graphrag._check_vector() IS 'Refuses the extension vector of a role, or in a schema of a role, that has not the rights of who installs';
+SELECT graphrag._check_vector();
+
 -- What every PL/Python body calls: it checks that package and extension are of one version, and turns Python errors into SQL errors.
 DO LANGUAGE plpython3u $$
 try:

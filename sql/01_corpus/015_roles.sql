@@ -1,18 +1,18 @@
--- The roles of the cluster that grants name. They stay when the extension goes: other databases may use them.
--- A role of that name that exists is taken only if nobody but a superuser made it more than a name, and decides who has it.
+-- The roles of the cluster that grants name. They stay when the schema goes: other databases may use them.
+-- A role of that name that exists is taken only if nobody else made it more than a name, or decides who has it: nobody but
+-- superusers, and, where no superuser installs (beside a database without the extension), who installs or owns the database.
 CREATE FUNCTION graphrag._ensure_roles() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    wanted record;
-    wrong  text;
+    is_superuser boolean := (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user);
+    wanted       record;
+    wrong        text;
 BEGIN
-    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
-        RAISE EXCEPTION 'role "%" may not make the roles of pg_graphrag', current_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Run it as a superuser.';
-    END IF;
     -- Roles are the cluster's: another database may be making them at this moment.
-    LOCK TABLE pg_catalog.pg_authid IN SHARE ROW EXCLUSIVE MODE;
+    IF is_superuser THEN
+        LOCK TABLE pg_catalog.pg_authid IN SHARE ROW EXCLUSIVE MODE;
+    END IF;
     FOR wanted IN
         SELECT * FROM (VALUES
             (1, 'graphrag_member', '{}'::name[],              'pg_graphrag: reads the corpora that grant_corpus() gave to it'),
@@ -21,7 +21,14 @@ BEGIN
         ) v (place, name, groups, comment) ORDER BY place
     LOOP
         IF to_regrole(wanted.name) IS NULL THEN
-            EXECUTE format('CREATE ROLE %I NOLOGIN', wanted.name);
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', wanted.name);
+                EXECUTE format('COMMENT ON ROLE %I IS %L', wanted.name, wanted.comment);
+            EXCEPTION WHEN insufficient_privilege THEN
+                RAISE EXCEPTION 'role "%" does not exist, and "%" may not make it', wanted.name, current_user
+                    USING ERRCODE = 'insufficient_privilege',
+                          HINT = 'Have who may make roles run: CREATE ROLE graphrag_member NOLOGIN; CREATE ROLE graphrag_reader NOLOGIN IN ROLE graphrag_member; CREATE ROLE graphrag_writer NOLOGIN IN ROLE graphrag_member.';
+            END;
         END IF;
         SELECT CASE
                    WHEN r.rolcanlogin THEN 'it may log in'
@@ -40,14 +47,14 @@ BEGIN
                SELECT string_agg(DISTINCT quote_ident(x.rolname), ', ') AS admins
                  FROM pg_auth_members m
                  JOIN pg_roles x ON x.oid = m.member OR pg_has_role(x.oid, m.member, 'USAGE') AND NOT pg_has_role(x.oid, m.member, 'SET')
-                WHERE m.roleid = r.oid AND m.admin_option AND NOT x.rolsuper) a
+                WHERE m.roleid = r.oid AND m.admin_option AND NOT x.rolsuper
+                  AND (is_superuser OR x.rolname <> current_user AND x.oid <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))) a
          WHERE r.rolname = wanted.name;
         IF wrong IS NOT NULL THEN
             RAISE EXCEPTION 'role "%" exists, and cannot be trusted: %', wanted.name, wrong
                 USING ERRCODE = 'insufficient_privilege',
-                      HINT = format('As a superuser, take that away, or DROP ROLE %I, or give it another name: ALTER ROLE %1$I RENAME TO …. Then try again.', wanted.name);
+                      HINT = format('Have who may take that away, or DROP ROLE %I, or give it another name: ALTER ROLE %1$I RENAME TO …. Then try again.', wanted.name);
         END IF;
-        EXECUTE format('COMMENT ON ROLE %I IS %L', wanted.name, wanted.comment);
         IF wanted.groups <> '{}' AND NOT pg_has_role(wanted.name, wanted.groups[1], 'USAGE') THEN
             EXECUTE format('GRANT %I TO %I WITH INHERIT TRUE', wanted.groups[1], wanted.name);
         END IF;

@@ -174,17 +174,45 @@ BEGIN
 END
 $$;
 
+-- Have schemas keep their names until this transaction ends. Rows of the catalog, locked as a foreign key locks: a schema that is
+-- renamed waits; with an old snapshot, one that was renamed is a serialization failure. `owner`: of the table in question; it matters
+-- where nobody may lock these rows (a database without the extension).
+CREATE FUNCTION graphrag._hold_schemas(schemas oid[], owner oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM pg_namespace n WHERE n.oid = ANY (schemas) ORDER BY n.oid FOR KEY SHARE;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
+
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
 -- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error.
+-- What an attached table needs belongs to its owner. Superusers make it; beside a database without the extension, who owns the schema
+-- graphrag must be a member.
+CREATE FUNCTION graphrag._check_may_act_for(owner name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT pg_has_role(current_user, owner, 'USAGE') THEN
+        RAISE EXCEPTION 'role "%", who owns the schema graphrag, cannot act for role "%", who owns the table', current_user, owner
+            USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT %I TO %I; then try again.', owner, current_user);
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
+
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    name text := format('graphrag_attached._changed_%s()', attached_id);
+    name  text := format('graphrag_attached._changed_%s()', attached_id);
+    owner name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
+    PERFORM graphrag._check_may_act_for(owner);
     EXECUTE format($create$
 CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -216,8 +244,17 @@ $create$, name, attached_id);
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
     EXECUTE format('COMMENT ON FUNCTION %s IS ''Trigger of attached table %s: its rows become documents''', name, attached_id);
     -- DROP EXTENSION takes it along instead of stopping at it.
-    EXECUTE format('ALTER FUNCTION %s DEPENDS ON EXTENSION pg_graphrag', name);
-    EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+    IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
+        EXECUTE format('ALTER FUNCTION %s DEPENDS ON EXTENSION pg_graphrag', name);
+    END IF;
+    -- To own a function takes CREATE on its schema, where no superuser gives it: in this transaction alone.
+    IF has_schema_privilege(owner, 'graphrag_attached', 'CREATE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+        EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, owner);
+    ELSE
+        EXECUTE format('GRANT CREATE ON SCHEMA graphrag_attached TO %I', owner);
+        EXECUTE format('ALTER FUNCTION %s OWNER TO %I', name, owner);
+        EXECUTE format('REVOKE CREATE ON SCHEMA graphrag_attached FROM %I', owner);
+    END IF;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
@@ -240,7 +277,9 @@ BEGIN
     LOOP
         EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
                        event.trigger, event.name, name, event.rows, attached_id);
-        EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
+        IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
+            EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
+        END IF;
     END LOOP;
 END
 $$;

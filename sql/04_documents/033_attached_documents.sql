@@ -241,9 +241,7 @@ BEGIN
             NEW.source_keys := graphrag._select_attached(NEW, corpus_name);
             RETURN NEW;
         WHEN 'hold' THEN
-            -- A row of the catalog, locked as a foreign key locks: a schema that is renamed waits; with an old snapshot, one that
-            -- was renamed is a serialization failure.
-            PERFORM FROM pg_namespace n WHERE n.oid = ANY (graphrag_attached._foreign_schemas(t.oid, t.relowner)) ORDER BY n.oid FOR KEY SHARE;
+            PERFORM graphrag._hold_schemas(graphrag_attached._foreign_schemas(t.oid, t.relowner), t.relowner);
         WHEN 'begin' THEN
             DELETE FROM graphrag._attached_faults f WHERE f.attached_id = attached.id;
             DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached.id AND j.state <> 'leased';

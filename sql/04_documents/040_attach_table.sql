@@ -77,6 +77,7 @@ BEGIN
         IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb)', 'EXECUTE') THEN
             RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
         END IF;
+        PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = NEW.source;
         PERFORM graphrag._check_attachable(NEW);
         PERFORM graphrag._attach(NEW);
         RETURN NULL;
@@ -132,11 +133,11 @@ CREATE FUNCTION graphrag._held_name(relation oid) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    schema_name text;
+    schema_id oid := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation);
 BEGIN
-    SELECT quote_ident(n.nspname) INTO schema_name
-      FROM pg_namespace n WHERE n.oid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation) FOR KEY SHARE;
-    RETURN schema_name || '.' || (SELECT quote_ident(c.relname) FROM pg_class c WHERE c.oid = relation);
+    PERFORM graphrag._hold_schemas(ARRAY[schema_id], (SELECT c.relowner FROM pg_class c WHERE c.oid = relation));
+    RETURN (SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation AND n.oid = schema_id);
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._held_name(oid) FROM PUBLIC;

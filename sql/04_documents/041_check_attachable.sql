@@ -23,7 +23,7 @@ BEGIN
         WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'
         WHEN t.relpersistence = 'u' THEN 'it is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
         WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'graphrag_attached', 'ag_catalog') OR t.nspname ~ '^pg_'
-            OR EXISTS (SELECT FROM ag_catalog.ag_graph g WHERE g.name = t.nspname)
+            OR graphrag._is_graph(t.nspname)
             THEN 'it belongs to the system or to an extension; attach a table of your own'
         WHEN t.relispartition THEN 'it is a partition; attach the partitioned table'
         WHEN t.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE request.source IN (i.inhrelid, i.inhparent))

@@ -1,9 +1,9 @@
 -- The first of a worker's three transactions: leases the jobs of one batch, of one corpus and one kind of work, and returns them;
 -- with no kind, those whose document an open transaction has locked, which come back after retry_seconds.
--- worker_lock: first half of the advisory lock that every worker holds. What workers died over alone_from times is tried alone.
+-- What workers died over alone_from times is tried alone.
 -- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
 -- alone, while others may have other parts of it: so it locks the document as they do, shared.
-CREATE FUNCTION graphrag._claim_jobs(worker_lock int, worker int, most int, most_bytes bigint, alone_from int, look int, retry_seconds int)
+CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_bytes bigint, alone_from int, look int, retry_seconds int)
     RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, first_chunk int, last_chunk int, payload jsonb, attempts int, errors int)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -11,10 +11,7 @@ AS $$
 BEGIN
     RETURN QUERY
     WITH alive AS MATERIALIZED (
-        SELECT array_agg(l.objid::bigint) AS workers
-          FROM pg_locks l
-         WHERE l.locktype = 'advisory' AND l.classid = worker_lock::oid AND l.objsubid = 2 AND l.granted
-           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        SELECT array_agg(w.worker) AS workers FROM graphrag._workers w
     ), due AS (
         SELECT j.id, j.corpus_id, j.kind, j.document_id, j.chunks IS NOT NULL AS is_part, j.attempts, j.next_attempt_at,
                CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
@@ -79,4 +76,4 @@ BEGIN
     SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, bigint, int, int, int) FROM PUBLIC;

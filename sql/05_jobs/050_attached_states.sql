@@ -45,8 +45,8 @@ SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s
        CASE WHEN o.may_read THEN s.detail END AS detail, CASE WHEN o.may_read THEN s.hint END AS hint, s.attached_at
   FROM graphrag._attached_states s
  CROSS JOIN LATERAL (
-       SELECT pg_catalog.pg_has_role(x.extowner, 'USAGE') OR coalesce(pg_catalog.pg_has_role(s.owner, 'USAGE'), false) AS may_read
-         FROM pg_catalog.pg_extension x WHERE x.extname = 'pg_graphrag') o
+       SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') OR coalesce(pg_catalog.pg_has_role(s.owner, 'USAGE'), false) AS may_read
+         FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
  WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table() made sources of documents, and whether these follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
 COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';

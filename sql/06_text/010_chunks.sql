@@ -15,6 +15,7 @@ CREATE TABLE graphrag.chunks (
     extraction   text,
     section      text,
     page         int,
+    unfit        jsonb,
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
@@ -41,6 +42,7 @@ COMMENT ON COLUMN graphrag.chunks.tf_overflow IS 'Exact counts {lexeme: tf} of l
 COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, or repaired (a part of its answer was unreadable in every attempt); null: no model was asked';
 COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the chunk''s own text stands, the outermost first, joined by › ; null: none';
 COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
+COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the schema has no place for: [{kind, item, reason}]; null: nothing';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

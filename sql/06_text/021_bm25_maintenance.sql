@@ -59,7 +59,7 @@ COMMENT ON FUNCTION graphrag._bm25_remove(int, text, bigint[]) IS
 CREATE FUNCTION graphrag._bm25_lock(corpus_id int) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    SELECT pg_catalog.pg_advisory_xact_lock('graphrag.bm25_segments'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int4, corpus_id);
+    SELECT graphrag._lock(corpus_id, 'bm25');
 END;
 COMMENT ON FUNCTION graphrag._bm25_lock(int) IS 'Waits until no optimize() of the corpus runs, and keeps others out until the end of the transaction';
 

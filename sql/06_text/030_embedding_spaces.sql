@@ -194,7 +194,7 @@ BEGIN
         RETURN;
     END IF;
     -- Who writes vectors holds the one, or the other (corpus/spaces.py).
-    PERFORM pg_advisory_xact_lock(1735549296, $1);
+    PERFORM graphrag._lock_spaces($1, false);
     PERFORM graphrag._lock_corpus($1);
     FOR space IN
         SELECT DISTINCT u.space_id FROM graphrag._unindexed_vectors($1, $2, $3) u

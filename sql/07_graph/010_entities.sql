@@ -50,6 +50,7 @@ CREATE TABLE graphrag.entity_mentions (
     end_offset    int,
     windows       int[]  NOT NULL DEFAULT '{}',
     tsv           tsvector,
+    attributes    jsonb,
     CONSTRAINT entity_mentions_pkey PRIMARY KEY (id),
     CONSTRAINT entity_mentions_chunk_raw_key_key UNIQUE (chunk_id, raw_key),
     CONSTRAINT entity_mentions_chunk_fkey FOREIGN KEY (chunk_id) REFERENCES graphrag.chunks (id),
@@ -57,6 +58,7 @@ CREATE TABLE graphrag.entity_mentions (
     CONSTRAINT entity_mentions_text_check CHECK ((description IS NULL) = (evidence_rank IS NOT NULL))
 );
 CREATE INDEX entity_mentions_entity_idx ON graphrag.entity_mentions (entity_id, evidence_rank) INCLUDE (chunk_id, tf);
+CREATE INDEX entity_mentions_attributes_idx ON graphrag.entity_mentions (entity_id) WHERE attributes IS NOT NULL;
 CREATE INDEX entity_mentions_hidden_idx ON graphrag.entity_mentions (corpus_id, raw_key) WHERE entity_id IS NULL;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions_id_seq', '');
@@ -77,6 +79,7 @@ COMMENT ON COLUMN graphrag.entity_mentions.start_offset IS 'First character of t
 COMMENT ON COLUMN graphrag.entity_mentions.end_offset IS 'Character after that sentence';
 COMMENT ON COLUMN graphrag.entity_mentions.windows IS 'Ordinals of the chunk''s windows that mention the entity';
 COMMENT ON COLUMN graphrag.entity_mentions.tsv IS 'Lexemes of name and description; null for concepts';
+COMMENT ON COLUMN graphrag.entity_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
 
 -- Counted spellings, types and descriptions: a change costs the size of the change, also for an entity with 100,000 mentions.
 CREATE TABLE graphrag.entity_values (
@@ -101,3 +104,18 @@ COMMENT ON COLUMN graphrag.entity_values.kind IS 'n: name (spelling), t: type, d
 COMMENT ON COLUMN graphrag.entity_values.value IS 'The spelling, type or description';
 COMMENT ON COLUMN graphrag.entity_values.count IS 'Mentions that gave it';
 COMMENT ON COLUMN graphrag.entity_values.tokens IS 'Tokens of a description, by the corpus'' tokenizer';
+
+-- Attributes of an entity, {name: value}: of each the value that most chunks give, the smallest of equally frequent ones; null: none. An index has the
+-- mentions with attributes alone.
+CREATE FUNCTION graphrag._merged_attributes(entity bigint) RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.jsonb_object_agg(v.key, v.value)
+      FROM (SELECT DISTINCT ON (x.key) x.key, x.value
+              FROM (SELECT a.key, a.value, pg_catalog.count(DISTINCT m.chunk_id) AS count
+                      FROM graphrag.entity_mentions AS m
+                     CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) AS a
+                     WHERE m.entity_id = entity AND m.attributes IS NOT NULL
+                     GROUP BY a.key, a.value) AS x
+             ORDER BY x.key, x.count DESC, x.value::text COLLATE "C") AS v;
+END;

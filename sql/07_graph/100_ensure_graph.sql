@@ -62,8 +62,8 @@ BEGIN
          WHERE p.proname = ANY (unguarded) AND p.pronamespace = 'ag_catalog'::regnamespace
            AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0))
     LOOP
-        -- Two at once would fail ("tuple concurrently updated"): whoever comes second leaves it to the first.
-        EXIT WHEN NOT pg_try_advisory_xact_lock(1735549293, 0);
+        -- Two at once would fail ("tuple concurrently updated"): whoever comes second waits, and does it again.
+        PERFORM graphrag._lock(0, 'age');
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;
 END
@@ -159,6 +159,14 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._graph_flaw(name) FROM PUBLIC;
+
+-- Whether a schema is an Apache AGE graph, of whoever.
+CREATE FUNCTION graphrag._is_graph(schema_name name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = schema_name)
+$$;
+REVOKE ALL ON FUNCTION graphrag._is_graph(name) FROM PUBLIC;
 
 -- Whether the schema of that name is a graph that pg_graphrag made, in this installation or an earlier one, and so may be dropped. What was done to it since
 -- does not matter. A restore may have given it to another superuser.

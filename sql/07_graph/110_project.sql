@@ -46,10 +46,12 @@ BEGIN
     PERFORM graphrag._plan_for(corpus_id, 'Entity');
     MERGE INTO "Entity" AS v
     USING (SELECT ag_catalog._graphid(entity, i.id) AS id, e.id AS entity_id,
-                  ag_catalog.agtype_build_map('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type,
-                                              'description', e.description, 'degree', e.degree) AS properties
+                  -- A map that is null adds nothing.
+                  ag_catalog.agtype_build_map_nonull('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type,
+                                                     'description', e.description, 'degree', e.degree, 'attributes', a.attributes) AS properties
              FROM (SELECT DISTINCT pg_catalog.unnest(entity_ids) AS id) AS i
-             LEFT JOIN LATERAL (SELECT e.* FROM graphrag.entities AS e WHERE e.id = i.id OFFSET 0) AS e ON true) AS s
+             LEFT JOIN LATERAL (SELECT e.* FROM graphrag.entities AS e WHERE e.id = i.id OFFSET 0) AS e ON true
+             LEFT JOIN LATERAL (SELECT graphrag._merged_attributes(i.id)::text::ag_catalog.agtype AS attributes OFFSET 0) AS a ON true) AS s
        ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.entity_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties

@@ -1,7 +1,7 @@
 -- Entities that may be one, for a person to decide; nothing is merged. Owner only, as what it leads to.
 CREATE FUNCTION graphrag.suggest_merges(corpus text DEFAULT 'default', max_suggestions int DEFAULT 100)
 RETURNS TABLE (entity text, target text, score double precision, reason text)
-LANGUAGE plpython3u STABLE ROWS 100
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

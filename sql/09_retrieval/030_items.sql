@@ -6,7 +6,7 @@ CREATE FUNCTION graphrag.search_entities(
     filter             jsonb DEFAULT NULL,
     low_level_keywords text[] DEFAULT NULL
 ) RETURNS TABLE (rank int, entity_id bigint, name text, type text, description text, degree int, score double precision, explain jsonb)
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -21,7 +21,7 @@ CREATE FUNCTION graphrag.search_relationships(
     filter              jsonb DEFAULT NULL,
     high_level_keywords text[] DEFAULT NULL
 ) RETURNS TABLE (rank int, relationship_id bigint, source text, target text, keywords text[], description text, weight numeric, score double precision, explain jsonb)
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -36,7 +36,7 @@ CREATE FUNCTION graphrag.search_reports(
     filter     jsonb DEFAULT NULL,
     only_level int DEFAULT NULL
 ) RETURNS TABLE (rank int, community_id bigint, level int, title text, summary text, rating double precision, score double precision, explain jsonb)
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

@@ -1,6 +1,6 @@
 -- The corpus' embedding model, for applications that compare vectors of their own.
 CREATE FUNCTION graphrag.embed(input text, corpus text DEFAULT 'default') RETURNS @extschema:vector@.vector
-LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 500000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.embed:embed", input, corpus)

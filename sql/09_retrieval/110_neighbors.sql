@@ -2,7 +2,7 @@
 CREATE FUNCTION graphrag.neighbors(entity text, corpus text DEFAULT 'default', hops int DEFAULT 1)
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
-LANGUAGE plpython3u STABLE ROWS 100
+LANGUAGE plpython3u STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -15,7 +15,7 @@ COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some
 CREATE FUNCTION graphrag.neighbors(entity text, filter jsonb, hops int DEFAULT 1, corpus text DEFAULT 'default')
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
-LANGUAGE plpython3u STABLE ROWS 100
+LANGUAGE plpython3u STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -28,7 +28,7 @@ COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'As neighbors(
 CREATE FUNCTION graphrag._neighbors(this_corpus int, start_key text, hops int)
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
-LANGUAGE plpgsql STABLE ROWS 100
+LANGUAGE plpgsql STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $function$
 #variable_conflict use_column

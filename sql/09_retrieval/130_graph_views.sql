@@ -61,7 +61,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
--- The LEFT JOIN for N costs nothing where pmi is not asked for.
+-- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT graphrag._whole_corpora() AS corpora
@@ -76,7 +76,7 @@ WITH whole AS MATERIALIZED (
       JOIN graphrag.entities e ON e.id = n.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
-       u.description, u.weight, u.mention_count, u.pmi
+       u.description, u.weight, u.mention_count, u.pmi, u.strength
   FROM (
 SELECT c.name AS corpus,
        r.id   AS relationship_id,
@@ -94,14 +94,17 @@ SELECT c.name AS corpus,
        CASE WHEN r.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND n.chunks > 0 THEN
             r.mention_count::double precision / n.chunks
             * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
-       END AS pmi
+       END AS pmi,
+       CASE WHEN r.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND n.chunks > 0 THEN
+            r.weight::double precision
+            * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+       END AS strength
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  JOIN graphrag.entities s ON s.id = r.source_id
-  JOIN graphrag.entities t ON t.id = r.target_id
+  LEFT JOIN graphrag.entities s ON s.id = r.source_id AND (SELECT w.corpora FROM whole w)[s.corpus_id]
+  LEFT JOIN graphrag.entities t ON t.id = r.target_id AND (SELECT w.corpora FROM whole w)[t.corpus_id]
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
- WHERE (SELECT w.corpora FROM whole w)[r.corpus_id] AND (SELECT w.corpora FROM whole w)[s.corpus_id]
-   AND (SELECT w.corpora FROM whole w)[t.corpus_id]
+ WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
  UNION ALL
 SELECT p.*
   FROM (
@@ -109,6 +112,10 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
        e.weight, e.mention_count,
        CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
             e.mention_count::double precision / e.chunks
+            * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+       END,
+       CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
+            e.weight
             * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
        END
   FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
@@ -142,6 +149,7 @@ COMMENT ON COLUMN graphrag.graph_edges.description IS 'What the documents, or pe
 COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that say both';
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
+COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS

@@ -9,7 +9,7 @@ CREATE FUNCTION graphrag.search(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call

@@ -7,7 +7,7 @@ CREATE FUNCTION graphrag.naive_search(
     filter              jsonb DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 1000000 ROWS 10
 BEGIN ATOMIC
     SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain
       FROM graphrag.search(naive_search.query, naive_search.corpus, 'naive', top_k => naive_search.top_k, filter => naive_search.filter,
@@ -22,7 +22,7 @@ CREATE FUNCTION graphrag.bm25_search(
     filter              jsonb DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 1000000 ROWS 10
 BEGIN ATOMIC
     SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain
       FROM graphrag.search(bm25_search.query, bm25_search.corpus, 'bm25', top_k => bm25_search.top_k, filter => bm25_search.filter,
@@ -39,7 +39,7 @@ CREATE FUNCTION graphrag.local_search(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 1000000 ROWS 10
 BEGIN ATOMIC
     SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain
       FROM graphrag.search(local_search.query, local_search.corpus, 'local', top_k => local_search.top_k, filter => local_search.filter,
@@ -57,7 +57,7 @@ CREATE FUNCTION graphrag.global_search(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 1000000 ROWS 10
 BEGIN ATOMIC
     SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain
       FROM graphrag.search(global_search.query, global_search.corpus, 'global', top_k => global_search.top_k, filter => global_search.filter,
@@ -75,7 +75,7 @@ CREATE FUNCTION graphrag.hybrid_search(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 1000000 ROWS 10
 BEGIN ATOMIC
     SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain
       FROM graphrag.search(hybrid_search.query, hybrid_search.corpus, 'hybrid', top_k => hybrid_search.top_k, filter => hybrid_search.filter,

@@ -9,7 +9,7 @@ CREATE FUNCTION graphrag.context(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}'
 ) RETURNS jsonb
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 1000000
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call

@@ -1,6 +1,7 @@
 -- The graph that is clustered. What a model extracted counts by its weight. Concepts are pruned first, at read time, from the counts of the mentions
 -- (LazyGraphRAG's index): names of one chunk and hubs (degree above mean + 3 sigma) are left out, pairs weigh their PMI, and the weakest 40 % go.
--- A small corpus, or one that only states what it says once, is clustered as it is: there is nothing to prune by.
+-- A corpus of under 20 chunks, or one that only states what it says once, is clustered as it is: there is nothing to prune by. Under 100
+-- chunks it is where names of two chunks or more have fewer relationships than there are chunks.
 -- What a person relates counts as one mention. A weight of 0 relates nothing.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
 RETURNS TABLE (relationship_id bigint, low_id bigint, high_id bigint, weight double precision)
@@ -21,7 +22,13 @@ BEGIN
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
     END IF;
     SELECT count(*) INTO chunks FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus;
-    IF NOT concepts OR chunks < 100 THEN
+    IF NOT concepts OR chunks < 20
+       OR chunks < 100 AND chunks > (SELECT count(*)
+                                       FROM graphrag.relationships AS r
+                                       JOIN graphrag.entities AS l ON l.id = r.low_id
+                                       JOIN graphrag.entities AS h ON h.id = r.high_id
+                                      WHERE r.corpus_id = this_corpus AND r.weight > 0
+                                        AND l.mention_count >= 2 AND h.mention_count >= 2) THEN
         RETURN QUERY
         SELECT r.id, r.low_id, r.high_id, r.weight::double precision
           FROM graphrag.relationships AS r
@@ -51,4 +58,4 @@ BEGIN
      WHERE p.pmi > 0 AND p.pmi >= weakest;
 END
 $function$;
-COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that communities are found in, with their weights: of a model''s extraction all, of concepts those that pruning leaves (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 100 chunks is not pruned). 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that communities are found in, with their weights: of a model''s extraction all, of concepts those that pruning leaves (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 20 chunks is not pruned, and one under 100 only where such names have as many relationships as there are chunks). 42704 for an unknown corpus.';

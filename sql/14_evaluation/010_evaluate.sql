@@ -26,7 +26,7 @@ CREATE FUNCTION graphrag.evaluate(
     baseline  text DEFAULT NULL,
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.evaluation
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -44,6 +44,7 @@ BEGIN
     IF source IS NULL THEN
         RETURN NULL;
     END IF;
+    PERFORM graphrag._refuse_foreign_code(source);
     EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(pg_catalog.to_jsonb(q.*)) FROM %s q', source) INTO questions;
     RETURN questions;
 END
@@ -57,7 +58,7 @@ CREATE FUNCTION graphrag.evaluate(
     baseline  text DEFAULT NULL,
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.evaluation
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 10000000 ROWS 10
 BEGIN ATOMIC
     SELECT * FROM graphrag.evaluate(corpus, graphrag._questions(questions), modes, k, baseline, options);
 END;
@@ -72,7 +73,7 @@ CREATE FUNCTION graphrag.evaluate(
     baseline  text DEFAULT NULL,
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.evaluation
-LANGUAGE sql STABLE ROWS 10
+LANGUAGE sql STABLE COST 10000000 ROWS 10
 BEGIN ATOMIC
     SELECT *
       FROM graphrag.evaluate(

@@ -1,11 +1,7 @@
 -- What needs somebody. With the owner's rights, for pg_monitor: numbers and names; of an error its kind alone.
 CREATE VIEW graphrag._health AS
 WITH alive AS MATERIALIZED (
-    -- The advisory lock of jobs/claim.py, which every session holds that works on jobs.
-    SELECT coalesce(pg_catalog.array_agg(l.objid::bigint), '{}') AS workers
-      FROM pg_catalog.pg_locks l
-     WHERE l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted
-       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+    SELECT coalesce(pg_catalog.array_agg(w.worker), '{}') AS workers FROM graphrag._workers w
 ), due AS (
     SELECT pg_catalog.count(*) AS jobs, pg_catalog.now() - pg_catalog.min(j.next_attempt_at) AS age
       FROM graphrag.jobs j

@@ -24,9 +24,7 @@ SELECT 'queue_age_seconds', '{}',
  WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()
  UNION ALL
 SELECT 'workers', '{}', pg_catalog.count(*), 'Sessions that work on jobs'
-  FROM pg_catalog.pg_locks l
- WHERE l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted
-   AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+  FROM graphrag._workers
  UNION ALL
 SELECT 'spared_providers', '{}', pg_catalog.count(*), 'Providers that are not asked since they failed'
   FROM graphrag.provider_state s

@@ -1,6 +1,6 @@
 -- What must hold in every snapshot, while workers work too; whatever does not is named.
 CREATE FUNCTION graphrag.check(corpus text DEFAULT 'default') RETURNS TABLE (invariant text, object text, detail text)
-LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "admin.check:check", corpus)

@@ -2,7 +2,7 @@
 CREATE FUNCTION graphrag._lock_corpus(corpus_id int) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    SELECT pg_catalog.pg_advisory_xact_lock(1735549293, corpus_id);
+    SELECT graphrag._lock(corpus_id, 'corpus');
 END;
 
 CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RETURNS int
@@ -11,7 +11,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "admin.corpora:create", name, options)
 $$;
-COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding, entity_types, max_gleaning, claims, prompts, llm, rerank, communities, query_log, notify, retention. Without embedding, the corpus gets the local model that fits its language or its first documents; progress names it. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
+COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding, entity_types, max_gleaning, claims, prompts, llm, rerank, communities, full_names, query_log, notify, retention. Without embedding, the corpus gets the local model that fits its language or its first documents; progress names it. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
 
 CREATE FUNCTION graphrag.alter_corpus(name text, options jsonb) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

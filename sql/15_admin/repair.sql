@@ -88,7 +88,9 @@ BEGIN
     IF NOT FOUND THEN   -- dropped meanwhile
         RETURN 0;
     END IF;
-    PERFORM graphrag.rebuild_graph(corpus.name);
+    IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN   -- a database without it has no Apache AGE graphs
+        PERFORM graphrag.rebuild_graph(corpus.name);
+    END IF;
     PERFORM graphrag._recount(corpus_id);
     -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
     INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus_id, pg_current_xact_id())

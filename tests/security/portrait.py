@@ -28,6 +28,14 @@ QUESTIONS = (
 )
 # Entities that visible documents mention, that hidden ones mention, and that nobody does.
 ENTITIES = ("Ada Lovelace", "Charles Babbage", "London", "Enigma", "Bletchley Park", "Project Zephyr", "Nobody At All")
+# By what hidden documents have, and by what all have.
+FILTERS = (
+    '{"$source_key": "secret"}',
+    '{"$source_key": {"$nin": ["ada"]}}',
+    '{"open": {"$exists": true}}',
+    '{"$not": {"open": true}}',
+    '{"$or": [{"$ids": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}, {"open": {"$ne": true}}]}',
+)
 VIEWS = (
     "graph_nodes", "graph_edges", "graph_claims", "document_coverage", "graph_growth", "entity_timeline",
     "community_overview",
@@ -103,6 +111,17 @@ def portrait(
             picture[f"neighbors {hops}: {entity}"] = reader.gives(sql, entity, corpus, hops)
         for function in ("to_dot", "to_mermaid"):
             picture[f"{function}: {entity}"] = reader.gives(f"SELECT graphrag.{function}(%s, %s, 2)", entity, corpus)
+    for filter_ in FILTERS:
+        sql = f"SELECT {whole} FROM graphrag.search(%s, %s, 'naive', 100, %s) x"
+        picture[f"search by {filter_}"] = reader.gives(sql, QUESTIONS[0], corpus, filter_)
+        sql = f"SELECT {whole} FROM graphrag.neighbors(%s, %s::jsonb, 2, %s) x"
+        picture[f"neighbors by {filter_}"] = reader.gives(sql, ENTITIES[0], filter_, corpus)
+    sql = f"SELECT {whole} FROM graphrag.search(%s, %s, 'naive', 2, options => '{{\"offset\": 1}}') x"
+    picture["a page"] = reader.gives(sql, QUESTIONS[0], corpus)
+    for keys in (None, ["ada"], ["secret"], ["nobody"]):
+        sql = "SELECT to_jsonb(x)::text FROM graphrag.wait_indexed(%s, %s, '0 s') x"
+        picture[f"wait for {keys}"] = reader.gives(sql, corpus, keys)
+    picture["warm"] = reader.gives("SELECT (graphrag.warm(%s) - 'ms')::text", corpus)
     for place, number in enumerate(communities):
         context = reader.gives("SELECT graphrag.to_dot(%s::bigint)", number)
         picture[f"to_dot of community {place}"] = re.sub("community -?[0-9]+", "community N", context)

@@ -23,6 +23,7 @@ def reply(messages: Messages) -> str:
     reply = {
         "refine": json.dumps({"queries": ["Ada Lovelace", "Alan Turing"], "expanded": "Ada Lovelace, Alan Turing"}),
         "relevant": json.dumps({"relevant": True}),
+        "relevant_passages": json.dumps({"relevant": list(range(1, 51)), "irrelevant": []}),
         "map": points(("Ada wrote [1].", 90)),
     }
     return lines(messages) if is_keywords(messages) else reply.get(task(messages), ANSWER)

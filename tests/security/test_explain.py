@@ -26,6 +26,8 @@ COMPARISONS = (
     # By the planner's rules it costs nothing.
     "('{{\"{text}\": 1}}'::jsonb)[{column}] IS NOT NULL",
 )
+# Of what a schema asks for: tests/sql/test_extraction_schema.py has rows of them.
+SCHEMA_VIEWS = ("graph_mentions", "entity_attributes", "unfit_extractions")
 COUNTED = """
 SELECT relid::regclass::text, seq_scan, seq_tup_read, coalesce(idx_scan, 0), coalesce(idx_tup_fetch, 0)
   FROM pg_stat_xact_all_tables
@@ -51,6 +53,15 @@ def scene(module_db: Database) -> Iterator[Database]:
         " SELECT d.corpus_id, d.id, c.id, lower(left(d.content, 9)), left(d.content, 9), 'x', right(d.content, 9),"
         "        'Bribe' || d.corpus, 'SUSPECTED', right(d.content, 20), left(d.content, 20)"
         "   FROM graphrag.documents d JOIN graphrag.chunks c ON c.document_id = d.id WHERE d.source_key ~ 'secret'"
+    )
+    # As a model's extraction by a schema leaves it.
+    secrets = "FROM graphrag.documents d WHERE d.source_key ~ 'secret' AND x.document_id = d.id"
+    db.execute(
+        f"UPDATE graphrag.chunks x SET unfit = jsonb_build_array(jsonb_build_object('kind', 'entity' || d.corpus,"
+        f" 'item', jsonb_build_object('name', 'x'), 'reason', 'of ' || d.corpus)) {secrets}".encode()
+    )
+    db.execute(
+        f"UPDATE graphrag.entity_mentions x SET attributes = jsonb_build_object('paid by ' || d.corpus, 1) {secrets}".encode()
     )
     db.execute("SELECT graphrag.refresh_communities(name) FROM graphrag.corpora")
     work(db)
@@ -104,7 +115,7 @@ def wrong(text: str) -> str:
 
 
 @pytest.mark.parametrize(("role", "corpus"), [("alice_of_explain", "part"), ("carol_of_explain", "theirs")])
-@pytest.mark.parametrize("relation", [*VIEWS, "documents"])
+@pytest.mark.parametrize("relation", [*VIEWS, *SCHEMA_VIEWS, "documents"])
 def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation: str, role: str, corpus: str) -> None:
     texts = hidden_texts(scene, relation, corpus)
     assert texts or relation == "graph_growth"
@@ -131,7 +142,9 @@ def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, s
     reader.connection.close()
 
 
-@pytest.mark.parametrize("relation", ["documents", "document_coverage", "graph_claims", "community_overview"])
+@pytest.mark.parametrize(
+    "relation", ["documents", "document_coverage", "graph_claims", "community_overview", *SCHEMA_VIEWS]
+)
 def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
     reader = Reader(scene.url, "alice_of_explain")
     for column, text in hidden_texts(scene, relation, "part").items():

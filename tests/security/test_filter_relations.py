@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -143,3 +144,104 @@ def test_a_function_in_a_relation_gets_through_no_door(
     sql = "SELECT * FROM graphrag.search('Ada', %s, 'bm25', filter => %s)"
     assert refused(mallory, sql, corpus, Jsonb({"$relation": "mallory.door"})).sqlstate == sqlstate
     assert asked(mallory, corpus, {}) == ["shown"]
+
+
+# What somebody plants, by whom the relation named is owned, and whether it may be read by a session that took on alice's role.
+TAKES_ROLE = """
+CREATE FUNCTION take() RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN PERFORM mallory.report(); RETURN 'shown'; END $$;
+CREATE FUNCTION take_text(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN PERFORM mallory.report(); RETURN 'shown'; END $$;
+CREATE FUNCTION take_true() RETURNS bool LANGUAGE plpgsql VOLATILE AS $$ BEGIN PERFORM mallory.report(); RETURN true; END $$;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mallory TO PUBLIC;
+CREATE VIEW taking AS SELECT take() AS source_key;
+CREATE VIEW taking_invoker WITH (security_invoker) AS SELECT take() AS source_key;
+CREATE TABLE keys_of_hers (source_key text); INSERT INTO keys_of_hers VALUES ('shown');
+CREATE TABLE taking_index (source_key text); INSERT INTO taking_index VALUES ('shown');
+CREATE INDEX ON taking_index ((take_text(source_key)), source_key); ANALYZE taking_index;
+CREATE TABLE taking_policy (source_key text); INSERT INTO taking_policy VALUES ('shown');
+ALTER TABLE taking_policy ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON taking_policy USING (take_true());
+CREATE TABLE taking_statistics (source_key text); INSERT INTO taking_statistics VALUES ('shown');
+CREATE STATISTICS taking_s ON (take_text(source_key)), source_key FROM taking_statistics; ANALYZE taking_statistics;
+CREATE DOMAIN taking_domain AS text CHECK (take_text(VALUE) IS NOT NULL);
+GRANT SELECT ON ALL TABLES IN SCHEMA mallory TO PUBLIC;
+"""
+# Of a superuser, over what is Mallory's.
+OVER_HERS = """
+CREATE SCHEMA over_hers; GRANT USAGE ON SCHEMA over_hers TO PUBLIC;
+CREATE VIEW over_hers.view AS SELECT source_key FROM mallory.taking_invoker;
+CREATE VIEW over_hers.deeper AS SELECT source_key FROM over_hers.view;
+CREATE VIEW over_hers.table_view WITH (security_invoker) AS SELECT source_key FROM mallory.taking_policy;
+CREATE VIEW over_hers.calls AS SELECT mallory.take() AS source_key;
+CREATE TABLE over_hers.parent (source_key text) PARTITION BY LIST (source_key);
+CREATE TABLE over_hers.column (source_key text, hers mallory.taking_domain);
+CREATE TABLE over_hers.ours (source_key text); INSERT INTO over_hers.ours VALUES ('shown');
+CREATE VIEW over_hers.ours_view AS SELECT source_key FROM over_hers.ours;
+CREATE TABLE mallory.moved (source_key text);
+GRANT SELECT ON ALL TABLES IN SCHEMA over_hers TO PUBLIC; GRANT SELECT ON mallory.moved TO PUBLIC;
+"""
+REFUSED = (
+    *(
+        "mallory.taking",
+        "mallory.taking_invoker",
+        "mallory.keys_of_hers",
+        "mallory.taking_index",
+        "mallory.taking_policy",
+    ),
+    *("mallory.taking_statistics", "mallory.moved", "over_hers.view", "over_hers.deeper", "over_hers.table_view"),
+    *("over_hers.calls", "over_hers.column"),
+)
+LENT = ("a role taken on", "a definer's function", "a superuser")
+
+
+@pytest.fixture(scope="module")
+def planted(module_db: Database, mallory: Database, corpus: str) -> Iterator[str]:
+    mallory.execute(TAKES_ROLE.encode())
+    module_db.execute(OVER_HERS.encode())
+    module_db.execute(
+        "CREATE FUNCTION over_hers.lent_search(c text, f jsonb) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS"
+        " 'SELECT source_key FROM graphrag.search(''Ada Lovelace'', c, ''bm25'', filter => f)';"
+        "CREATE FUNCTION over_hers.lent_questions(c text, q text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS"
+        " 'SELECT mode FROM graphrag.evaluate(c, q)'"
+    )
+    yield corpus
+    module_db.execute("DROP SCHEMA over_hers CASCADE")
+
+
+@pytest.mark.parametrize("relation", REFUSED)
+@pytest.mark.parametrize("how", LENT)
+def test_no_session_that_has_other_rights_than_its_caller_runs_code_of_others(
+    module_db: Database, mallory: Database, planted: str, how: str, relation: str
+) -> None:
+    mallory.execute("TRUNCATE mallory.reports")
+    filter_ = Jsonb({"$relation": relation})
+    with psycopg.connect(module_db.url, autocommit=True) as pool:
+        if how != LENT[1]:
+            # A superuser's session, as a pool's or a test's.
+            pool.execute("SET ROLE alice" if how == LENT[0] else "RESET ROLE")
+            search_sql = "SELECT * FROM graphrag.search('Ada', %s, filter => %s)"
+            evaluate_sql = "SELECT graphrag.evaluate(%s, %s)"
+        else:
+            pool.execute("SET SESSION AUTHORIZATION alice")
+            search_sql, evaluate_sql = "SELECT over_hers.lent_search(%s, %s)", "SELECT over_hers.lent_questions(%s, %s)"
+        error = refused(pool, search_sql, planted, filter_)
+        assert (error.sqlstate, bool(error.message_hint)) == ("42501", True)
+        assert refused(pool, evaluate_sql, planted, relation).sqlstate == "42501"
+        assert refused(pool, evaluate_sql.replace("%s)", "%s::regclass)"), planted, relation).sqlstate in (
+            "42501",
+            "42883",
+        )
+    assert reporters(mallory) == set()
+    assert not alarmed(module_db)
+
+
+@pytest.mark.parametrize("relation", ["over_hers.ours", "over_hers.ours_view"])
+def test_a_pool_reads_what_belongs_to_those_who_have_all_its_rights(
+    module_db: Database, planted: str, relation: str
+) -> None:
+    with psycopg.connect(module_db.url, autocommit=True) as pool:
+        pool.execute("SET ROLE alice")
+        assert asked(pool, planted, {"$relation": relation}) == ["shown"]
+        pool.execute("RESET ROLE; SET SESSION AUTHORIZATION alice")
+        lent_search = "SELECT over_hers.lent_search(%s, %s)"
+        assert pool.execute(lent_search, [planted, Jsonb({"$relation": relation})]).fetchall() == [("shown",)]

@@ -22,7 +22,7 @@ LENGTHS = (8_192, 60_000, 1_000_000)
 EVERY = 8
 TIMEOUT = 1.0
 # What says that the text is at fault, or that time is up; and that the statement was too large for the server's own parts.
-REFUSALS = {"22", "3F", "42", "54", "55", "57", "23"}
+REFUSALS = {"22", "3F", "P0", "42", "54", "55", "57", "23"}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,33 @@ def _nested(text: str) -> str:
     return '{"a":[' * depth + json.dumps(text) + "]}" * depth
 
 
+# Filters made of a text, in each place that one can hold.
+FILTERS: dict[str, Callable[[str], Any]] = {
+    "$prefix": lambda text: {"a": {"$prefix": text}},
+    "$eq": lambda text: {"a": {"$eq": text}},
+    "$gt": lambda text: {"a": {"$gt": text}},
+    "a date and a text": lambda text: {"$and": [{"a": {"$lt": "2024-02-29"}}, {"a": {"$gte": text}}]},
+    "$in": lambda text: {"a": {"$in": _pieces(text)[:10_001]}},
+    "few $in": lambda text: {"a": {"$in": [text, text[::-1]]}},
+    "$nin": lambda text: {"a": {"$nin": _pieces(text)[:60]}},
+    "name of a field": lambda text: {text: {"$exists": True}},
+    "names of fields": lambda text: {"a": {text: {"b": {"$prefix": text}}}},
+    "name of an operator": lambda text: {"$" + text: 1, "a": {"$" + text: 1}},
+    "$source_key": lambda text: {"$source_key": {"$in": _pieces(text)[:10_000], "$ne": text}},
+    "prefix of $source_key": lambda text: {"$source_key": {"$prefix": text}},
+    "$relation": lambda text: {"$relation": text},
+    "quoted $relation": lambda text: {"$relation": '"' + text.replace('"', '""')[:290] + '".x'},
+    "$contains": lambda text: {"$not": {"$contains": {text: [text]}}},
+    "many conditions": lambda text: {"$or": [{"a": {"$prefix": piece}} for piece in _pieces(text)[:999]]},
+    "nested conditions": lambda text: _within({"a": {"$prefix": text}}, 40),
+    "numbers": lambda text: {"$or": [{"a": {"$gte": 10 ** min(len(text), 4000)}}, {"$ids": [len(text)]}]},
+}
+
+
+def _within(filter_: Any, depth: int) -> Any:
+    return filter_ if depth == 0 else {"$not": {"$and": [_within(filter_, depth - 1)]}}
+
+
 # What takes a text: SQL, and the arguments made of it.
 TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
     **{f"search {mode}": (f"graphrag.search(%s, 'c', '{mode}')", lambda text: [text]) for mode in MODES},
@@ -77,6 +104,56 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
         lambda text: [Jsonb(_pieces(text))],
     ),
     "filter": ("graphrag.search('who', 'c', filter => %s)", lambda text: [Jsonb({text: text})]),
+    **{
+        f"filter by {name}": (
+            f"graphrag.search('Ann Lee', 'c', '{mode}', filter => %s)",
+            lambda text, make=make: [Jsonb(make(text))],  # type: ignore[misc]
+        )
+        for mode, (name, make) in zip((*MODES, *MODES), FILTERS.items(), strict=False)
+    },
+    "number of many digits in a filter": (
+        "graphrag.search('who', 'c', 'bm25', filter => %s::jsonb)",
+        lambda text: [f'{{"a": {{"$gt": {"7" * min(len(text), 100_000)}.{"3" * min(len(text), 16_000)}}}}}'],
+    ),
+    "neighbors by a filter": (
+        "graphrag.neighbors(%s, %s, 2, 'c')",
+        lambda text: [text, Jsonb({"a": {"$prefix": text}})],
+    ),
+    "neighbors of somebody by a filter": (
+        "graphrag.neighbors('Acme Rockets', %s, 2, 'c')",
+        lambda text: [Jsonb({"a": {"$not": {"$in": [text]}}})],
+    ),
+    "context by a filter": ("graphrag.context('who', 'c', filter => %s)", lambda text: [Jsonb({text: {"$ne": text}})]),
+    "keys to wait for": (
+        "graphrag.wait_indexed('c', ARRAY(SELECT jsonb_array_elements_text(%s)), '0 s')",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "key to wait for": ("graphrag.wait_indexed('c', ARRAY[%s], '10 s')", lambda text: [text]),
+    "question of a verdict": ("graphrag.feedback(%s, 'good', 'c')", lambda text: [text]),
+    "texts of a verdict": (
+        "graphrag.feedback('who', %s, 'c', ARRAY[%s], %s, %s, %s, %s)",
+        lambda text: ["bad", "1", text, text[:50], text[:200], text[:2000]],
+    ),
+    "evidence of a verdict": (
+        "graphrag.feedback('who', 'good', 'c', ARRAY(SELECT jsonb_array_elements_text(%s)))",
+        lambda text: [Jsonb(_pieces(text))],
+    ),
+    "verdict and author": (
+        "graphrag.feedback('who', %s, 'c', ARRAY[%s], author => %s)",
+        lambda text: [text, text, text],
+    ),
+    "questions of a comparison": (
+        "graphrag.compare_corpora('c', %s, %s)",
+        lambda text: ["c", Jsonb([{"question": text, "evidence": ["1"]}])],
+    ),
+    "corpora of a comparison": (
+        'graphrag.compare_corpora(%s, %s, \'[{"question": "who", "evidence": ["1"]}]\')',
+        lambda text: [text, text],
+    ),
+    "name of a clone": ("graphrag.clone_corpus('c', %s)", lambda text: [text]),
+    "options of a clone": ("graphrag.clone_corpus('c', 'd', %s)", lambda text: [Jsonb({text: text})]),
+    "words of names": ("graphrag.search_entities(%s, 'c')", lambda text: ["Acme " + text[:8000]]),
+    "warm": ("graphrag.warm(%s)", lambda text: [text]),
     "name of an option": ("graphrag.search('who', 'c', options => %s)", lambda text: [Jsonb({text: 1})]),
     "value of an option": ("graphrag.search('who', 'c', options => %s)", lambda text: [Jsonb({"profile": text})]),
     "query_entities": (
@@ -250,6 +327,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 # Where most of the time is the embedding of each text, the shapes take turns: each meets several of these.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
+    *("context by a filter", "words of names"),
     *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
 }
 SHARED = 4

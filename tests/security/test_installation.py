@@ -39,9 +39,24 @@ def test_a_schema_of_the_owner_of_the_database_is_refused(bare_db: Database) -> 
         try:
             assert "pg_database_owner" in has_hint(bare_db, CREATE, "42501")
             bare_db.execute("ALTER SCHEMA graphrag OWNER TO postgres")
+            # Nor may vector lie in one of his: see below.
+            assert mallory in has_hint(bare_db, CREATE, "42501")
+            bare_db.execute("ALTER SCHEMA public OWNER TO postgres")
             bare_db.execute(CREATE)
         finally:
             bare_db.execute(f"ALTER DATABASE {bare_db.info.dbname} OWNER TO postgres".encode())
+
+
+def test_the_extension_vector_in_a_schema_of_somebody_else_is_refused(bare_db: Database) -> None:
+    """He could rename the schema, and put a domain and an operator of his own in the place of vector's."""
+    with new_role(bare_db) as mallory:
+        bare_db.execute(f"CREATE SCHEMA hers AUTHORIZATION {mallory}; ALTER EXTENSION vector SET SCHEMA hers".encode())
+        try:
+            assert mallory in has_hint(bare_db, CREATE, "42501")
+            bare_db.execute("ALTER SCHEMA hers OWNER TO postgres")
+            bare_db.execute(CREATE)
+        finally:
+            bare_db.execute("ALTER SCHEMA hers OWNER TO postgres")
 
 
 @pytest.mark.parametrize("grantee", ["PUBLIC", "role"])

@@ -27,6 +27,7 @@ def reply(messages: Messages) -> str:
     reply = {
         "refine": json.dumps({"queries": ["Ada Lovelace notes", "Analytical Engine"], "expanded": QUESTION}),
         "relevant": json.dumps({"relevant": "Ada" in messages[-1]["content"]}),
+        "relevant_passages": json.dumps({"relevant": list(range(1, 51)), "irrelevant": []}),
         "map": points(("Ada wrote notes [1].", 90)),
     }
     return reply.get(task(messages), ANSWER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ HIRED = "Bletchley Park hired Alan Turing in secret."
 def claim(subject: str, object_: str, status: str, description: str, start: str = "", end: str = "") -> dict[str, str]:
     fields = {"subject": subject, "object": object_, "type": "act", "status": status, "start": start, "end": end}
     return fields | {"description": description, "source_text": ""}
+
+
+VERDICTS = (("relevant", True), ("irrelevant", False))
 
 
 def reply(messages: Messages) -> str:
@@ -45,6 +49,12 @@ def reply(messages: Messages) -> str:
         return json.dumps(
             {"low_level_keywords": ["Ada Lovelace"], "high_level_keywords": ["admiration"], "entities": []}
         )
+    if what == "relevant_passages":
+        data = str(messages[-1]["content"]).partition("Question: ")[0]
+        passages = re.findall(r"^\[(\d+)\] (.*)$", data, re.M)
+        of_ada = {int(number): "Ada Lovelace" in text for number, text in passages}
+        chosen = {word: [n for n, helps in of_ada.items() if helps is is_relevant] for word, is_relevant in VERDICTS}
+        return json.dumps(chosen)
     if what == "relevant":
         return json.dumps({"relevant": "Ada Lovelace" in str(messages[-1]["content"]).partition("Question: ")[0]})
     if what == "refine":

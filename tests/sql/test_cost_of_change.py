@@ -114,3 +114,33 @@ def test_rows_written_do_not_grow_with_the_corpus(module_db: Database, endpoint:
         costs.append(cost)
     small, large = costs
     assert all(0 < large[what] <= 1.5 * small[what] + 5 for what in small), costs
+
+
+def test_a_rewrite_leaves_rows_alone_that_stay_as_they_are(module_db: Database) -> None:
+    """The same sentences in other chunks: counts, names and best sentences are what they were."""
+    corpus = new_corpus(module_db)
+    text = "Ada Lovelace met Charles Babbage in London. Charles Babbage designed the Analytical Engine."
+    put(module_db, corpus, "one", text)
+    work(module_db)
+
+    def versions() -> dict[tuple[str, int], str]:
+        rows = module_db.execute(
+            "SELECT 'entity', e.id, e.xmin::text FROM graphrag.entities e WHERE e.corpus_id = c.id"
+            " UNION ALL SELECT 'relationship', r.id, r.xmin::text FROM graphrag.relationships r WHERE r.corpus_id = c.id".replace(
+                "c.id", "(SELECT id FROM graphrag.corpora WHERE name = %(corpus)s)"
+            ),
+            {"corpus": corpus},
+        ).fetchall()
+        return {(kind, number): version for kind, number, version in rows}
+
+    before = versions()
+    assert len(before) > 3
+    put(module_db, corpus, "one", text + " It was raining.")
+    work(module_db)
+    after = versions()
+    assert before.items() <= after.items()
+    assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0
+    put(module_db, corpus, "one", text.replace("met Charles Babbage in London", "met Charles Babbage in Paris"))
+    work(module_db)
+    assert versions() != after
+    assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0

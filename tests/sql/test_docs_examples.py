@@ -56,3 +56,20 @@ def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.
     module_db.execute("SELECT graphrag.create_corpus('notes')")
     exec(example.replace("postgresql://…", module_db.url), {})
     assert capsys.readouterr().out.endswith(" Plan\n")
+
+
+def test_the_readmes_graph_answers_its_question_over_a_pronoun(runtime: Runtime, empty_db: Database) -> None:
+    """The README's second sentence names nobody: the walk from the engine to Osaka goes by "He"."""
+    psql(runtime, empty_db.url, STEP.findall(README.read_text(encoding="utf-8"))[0][1])
+    question = "Which company does the designer of the Kestrel engine work for?"
+    first = empty_db.execute("SELECT source_key FROM graphrag.search(%s) WHERE rank = 1", [question]).fetchall()
+    edges = empty_db.execute(
+        "SELECT hop, name, relationship FROM graphrag.neighbors('Kestrel engine', hops => 3)"
+        " WHERE name IN ('Bob Stone', 'Acme Rockets', 'Osaka') ORDER BY hop"
+    ).fetchall()
+    assert first == [("bob",)]
+    assert edges == [
+        (1, "Bob Stone", "He designed the Kestrel engine."),
+        (2, "Acme Rockets", "Bob Stone is the chief engineer of Acme Rockets."),
+        (3, "Osaka", "Ann Lee founded Acme Rockets in Osaka in 1999."),
+    ]

@@ -186,10 +186,125 @@ def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
     options = {"primer_folds": 1, "drift_k_followups": 2, "n_depth": 2}
     _, _, _, parts = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
     module_endpoint.reply(reply)
+    # As many as a round may have were looked at; the next round has the one that something is near.
     assert parts["drift"]["rounds"] == [
         {"asked": 0, "failed": 0, "empty": 2},
         {"asked": 1, "failed": 0, "empty": 0},
     ]
+    assert parts["drift"]["ended"] == "no question is open"
+
+
+def scripted(module_endpoint: Endpoint, primer: str, follow_up: str) -> None:
+    said_by = {"primer": primer, "follow_up": follow_up}
+    module_endpoint.reply(lambda messages: said_by.get(task(messages)) or reply(messages))
+    module_endpoint.forget()
+
+
+@pytest.mark.parametrize(
+    ("primer", "follow_up", "options", "rounds", "ended", "left"),
+    [
+        # The primer answers and raises nothing.
+        (said("Broken.", 90, {}), "", {}, [], "no question is open", 0),
+        # It raises the question itself, and one twice.
+        (
+            said("Broken.", 40, {"ends": 90, "Who hired Alan Turing?": 50, "who hired  alan turing": 40}),
+            said("Nobody.", 30, {}),
+            {},
+            [(1, 0, 0)],
+            "no question is open",
+            0,
+        ),
+        # It says nothing and raises nothing: the question itself is followed.
+        (said("", 0, {}), said("Broken.", 60, {}), {}, [(1, 0, 0)], "no question is open", 0),
+        # What it says does not help; what it raises does.
+        (
+            said("Nothing.", 0, {"Who hired Alan Turing?": 10}),
+            said("X.", 60, {}),
+            {},
+            [(1, 0, 0)],
+            "no question is open",
+            0,
+        ),
+        # An answer of no use raises what is.
+        (
+            said("Broken.", 40, {"Who hired Alan Turing?": 50}),
+            said("", 0, {"What did the Bombe break?": 80}),
+            {},
+            [(1, 0, 0), (1, 0, 0)],
+            "no question is open",
+            0,
+        ),
+        (said("Broken.", 40, FOLLOW_UPS), said("X.", 1, {}), {"n_depth": 0}, [], "n_depth", 3),
+        (said("Broken.", 40, FOLLOW_UPS), said("X.", 1, {}), {"drift_k_followups": 0}, [], "drift_k_followups", 3),
+        (
+            said("Broken.", 40, FOLLOW_UPS),
+            said("X.", 1, {}),
+            {"drift_k_followups": 1, "n_depth": 2},
+            [(1, 0, 0), (1, 0, 0)],
+            "n_depth",
+            1,
+        ),
+        # Replies that are none.
+        (
+            said("Broken.", 40, FOLLOW_UPS),
+            "I would rather not.",
+            {},
+            [(3, 3, 0)],
+            "every question of a round failed",
+            0,
+        ),
+        # Nothing is near one of three: it takes no place of another.
+        (
+            said(
+                "Broken.", 40, {"他昨天去了哪里呢？": 90, "Who hired Alan Turing?": 50, "What did the Bombe break?": 40}
+            ),
+            said("X.", 1, {}),
+            {"drift_k_followups": 2},
+            [(2, 0, 1)],
+            "no question is open",
+            0,
+        ),
+    ],
+)
+def test_each_corner_ends_as_it_should(
+    module_db: Database,
+    themed: str,
+    module_endpoint: Endpoint,
+    primer: str,
+    follow_up: str,
+    options: dict[str, int],
+    rounds: list[tuple[int, int, int]],
+    ended: str,
+    left: int,
+) -> None:
+    # Each case has a question of its own, so that no answer of another one is known.
+    number = abs(hash((primer, follow_up, str(options)))) % 10_000
+    question = f"How did the Enigma machine end, {number}?"
+    scripted(module_endpoint, primer.replace('"ends"', json.dumps(question.upper())), follow_up)
+    answer, _, _, made = ask(module_db, question, themed, mode="drift", options={"primer_folds": 1} | options)
+    module_endpoint.reply(reply)
+    assert [(one["asked"], one["failed"], one["empty"]) for one in made["drift"]["rounds"]] == rounds
+    assert (made["drift"]["ended"], made["drift"]["left"]) == (ended, left)
+    # Stages: one primer, as many follow-ups as were asked, one answer from all of them.
+    followed = asked(module_endpoint, "follow_up")
+    assert len(asked(module_endpoint, "primer")) == len(asked(module_endpoint, "reduce")) == 1
+    assert len({request.text for request in followed}) == sum(one["asked"] for one in made["drift"]["rounds"])
+    scores = [step["score"] for step in made["points"]]
+    assert scores == sorted(scores, reverse=True) and min(scores) > 0 and answer
+    questions = {step["question"] for step in made["points"]} | {question}
+    assert all(
+        step["raised_by"] is None or step["raised_by"] in questions for step in made["points"] if step["round"] < 2
+    )
+
+
+def test_where_nothing_is_said_no_answer_is_asked_for(
+    module_db: Database, themed: str, module_endpoint: Endpoint
+) -> None:
+    scripted(module_endpoint, said("", 0, {}), said("", 0, {}))
+    answer, citations, _, made = ask(module_db, "What of nothing at all?", themed, mode="drift")
+    module_endpoint.reply(reply)
+    assert made["points"] == [] and citations == [] and asked(module_endpoint, "reduce") == []
+    assert answer == "The documents do not answer this question."
 
 
 def test_without_reports_the_question_itself_is_followed(

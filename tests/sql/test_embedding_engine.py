@@ -23,7 +23,7 @@ def as_shipped(module_db: Database) -> None:
 
 def test_a_session_says_what_embeds(module_db: Database) -> None:
     ((documents, questions, reason),) = rows(module_db, "SELECT * FROM graphrag.embedding_engine()")
-    assert documents in ("openvino bfloat16", "openvino float32")
+    assert documents in ("openvino bfloat16", "openvino int8", "openvino float32")
     assert questions == "numpy float32"
     assert "bfloat16" in reason
     with module_db.transaction(force_rollback=True):

@@ -36,6 +36,7 @@ def reply(messages: Messages) -> str:
         "rewrite": {"query": "Who else?"},
         "refine": {"queries": [f"What of Enigma {n}?" * 12 for n in range(7)], "expanded": "What of all that?" * 60},
         "relevant": {"relevant": True},
+        "relevant_passages": {"relevant": list(range(1, 51)), "irrelevant": []},
         "rate": {"rating": 5},
         "map": json.loads(points((f"Enigma {next(_numbers)} [1]. " * 40, 90))),
         "expand": "A report.",

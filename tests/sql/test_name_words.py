@@ -82,6 +82,16 @@ def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Da
     assert {"足利義満" in text for text, score in records if score == records[0][1]} == {True}
 
 
+def test_sentences_of_one_window_differ_with_vectors_too(module_db: Database) -> None:
+    name = new_corpus(module_db, language="en")
+    text = "Alan Turing met Joan Clarke in Cambridge. Grace Hopper wrote a fast compiler at Harvard."
+    put_all(module_db, name, {"all": text})
+    work(module_db)
+    sql = "SELECT description, score FROM graphrag.search_relationships(%s, %s, 20)"
+    found = rows(module_db, sql, "Who wrote the compiler?", name)
+    assert "compiler" in found[0][0] and found[0][1] > found[-1][1] and "Cambridge" in found[-1][0]
+
+
 def answer(db: Database, question: str, corpus: str, mode: str) -> tuple[Any, list[Any]]:
     """Return a context, and the warnings that came with it."""
     with psycopg.connect(db.url, autocommit=True) as connection:

@@ -95,6 +95,18 @@ def test_the_freelancer_group_meeting_is_found_over_its_own_edge(
     assert CHATS[2] in keys(asked(module_db, MEETING, corpus, path_weighting=weighting, profile="paper", **given))[:5]
 
 
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_a_path_through_who_is_in_every_chat_is_no_reason_where_there_is_another(
+    module_db: Database, corpus: str, weighting: str
+) -> None:
+    options = {"query_entities": ["Freelancer Group Meeting", "Yuriko Yamamoto"], "answer_types": ["time"]}
+    chunks = asked(module_db, MEETING, corpus, top_k=30, path_weighting=weighting, fuse="none", **options)
+    paths = [row["explain"]["path"]["path"] for row in chunks if "path" in row["explain"]]
+    # "Freelancer Group Meeting → Li Hua → April 30" misleads: Li Hua is where everything is.
+    assert chunks[0]["source_key"] == CHATS[2]
+    assert "Freelancer Group Meeting" in paths[0] and not any(nodes[1:-1] == ["Li Hua"] for nodes in paths)
+
+
 def test_what_the_query_names_is_read_off_it_where_it_is_not_given(module_db: Database, corpus: str) -> None:
     result = asked(module_db, MEETING, corpus)
     assert result[0]["source_key"] == CHATS[2]

@@ -10,8 +10,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import httpx2
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import PROJECT, Runtime
 
@@ -96,11 +98,42 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(in
             f"{mode}: not from the chapters on indexes and text"
         )
 
+    address = re.search(r"^(http://127\.0\.0\.1:\d+/)#token=(\S+)$", second.stdout, re.MULTILINE)
+    assert address is not None, second.stdout
+    asked = httpx2.post(
+        f"{address[1]}api/search",
+        json={"query": "When is a GIN index better?", "mode": "bm25", "top_k": 1},
+        headers={"authorization": f"Bearer {address[2]}"},
+    )
+    assert len(asked.json()["results"]) == 1, asked.text
+    assert "<title>pg_graphrag</title>" in httpx2.get(address[1]).text
+
     third = subprocess.run(QUICKSTART, env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
     assert third.returncode == 0, third.stderr
     assert " 0 new, 0 changed, " in third.stdout
+    assert address[0] in third.stdout, "the page stays where it was"
     with psycopg.connect(url(instance) or "", autocommit=True) as connection:
         assert connection.execute(INDEXED).fetchall() == ready, "nothing is done twice"
+
+
+def test_quickstart_beside_a_database_needs_neither_extension_nor_superuser(instance: dict[str, str]) -> None:
+    command = [QUICKSTART[0], "--beside", "indexes"]
+    for repetition in range(2):
+        done = subprocess.run(command, env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
+        assert done.returncode == 0, done.stderr
+        for mode in MODES:
+            assert re.search(r"^1\. 11\.", done.stdout.split(f"{mode}: ", 1)[1].split("\n\n")[0], re.MULTILINE), mode
+        assert "graph LR" in done.stdout
+        assert (" 0 new, 0 changed, " in done.stdout) == (repetition == 1)
+    superuser = make_conninfo(url(instance) or "", dbname="beside")
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        assert connection.execute("SELECT DISTINCT status FROM graphrag.documents").fetchall() == [("indexed",)]
+        extensions = "SELECT extname FROM pg_extension WHERE extname IN ('pg_graphrag', 'plpython3u', 'age')"
+        assert connection.execute(extensions).fetchall() == []
+        owner = (
+            "SELECT r.rolsuper FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'graphrag'"
+        )
+        assert connection.execute(owner).fetchall() == [(False,)]
 
 
 def test_quickstart_explains_itself_and_refuses_what_it_does_not_know() -> None:

@@ -18,6 +18,7 @@ case $* in
     *" up "*) env | grep ^GRAPHRAG_ > "$FAKE/environment"; : > "$FAKE/runs" ;;
     *" stop") rm -f "$FAKE/runs" ;;
     *" ps "*) [ ! -e "$FAKE/runs" ] || echo 0123456789ab ;;
+    *" exec "*" cat "*) echo the-token ;;
     *" exec "*) cat ;;
 esac
 """
@@ -77,6 +78,7 @@ def test_up_builds_and_starts_the_container_and_says_that_docker_ran(engine: Eng
     port = (engine.data / "port").read_text().strip()
     assert given["GRAPHRAG_PASSWORD"] == (engine.data / "password").read_text()
     assert given["GRAPHRAG_PORT"] == port
+    assert given["GRAPHRAG_PAGES_PORT"] == (engine.data / "pages_port").read_text().strip() != port
     assert Path(given["GRAPHRAG_CA_BUNDLE"]).exists()
     assert f"127.0.0.1 port {port}," in output
     assert engine.run("url").strip() == f"postgresql://postgres:{given['GRAPHRAG_PASSWORD']}@127.0.0.1:{port}/graphrag"
@@ -95,6 +97,13 @@ def test_psql_and_exec_go_into_the_container_and_down_stops_it(engine: Engine) -
     assert "stop" in engine.compose()
     assert "stopped" in engine.run("status", code=3)
     assert "Run: bin/graphrag-server up" in engine.run("url", code=1)
+
+
+def test_the_pages_are_a_container_of_their_own_and_their_address_has_the_token(engine: Engine) -> None:
+    engine.run("up")
+    port = (engine.data / "pages_port").read_text().strip()
+    assert engine.run("serve").strip() == f"http://127.0.0.1:{port}/#token=the-token"
+    assert f"pages:     http://127.0.0.1:{port}/" in engine.run("status")
 
 
 def test_an_instance_stays_what_it_was_made_as(engine: Engine) -> None:

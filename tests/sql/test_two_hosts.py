@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -21,11 +24,23 @@ from pg_graphrag.process.routines import Routine, routines
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
+from tests.endpoint.server import Messages
 from tests.runtime.cluster import Cluster, Database, Server
-from tests.security.acting import new_role
+from tests.runtime.link import Link
 from tests.sql.ingest import STORIES
 from tests.sql.themes import SEA
-from tests.sql.two_hosts import OWNER, PROBE, Host, close, outcome, plain_database, probe, reply
+from tests.sql.two_hosts import (
+    OWNER,
+    PROBE,
+    Host,
+    close,
+    outcome,
+    plain_database,
+    probe,
+    reply,
+    role_of_both,
+    superuser_url,
+)
 
 REPLY = reply
 MODES = (
@@ -167,6 +182,8 @@ def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], An
         lambda rag: rag.create_corpus(),
         lambda rag: rag.alter_corpus(nonsense=1),
         lambda rag: rag.process_jobs(-1),
+        lambda rag: rag.evaluate([{"question": "x", "evidence": []}], modes=[["bm25"]]),
+        lambda rag: rag.search("x", low_level_keywords=[["Ada"], ["Enigma"]]),
         lambda rag: rag.call("undo_curation", id=10**6),
         lambda rag: rag.call("merge_entities", entities=["Nobody"], target="Ada Lovelace"),
         lambda rag: rag.call("set_provider", name="x", kind="openai", base_url="ftp://x"),
@@ -178,8 +195,7 @@ def test_what_is_refused_is_refused_in_the_same_words(hosts: Hosts, call: Callab
 
 
 def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, module_db: Database) -> None:
-    with new_role(module_db, "IN ROLE graphrag_reader") as reader:
-        module_db.execute(f"GRANT {reader} TO {OWNER}".encode())
+    with role_of_both(module_db, hosts[1].url, "IN ROLE graphrag_reader") as reader:
         for host in hosts:
             host.rows("SELECT graphrag.protect('stories', %s)", OPEN)
         try:
@@ -214,7 +230,6 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
         finally:
             for host in hosts:
                 host.rows("SELECT graphrag.unprotect('stories')")
-            module_db.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
 def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
@@ -231,6 +246,18 @@ def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
         assert host.rag.call("check") == []
     changed = same(hosts, lambda rag: [_plain(part) for part in change(rag)])
     assert changed[-1] == []
+
+
+def test_options_of_a_corpus_that_says_nothing_of_cypher_change_on_either_host(hosts: Hosts) -> None:
+    for host in hosts:
+        with GraphRAG(host.url, "altered") as rag:
+            rag.create_corpus()
+            rag.insert(Document("Ada Lovelace met Charles Babbage.", "ada"))
+            rag.process_jobs()
+            rag.alter_corpus(query_log=True)
+            host.rows("SELECT graphrag.repair()")
+            assert rag.call("check") == [] and [row.source_key for row in rag.search("Babbage")] == ["ada"]
+            rag.drop_corpus()
 
 
 def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
@@ -263,7 +290,7 @@ def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
 
 def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, module_db: Database) -> None:
     with (
-        new_role(module_db, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader,
+        role_of_both(module_db, plain, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader,
         psycopg.connect(make_conninfo(plain, user=reader, password="x"), autocommit=True) as connection,
     ):
         rag = GraphRAG(connection, "stories")
@@ -279,9 +306,8 @@ def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, modu
     [
         lambda rag: rag.cypher("MATCH (n) RETURN n"),
         lambda rag: rag.alter_corpus(cypher=True),
-        lambda rag: rag.call("backfill_table", source="pg_class"),
     ],
-    ids=["cypher", "option cypher", "attached tables"],
+    ids=["cypher", "option cypher"],
 )
 def test_what_a_plain_database_lacks_says_so(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
     _, sqlstate, _, _, hint = outcome(lambda: call(hosts[1].rag))
@@ -293,7 +319,6 @@ def test_what_a_plain_database_lacks_says_so(hosts: Hosts, call: Callable[[Graph
     [
         "SELECT * FROM graphrag.search('Enigma')",
         "CALL graphrag.process_jobs()",
-        "SELECT graphrag.attach_table('pg_class', 'stories', 'oid', '{relname}')",
         "SELECT graphrag.rebuild_graph('stories')",
         "SELECT graphrag.uninstall()",
     ],
@@ -311,13 +336,195 @@ def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts:
         assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
 
 
-def test_asyncio_is_refused(plain: str, hosts: Hosts) -> None:
-    async def search() -> Any:
-        async with AsyncGraphRAG(plain, "stories") as rag:
-            return await rag.search("Enigma")
+def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None:
+    async def ask_all() -> Any:
+        async with (
+            AsyncGraphRAG(plain, "stories") as rag,
+            await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection,
+        ):
+            other = AsyncGraphRAG(connection, "stories")
+            ticks = 0
 
-    with pytest.raises(Exception, match="AsyncGraphRAG serves databases with the extension alone"):
-        asyncio.run(search())
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0.001)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            rows = await asyncio.gather(
+                *(client.search(QUESTION, mode=mode) for mode in MODES for client in (rag, other))
+            )
+            context = await rag.context(QUESTION)
+            pieces = [piece async for piece in other.ask_stream(QUESTION)]
+            answer = await rag.ask(QUESTION)
+            ticking.cancel()
+            with pytest.raises(psycopg.errors.InvalidParameterValue):
+                await rag.search("x", mode="nonsense")
+            return rows, context, pieces, answer.answer, ticks
+
+    rows, context, pieces, answer, ticks = asyncio.run(ask_all())
+    expected = [hosts[1].rag.search(QUESTION, mode=mode) for mode in MODES]
+    assert close(_plain(rows[::2]), _plain(expected)) and close(_plain(rows[1::2]), _plain(expected))
+    assert close(context, hosts[1].rag.context(QUESTION))
+    assert "".join(pieces) == answer and ticks > 20
+
+
+def test_a_task_that_is_cancelled_ends_its_call_and_leaves_the_connection_usable(
+    plain: str, hosts: Hosts, module_endpoint: Endpoint
+) -> None:
+    async def cancel() -> Any:
+        async with await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection:
+            rag = AsyncGraphRAG(connection, "stories")
+            asking = asyncio.create_task(rag.ask("What is asked nowhere else?", mode="naive"))
+            await asyncio.sleep(0.5)
+            asking.cancel()
+            start = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            return time.monotonic() - start, await rag.search(QUESTION)
+
+    def slowly(messages: Messages) -> str:
+        time.sleep(10)
+        return REPLY(messages)
+
+    module_endpoint.reply(slowly)
+    try:
+        seconds, rows = asyncio.run(cancel())
+    finally:
+        module_endpoint.reply(REPLY)
+    assert seconds < 5 and rows
+
+
+def test_notices_reach_the_handlers_of_an_asyncio_connection(plain: str, hosts: Hosts) -> None:
+    async def search() -> list[str]:
+        async with await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection:
+            messages: list[str] = []
+            connection.add_notice_handler(lambda notice: messages.append(notice.message_primary or ""))
+            await AsyncGraphRAG(connection, "stories").search(QUESTION)
+            await connection.execute("DO $$ BEGIN RAISE WARNING 'heard'; END $$")
+            return messages
+
+    assert "heard" in asyncio.run(search())
+
+
+def test_other_calls_have_their_turns_between_the_pieces_of_a_stream(hosts: Hosts, plain: str) -> None:
+    with GraphRAG(plain, "stories") as other:
+        pieces = hosts[1].rag.ask_stream(QUESTION, mode="naive")
+        first = next(pieces)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(other.search, QUESTION).result(30)
+        assert (first + "".join(pieces)) == hosts[1].rag.ask(QUESTION, mode="naive").answer
+
+
+def superuser_of(host: Host, db: Database) -> psycopg.Connection[Any]:
+    """A superuser's session in the database of a host."""
+    return psycopg.connect(db.url if host.name == "server" else superuser_url(host.url), autocommit=True)
+
+
+@contextmanager
+def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[Any]]:
+    """A table of a role, which may attach tables to a corpus "attached"; a session that has taken on the role."""
+    with superuser_of(host, db) as superuser, GraphRAG(host.url, "attached") as rag:
+        rag.create_corpus(cypher=False)
+        superuser.execute(
+            f"GRANT USAGE ON SCHEMA graphrag TO {app}; GRANT SELECT, INSERT, UPDATE, DELETE ON graphrag.documents TO {app};"
+            f" GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.detach_table, graphrag.backfill_table TO {app};"
+            f" CREATE SCHEMA app AUTHORIZATION {app}; SET ROLE {app}".encode()
+        )
+        superuser.execute("CREATE TABLE app.notes (id int PRIMARY KEY, body text, lang text)")
+        superuser.execute("INSERT INTO app.notes VALUES (1, 'Ada Lovelace was a countess.', 'en'), (2, 'Gone.', 'en')")
+        try:
+            yield superuser
+        finally:
+            superuser.execute("RESET ROLE")
+            superuser.execute(
+                "SELECT graphrag.detach_table(c, keep_documents => false) FROM to_regclass('app.notes') c"
+                " WHERE EXISTS (SELECT FROM graphrag.attached_tables)"
+            )
+            superuser.execute(f"DROP OWNED BY {app} CASCADE".encode())
+            rag.process_jobs()
+            rag.drop_corpus()
+
+
+def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module_db: Database) -> None:
+    documents = []
+    with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x'") as app:
+        for host in hosts:
+            with notes_of(host, module_db, app) as session:
+                session.execute(
+                    "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}', metadata_columns => '{lang}')"
+                )
+                session.execute("UPDATE app.notes SET body = body || ' She wrote.' WHERE id = 1")
+                session.execute("INSERT INTO app.notes VALUES (3, 'Charles Babbage had an engine.', 'en')")
+                session.execute("DELETE FROM app.notes WHERE id = 2")
+                session.execute("ALTER TABLE app.notes DISABLE TRIGGER USER")
+                session.execute("INSERT INTO app.notes VALUES (4, 'Past the triggers.', 'en')")
+                session.execute("ALTER TABLE app.notes ENABLE TRIGGER USER")
+                # Reads as who logs in, in the server and by a process.
+                with psycopg.connect(make_conninfo(host.url, user=app, password="x"), autocommit=True) as connection:
+                    GraphRAG(connection, "attached").call("backfill_table", source="app.notes")
+                host.rag.process_jobs()
+                documents.append(
+                    host.rows(
+                        "SELECT source_key, content, metadata, status FROM graphrag.documents"
+                        " WHERE corpus = 'attached' ORDER BY 1"
+                    )
+                )
+                assert host.rag.call("check", corpus="attached") == []
+    assert documents[0] == documents[1] and [row[0] for row in documents[1]] == ["1", "3", "4"]
+
+
+def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Hosts, module_db: Database) -> None:
+    with (
+        role_of_both(module_db, hosts[1].url) as app,
+        psycopg.connect(superuser_url(hosts[1].url), autocommit=True) as superuser,
+    ):
+        superuser.execute(f"REVOKE {app} FROM {OWNER}".encode())
+        with notes_of(hosts[1], module_db, app) as session:
+            attach = "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}')"
+            _, sqlstate, message, _, hint = outcome(lambda: session.execute(attach))
+            assert sqlstate == "42501" and app in message and f"GRANT {app} TO {OWNER}" in hint
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "naive", "bm25", "local"])
+def test_a_search_of_a_warm_process_takes_at_most_twelve_round_trips(hosts: Hosts, plain: str, mode: str) -> None:
+    with Link(plain) as link, GraphRAG(link.url, "stories") as rag:
+        # What is planned and remembered at first; psycopg prepares a statement of a kind it has seen.
+        for _ in range(3):
+            rag.search(QUESTION, mode=mode)
+        before = link.round_trips
+        assert rag.search(QUESTION, mode=mode)
+        assert link.round_trips - before <= 12
+
+
+def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
+    hosts: Hosts, plain: str, module_db: Database
+) -> None:
+    expected = hosts[1].rag.search(QUESTION)
+    with role_of_both(module_db, plain, "IN ROLE graphrag_reader") as reader:
+        hosts[1].rows("SELECT graphrag.protect('stories', %s)", OPEN)
+        try:
+            for _ in range(2):
+                # The connection that filled the memory is gone when the next one asks, which is another role's.
+                with GraphRAG(plain, "stories") as owner:
+                    assert close(_plain(owner.search(QUESTION)), _plain(expected))
+                with hosts[1].as_role(reader) as restricted:
+                    keys = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
+                    shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
+                    assert keys and keys <= shown
+                with GraphRAG(plain, "stories") as owner, ThreadPoolExecutor(8) as pool:
+                    clients = [GraphRAG(plain, "stories") for _ in range(8)]
+                    rows = list(pool.map(lambda rag: rag.search(QUESTION), clients * 3))
+                    assert all(close(_plain(result), _plain(expected)) for result in rows)
+                    for client in clients:
+                        client.close()
+                hosts[1].rag.insert(Document("A late document of Ada Lovelace.", "late"))
+                hosts[1].rag.process_jobs()
+                hosts[1].rag.delete("late")
+                hosts[1].rag.process_jobs()
+        finally:
+            hosts[1].rows("SELECT graphrag.unprotect('stories')")
 
 
 def test_a_search_has_one_snapshot_and_writes_nothing(plain: str, hosts: Hosts) -> None:
@@ -422,15 +629,18 @@ def test_decimals_stay_decimals(hosts: Hosts) -> None:
     assert weights and all(isinstance(weight, Decimal) for weight in weights)
 
 
-def test_a_role_that_somebody_else_may_grant_is_refused(plain: str, shared_cluster: Cluster | Server) -> None:
+def test_a_role_that_somebody_else_may_grant_is_refused(shared_cluster: Cluster | Server, module_db: Database) -> None:
     with (
         plain_database(shared_cluster, schema_too=False) as url,
-        shared_cluster.connect("postgres") as superuser,
-        new_role(superuser) as mallory,
+        role_of_both(module_db, url) as mallory,
+        psycopg.connect(superuser_url(url), autocommit=True) as superuser,
     ):
         superuser.execute(f"GRANT graphrag_reader TO {mallory} WITH ADMIN OPTION".encode())
-        with psycopg.connect(url, autocommit=True) as connection:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may grant it") as raised:
-                schema.install(connection)
-            assert raised.value.diag.message_hint
-            assert connection.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may grant it") as raised:
+                    schema.install(connection)
+                assert raised.value.diag.message_hint
+                assert connection.execute("SELECT to_regnamespace('graphrag')").fetchone() == (None,)
+        finally:
+            superuser.execute(f"REVOKE graphrag_reader FROM {mallory}".encode())

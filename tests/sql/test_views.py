@@ -62,6 +62,25 @@ def test_pmi_is_that_of_the_chunks(rows: Any) -> None:
     )
 
 
+def test_edges_read_entities_only_where_a_column_of_theirs_is_asked_for(rows: Any) -> None:
+    def scans(columns: str) -> int:
+        plan = rows.execute(f"EXPLAIN SELECT {columns} FROM graphrag.graph_edges").fetchall()
+        return sum(" on entities " in line for (line,) in plan)
+
+    every, narrow = scans("*"), scans("relationship_id, weight")
+    assert every == narrow + 2
+    assert scans("relationship_id, source") == narrow + 1
+
+
+def test_the_strongest_edges_are_the_same_by_numbers_first(rows: Any) -> None:
+    found = rows.execute(
+        "SELECT e.* FROM graphrag.graph_edges e WHERE e.relationship_id = ANY (ARRAY("
+        " SELECT s.relationship_id FROM graphrag.graph_edges s ORDER BY s.weight DESC LIMIT 1))"
+    ).fetchall()
+    assert len(found) == 1
+    assert found == rows.execute("SELECT * FROM graphrag.graph_edges ORDER BY weight DESC LIMIT 1").fetchall()
+
+
 def test_column_types_are_plain(rows: Any) -> None:
     types = {
         row[0]

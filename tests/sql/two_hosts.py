@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import psycopg
 from pg_graphrag import GraphRAG
-from pg_graphrag.process import schema
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint.server import Messages
+from tests.runtime import beside, versions
+from tests.runtime.beside import OWNER
 from tests.runtime.cluster import Cluster, Database, Server
+from tests.runtime.versions import VersionServer
+from tests.security.acting import new_role
 from tests.sql.themes import points, task
 
-# Owns the plain schema: no superuser, and nothing but what it needs.
-OWNER = "plain_owner"
 _numbers = itertools.count(1)
+_superuser_urls: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -47,21 +51,49 @@ class Host:
             yield GraphRAG(connection, self.rag.corpus)
 
 
+@cache
+def _version_server() -> VersionServer:
+    """The server of another version that this test process has."""
+    server = VersionServer(versions.VERSION)
+    atexit.register(server.close)
+    return server
+
+
+def superuser_url(owner_url: str) -> str:
+    """Who may do everything in a plain database, by the URL of its owner."""
+    return _superuser_urls[owner_url]
+
+
+@contextmanager
+def role_of_both(db: Database, owner_url: str, *options: str) -> Iterator[str]:
+    """A role of the servers of both databases, which the owner of the plain one may take on; dropped at the end."""
+    with new_role(db, *options) as role, psycopg.connect(superuser_url(owner_url), autocommit=True) as superuser:
+        if versions.VERSION:
+            superuser.execute(f"CREATE ROLE {role} {' '.join(options)}".encode())
+        superuser.execute(f"GRANT {role} TO {OWNER}".encode())
+        try:
+            yield role
+        finally:
+            superuser.execute(f"REVOKE {role} FROM {OWNER}".encode())
+            superuser.execute(f"DROP OWNED BY {role} CASCADE".encode())
+            if versions.VERSION:
+                superuser.execute(f"DROP ROLE {role}".encode())
+
+
 @contextmanager
 def plain_database(cluster: Cluster | Server, *, schema_too: bool = True) -> Iterator[str]:
     """A database with pgvector alone; yields the URL of the role that may make the schema, and by default has."""
+    if versions.VERSION:
+        cluster = _version_server()
     name = f"plain{next(_numbers)}"
     url = cluster.create_database(name)
     try:
         with cluster.connect(name) as connection:
-            with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-                connection.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{OWNER}'".encode())
-            connection.execute("CREATE EXTENSION vector")
-            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {OWNER}".encode())
+            beside.prepare(connection)
         owner_url = make_conninfo(url, user=OWNER, password=OWNER)
+        _superuser_urls[owner_url] = url
         if schema_too:
-            with psycopg.connect(owner_url, autocommit=True) as connection:
-                assert schema.install(connection)
+            beside.install(owner_url)
         yield owner_url
     finally:
         cluster.drop_database(name)
@@ -121,6 +153,9 @@ def reply(messages: Messages) -> str:
         return json.dumps(keywords | {"entities": ["Ada Lovelace"], "answer_types": ["work"]})
     if kind in ("relevant", "rate"):
         return json.dumps({"relevant": True, "rating": 5})
+    if kind == "relevant_passages":
+        passages = re.findall(r"^\[(\d+)\] ", str(messages[-1]["content"]), re.M)
+        return json.dumps({"relevant": [int(number) for number in passages], "irrelevant": []})
     if kind == "refine":
         return json.dumps({"queries": ["Who broke Enigma?"], "expanded": "Who broke which machine?"})
     if kind == "primer":

@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def pace(sharers: int = 1, **options: Any) -> Pace:
-    return Pace(Empty(), Provider(1, "p", "openai", "http://x", **options), sharers)
+    return Pace(Empty(), Provider(1, "p", "openai", "http://x", **options), lambda: sharers)
 
 
 def breaker() -> Breaker:

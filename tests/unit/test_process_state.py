@@ -18,7 +18,7 @@ OF_NONE = {
     "llm.embedding:_limits",
     "llm.embedding:_texts",
     "llm.wire:_refused_fields",
-    "process.host:_processes",
+    "process.host:_databases",
     "process.state:_set_aside",
     "server:_databases",
 }

@@ -100,14 +100,35 @@ _WITH = """
     )"""
 
 
-def catalog(db: psycopg.Connection) -> dict[str, str]:
-    """Return {kind and name: definition} of the extension and of everything it owns."""
+# The schemas of a database without the extension: what is in them is what the extension would own.
+_WITH_PLAIN = """
+    WITH x AS (
+        SELECT c.relowner AS extowner, 'pg_graphrag'::name AS extname, 'graphrag'::regnamespace AS extnamespace, '' AS extversion,
+               false AS extrelocatable, NULL::oid[] AS extconfig, NULL::text[] AS extcondition, 0::oid AS oid
+          FROM pg_class c WHERE c.oid = 'graphrag._installed'::regclass
+    ), pg_extension AS (SELECT * FROM x), spaces AS (
+        SELECT n.oid FROM pg_namespace n WHERE n.nspname IN ('graphrag', 'graphrag_attached')
+    ), members AS (
+        SELECT 'pg_class'::regclass::oid AS classid, c.oid AS objid FROM pg_class c JOIN spaces s ON s.oid = c.relnamespace
+         WHERE c.relkind IN ('r', 'p', 'v', 'S')
+         UNION ALL
+        SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p JOIN spaces s ON s.oid = p.pronamespace
+         UNION ALL
+        SELECT 'pg_type'::regclass, t.oid FROM pg_type t JOIN spaces s ON s.oid = t.typnamespace WHERE t.typtype IN ('e', 'd')
+    ), owned AS (
+        SELECT c.* FROM members m JOIN pg_class c ON c.oid = m.objid AND m.classid = 'pg_class'::regclass
+    )"""
+
+
+def catalog(db: psycopg.Connection, *, is_plain: bool = False) -> dict[str, str]:
+    """Return {kind and name: definition} of the extension, or of the schemas of a database without it, and of all they own."""
     objects: dict[str, str] = {}
+    prefix = _WITH_PLAIN if is_plain else _WITH
     with db.transaction():
         # Every name comes out with its schema.
         db.execute("SET LOCAL search_path = pg_catalog")
         for kind, query in _PARTS.items():
-            for name, definition in db.execute(f"{_WITH} {query}".encode()):
+            for name, definition in db.execute(f"{prefix} {query}".encode()):
                 assert f"{kind} {name}" not in objects, f"{kind} {name} twice"
                 objects[f"{kind} {name}"] = str(definition)
     return objects

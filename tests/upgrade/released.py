@@ -9,6 +9,7 @@ from 0.2.0 on what freeze.py fills in. ``found-VERSION.json`` is what that versi
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.runtime.cluster import PROJECT, Cluster
@@ -43,10 +44,12 @@ def create_released(version: str) -> str:
     )
 
 
-def restore_released(cluster: Cluster, database: str, version: str) -> str:
-    """Restore the dump that the version made of a corpus of its own; return the URL."""
+def restore_released(cluster: Cluster, database: str, version: str, keys: Mapping[str, str] | None = None) -> str:
+    """Restore the dump that the version made of a corpus of its own, with other `keys` of entities; return the URL."""
     url = cluster.create_database(database, "template0")
     script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
+    for key, other in (keys or {}).items():
+        script = script.replace(key, other)
     create = "CREATE EXTENSION IF NOT EXISTS pg_graphrag WITH SCHEMA graphrag;"
     assert script.count(create) == 1
     cluster.restore(database, script.replace(create, create_released(version)))

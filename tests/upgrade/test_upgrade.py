@@ -30,9 +30,9 @@ Left: only after the upgrade. Right: only fresh. Both: it differs.
 """
 
 # Modes whose order changed on purpose after a version: 0.2.0 seeds hybrid's PageRank otherwise; since 0.3.0 what few chunks have
-# weighs more, and names are found by their words.
-_NAMED_BY_WORDS = {"hybrid", "local", "mix", "graph_local"}
-RANKED_ANEW = {"0.1.0": _NAMED_BY_WORDS, "0.2.0": _NAMED_BY_WORDS}
+# weighs more, names are found by their words, and relationships are scored by their own sentences.
+_SINCE_0_3 = {"hybrid", "local", "global", "mix", "graph_local"}
+RANKED_ANEW = {"0.1.0": _SINCE_0_3, "0.2.0": _SINCE_0_3}
 
 
 def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:
@@ -175,6 +175,48 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
             assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
         assert [row["source_key"] for row in search(db, "Kim Park", "shop", "bm25")] == ["n2"]
         assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
+
+
+def test_the_update_rewrites_keys_that_are_written_otherwise_now(shared_cluster: Cluster) -> None:
+    """0.2.0 kept the kind of an apostrophe: what was "o’hopper" is "o'hopper", for people and for documents."""
+    old, new = "grace o’hopper", "grace o'hopper"
+    names = {"grace hopper": old, "Grace Hopper": "Grace O’Hopper"}
+    with Database.open(restore_released(shared_cluster, "upgraded_keys", "0.2.0", names)) as db:
+        protect_again(db)
+        mentioning = rows(db, "SELECT DISTINCT document_id FROM graphrag.entity_mentions WHERE raw_key = %s", old)
+        before = of_key(db, old)
+        assert mentioning and all(before)
+        db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        assert of_key(db, new) == before
+        assert not any(of_key(db, old))
+        assert set(mentioning) <= set(rows(db, "SELECT document_id FROM graphrag.jobs WHERE kind = 'index'"))
+        with Endpoint() as endpoint:
+            endpoint.reply(reply)
+            db.execute("UPDATE graphrag.providers SET base_url = %s", [endpoint.url])
+            db.execute("SELECT graphrag.repair()")
+            db.execute("SELECT graphrag.retry_failed()")
+            settle(db, "stories")
+        assert rows(db, "SELECT * FROM graphrag.check('stories')") == []
+        keys = rows(
+            db, "SELECT key FROM graphrag.entities WHERE corpus_id = 2 AND key IN (%s, %s, 'harvard')", old, new
+        )
+        # What a person merged is merged still.
+        assert keys == [(new,)]
+    shared_cluster.drop_database("upgraded_keys")
+
+
+def of_key(db: Database, key: str) -> list[list[tuple[Any, ...]]]:
+    """Return what people said of an entity: what is curated of it, curations that name it, and its aliases."""
+    return [
+        rows(
+            db,
+            "SELECT curation_id, ordinal FROM graphrag.curated"
+            " WHERE %s IN (key, other_key, entity_key, other_entity_key) ORDER BY 1, 2",
+            key,
+        ),
+        rows(db, "SELECT id FROM graphrag.curations WHERE arguments ->> 'target' = %s ORDER BY 1", key),
+        rows(db, "SELECT key FROM graphrag.aliases WHERE entity_key = %s ORDER BY 1", key),
+    ]
 
 
 def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: Cluster) -> None:

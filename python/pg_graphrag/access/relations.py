@@ -30,7 +30,8 @@ def keys_of(db: Database, name: str) -> str:
     ------
     GraphRAGError
         22023 for a name without a schema, 42P01 for an unknown relation, 42809 for one without rows, 42703 for one without
-        a column of keys, 42804 for keys of a type of others, 42501 without SELECT on it.
+        a column of keys, 42804 for keys of a type of others, 42501 without SELECT on it, and where what it runs would get
+        rights that its owner has not (_foreign_code).
     """
     if len(name) > 300 or not _QUALIFIED.fullmatch(name):
         raise GraphRAGError(
@@ -67,6 +68,7 @@ def keys_of(db: Database, name: str) -> str:
             sqlstate="42501",
             hint=f"Who owns it can GRANT SELECT ON {relation} TO {column['role']}.",
         )
+    db.query("SELECT graphrag._refuse_foreign_code(pg_catalog.to_regclass($1))", ["text"], [relation])
     return (
         f'SELECT DISTINCT r.{column["name"]}::text COLLATE pg_catalog."default" AS key FROM {relation} r'
         f" WHERE r.{column['name']} IS NOT NULL"

@@ -83,12 +83,14 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
     ranks = tokenizer(new.tokenizer)
-    db.query(
-        "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1",
+    updated = db.query(
+        "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
+        " RETURNING graphrag._has_cypher(options) AS has_cypher",
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
-    if new.cypher != corpus.options.cypher:
+    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
+    if updated[0]["has_cypher"] != corpus.options.cypher:
         db.query("SELECT graphrag.rebuild_graph($1)", ["text"], [corpus.name])
     if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)
@@ -174,6 +176,7 @@ _DROP = (
     "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag._index_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag._locks WHERE corpus_id = $1",
     # A worker cancels the batches that an endpoint still works on.
     "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
     "SELECT graphrag._queue_jobs('batch', ARRAY[$1])"

@@ -25,7 +25,7 @@ _SECTIONS = {
           FROM graphrag.documents d WHERE d.corpus_id = $1""",
     "chunks": f"""
         SELECT ROW (d.source_key, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.token_count,
-                    c.extraction, c.section, c.page, c.content)::text AS line
+                    c.extraction, c.unfit, c.section, c.page, c.content)::text AS line
           FROM {_CHUNKS} WHERE c.corpus_id = $1""",
     "windows": f"""
         SELECT ROW (d.source_key, c.ordinal, w.ordinal, w.start_offset, w.end_offset)::text AS line
@@ -35,7 +35,7 @@ _SECTIONS = {
           FROM {_CHUNKS} WHERE c.corpus_id = $1""",
     "entity mentions": f"""
         SELECT ROW (d.source_key, c.ordinal, e.key, m.raw_key, m.name, m.type, m.description, m.tf, m.evidence_rank,
-                    m.start_offset, m.end_offset, m.windows, m.tsv)::text AS line
+                    m.start_offset, m.end_offset, m.windows, m.tsv, m.attributes)::text AS line
           FROM {_CHUNKS} JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
           LEFT JOIN graphrag.entities e ON e.id = m.entity_id WHERE c.corpus_id = $1""",
     "relationship mentions": f"""
@@ -83,7 +83,7 @@ def _properties(vertex: str, *names: str) -> str:
 # Read back from Apache AGE: an edge by the keys of its ends. AGE's ids are compared as numbers, whatever the search_path.
 _GRAPH = {
     "graph: Entity": f"""
-        SELECT ROW ({_properties("v", "key", "name", "type", "degree", "description")})::text AS line
+        SELECT ROW ({_properties("v", "key", "name", "type", "degree", "description", "attributes")})::text AS line
           FROM {{graph}}."Entity" v""",
     "graph: Document": f"""
         SELECT ROW ({_properties("v", "source_key", "title")})::text AS line FROM {{graph}}."Document" v""",

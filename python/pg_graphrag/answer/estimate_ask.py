@@ -12,7 +12,7 @@ from pg_graphrag.answer.ask import answer_request, build_request
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.model_access.replies import MAX_QUERIES
-from pg_graphrag.retrieval import rerank
+from pg_graphrag.retrieval import rerank, selection
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.dry_run import DryRun
 from pg_graphrag.retrieval.mode import MadeContext, Mode
@@ -74,6 +74,7 @@ def _longest_context(query: Query, mode: Mode, total: int) -> MadeContext:
     else:
         _transformed(dry_run)
         _reranked(dry_run)
+        _selected(dry_run)
         dry_run.embeds(1)
         if not dry_run.parts:
             return assemble(query, mode, total), []
@@ -101,3 +102,12 @@ def _reranked(dry_run: DryRun) -> None:
         rows = max(dry_run.query.options.chunk_top_k, rerank.CANDIDATES)
         tokens_each = dry_run.quarter(len(dry_run.question.encode())) + dry_run.quarter(dry_run.HEADING)
         dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunks(rows))))
+
+
+def _selected(dry_run: DryRun) -> None:
+    """Count the longest candidates that a model may choose from."""
+    if dry_run.query.options.select:
+        size = selection.MAX_TITLE + selection.MAX_PATH + selection.MAX_TEXT
+        candidate = dry_run.quarter(4 * size + len("[40] \n\n\n\n"))
+        question = dry_run.query.text[:MAX_UNDERSTOOD]
+        dry_run.add("select", 1, dry_run.tokens("select", question=question) + selection.CANDIDATES * candidate)

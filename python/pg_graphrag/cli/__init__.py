@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.cli.arguments import MODES, json_array, json_object, natural, positive
+from pg_graphrag.cli.arguments import MODES, json_array, json_object, names, natural, positive
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.errors import GraphRAGError
@@ -93,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     worker.add_argument(
         "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
+    )
+    worker.add_argument(
+        "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
     )
     worker.set_defaults(run=_worker)
 
@@ -206,11 +209,67 @@ def _parser() -> argparse.ArgumentParser:
     install = commands.add_parser(
         "install",
         parents=[common],
-        help="make the schema in a database that cannot have the extension",
-        description="""Make the schema graphrag in a database with pgvector, without the extension: PL/Python, Apache AGE and
-        a superuser are not needed. The role of the URL then owns it. This command, the client and workers serve it.""",
+        help="make or update the schema in a database that cannot have the extension",
+        description="""Make the schema graphrag in a database with pgvector, without the extension, or bring that of an earlier
+        version up to this one. PL/Python, Apache AGE and a superuser are not needed. The role of the URL then owns it. This
+        command, the client and workers serve it.""",
     )
     install.set_defaults(run=_install)
+
+    copy = commands.add_parser(
+        "copy",
+        parents=[common],
+        help="copy everything from another database into a new one",
+        description="""Copy all corpora, what was made of them and curations into a database whose extension or schema graphrag
+        is new, in one transaction. Either may have the extension or not. Both URLs are of owners.""",
+    )
+    copy.add_argument("source", metavar="SOURCE_URL", help="the database to copy from")
+    copy.set_defaults(run=_copy)
+
+    serve = commands.add_parser(
+        "serve",
+        parents=[corpus],
+        help="serve pages, an HTTP API, MCP and an OpenAI-compatible API",
+        description="""Serve the database to people and agents: pages at /, an HTTP API under /api, MCP at /mcp and an
+        OpenAI-compatible API under /v1. Needs pip install "pg-graphrag[serve]".""",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
+    serve.add_argument("--port", type=natural, default=8765, metavar="N", help="port (default: 8765)")
+    serve.add_argument(
+        "--callers",
+        type=Path,
+        metavar="FILE",
+        help="who may call, as which role (default: one token, of the URL's role)",
+    )
+    serve.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the one token; made if it is not there (default: a new token each time)",
+    )
+    serve.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="address under which a reverse proxy shows this server",
+    )
+    serve.add_argument(
+        "--mcp-tools",
+        type=names,
+        default=frozenset(),
+        metavar="LIST",
+        help="tools of MCP that change or query at will: any of insert,curate,cypher (default: none)",
+    )
+    serve.add_argument("--stdio", action="store_true", help="speak MCP on standard input and output, and nothing else")
+    serve.add_argument("--worker", action="store_true", help="also do the queued work, in a process beside")
+    serve.add_argument("--connections", type=positive, default=8, metavar="N", help="to the database (default: 8)")
+    serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
+    serve.add_argument(
+        "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"
+    )
+    serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
+    serve.set_defaults(run=_serve)
 
     call = commands.add_parser(
         "call",
@@ -257,7 +316,7 @@ def _ingest(args: argparse.Namespace) -> int:
 def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(args.url, args.concurrency, args.once)
+    return work(args.url, args.concurrency, args.once, args.profile_time)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -298,6 +357,24 @@ def _install(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.host import install
 
     return install(args.url)
+
+
+def _copy(args: argparse.Namespace) -> int:
+    from pg_graphrag.cli.host import copy
+
+    return copy(args.source, args.url)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    try:
+        from pg_graphrag.cli.serve import serve
+    except ModuleNotFoundError as error:
+        raise GraphRAGError(
+            f"serve needs the Python package {error.name}",
+            sqlstate="58P01",
+            hint='Install it with pip install "pg-graphrag[serve]".',
+        ) from error
+    return serve(args)
 
 
 def _call(args: argparse.Namespace) -> int:

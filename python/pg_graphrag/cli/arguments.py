@@ -48,3 +48,8 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+
+
+def names(text: str) -> frozenset[str]:
+    """Names between commas."""
+    return frozenset(name for name in (part.strip() for part in text.split(",")) if name)

@@ -1,4 +1,4 @@
-"""``pg-graphrag install`` and ``pg-graphrag call``: what databases without the extension need, and every function by its name."""
+"""``pg-graphrag install``, ``copy`` and ``call``: what databases without the extension need, and every function by its name."""
 
 import json
 from collections.abc import Mapping
@@ -12,13 +12,22 @@ from pg_graphrag.client.settings import SETTINGS
 
 
 def install(url: str) -> int:
-    """Make the plain schema in a database; returns the exit status (0 also where it is there already)."""
+    """Make the plain schema in a database, or update it; returns the exit status (0 also where there is nothing to do)."""
     with psycopg.connect(url, **SETTINGS) as connection:
-        is_new = hosts.install(connection)
+        version = hosts.install(connection)
         where = f'database "{connection.info.dbname}"'
-    print(
-        f"{where} now has the schema graphrag" if is_new else f"{where} has this version of the schema graphrag already"
-    )
+    if version is None:
+        print(f"{where} has this version of the schema graphrag already")
+    else:
+        print(f"{where} now has the schema graphrag of version {version}")
+    return 0
+
+
+def copy(source_url: str, url: str) -> int:
+    """Copy what another database holds into one that is new; returns the exit status."""
+    with connect(source_url) as source, connect(url) as target:
+        documents = hosts.copy(source, target)
+        print(f'database "{target.info.dbname}" now has the {documents} documents of "{source.info.dbname}"')
     return 0
 
 

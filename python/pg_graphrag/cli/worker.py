@@ -1,11 +1,16 @@
-"""``pg-graphrag worker``: sessions that do the queued work, and end when they are told to."""
+"""``pg-graphrag worker``: sessions that do the queued work, and end when they are told to.
+
+Beside a database without the extension each is a process, which does the work itself.
+"""
 
 import logging
+import multiprocessing
 import os
 import random
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -27,14 +32,17 @@ _LONGEST_POLL = 5.0
 _IDLE_CALL = 0.1  # a CALL that returns sooner had nothing to do
 _LONGEST_BACKOFF = 30.0
 _TICK = 0.25  # how soon a stop is noticed between calls
+_LONGEST_END = 5.0  # how long a computation of this process may go on after a signal
 
 # SQLSTATE classes that waiting does not mend: invalid authorisation, no such database or schema, syntax or access rule,
 # feature not supported, and a package of another version than the extension.
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
 
-def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
+def work(url: str, concurrency: int, exit_when_drained: bool, profile_time: bool = False) -> int:
     """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
+
+    With `profile_time` each says after a run where its time went.
 
     Returns
     -------
@@ -43,28 +51,21 @@ def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
         128 + the signal's number when stopped before the queue was drained.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
-    stop = _Stop()
+    stop = _Stop(exit_when_drained)
     # A wrong URL or a database without the extension is an error now, not something to wait for.
     with connect(url) as connection:
-        if concurrency > 1 and hosts.is_beside(connection):
-            raise GraphRAGError(
-                "a worker beside a database does one thing at a time",
-                sqlstate="0A000",
-                hint="Run so many commands pg-graphrag worker instead of --concurrency, here or on other machines.",
-            )
-        sessions = [_Session(url, exit_when_drained, stop.event, number) for number in range(1, concurrency + 1)]
+        # Beside a database the work is done here, and a process does one thing at a time.
+        kind = _ChildProcess if hosts.is_beside(connection) and concurrency > 1 else _Session
+        sessions: list[_Session | _ChildProcess] = [
+            kind(url, exit_when_drained, stop.event, number, profile_time) for number in range(1, concurrency + 1)
+        ]
         for session in sessions:
             session.start()
         if exit_when_drained:
             _follow(connection, sessions)
     if not exit_when_drained:
         logger.info("%d at work", concurrency)
-    while alive := [session for session in sessions if session.is_alive()]:
-        if stop.event.is_set():
-            for session in alive:
-                session.cancel()
-        # With an interval, not a bare join(): the main thread must get to run signal handlers.
-        alive[0].join(_TICK)
+    _wait(sessions, stop)
     errors = [session.error for session in sessions if session.error is not None]
     for message in dict.fromkeys(map(explain, errors)):
         print(f"pg-graphrag: {message}", file=sys.stderr)
@@ -75,7 +76,23 @@ def work(url: str, concurrency: int, exit_when_drained: bool) -> int:
     return 0
 
 
-def _follow(connection: psycopg.Connection[Any], sessions: "list[_Session]") -> None:
+def _wait(sessions: "Sequence[_Session | _ChildProcess]", stop: "_Stop") -> None:
+    """Wait for the end of sessions; after a signal, end them."""
+    stopped_at: float | None = None
+    while alive := [session for session in sessions if session.is_alive()]:
+        if stop.event.is_set():
+            stopped_at = stopped_at or time.monotonic()
+            for session in alive:
+                session.cancel()
+            if time.monotonic() - stopped_at > _LONGEST_END and all(session.is_beside for session in alive):
+                # In the middle of a computation of this process' own, which no cancel ends. The database takes the jobs back.
+                logger.warning("ended in the middle of a computation")
+                os._exit(128 + stop.signal if stop.exits_early else 0)
+        # With an interval, not a bare join(): the main thread must get to run signal handlers.
+        alive[0].join(_TICK)
+
+
+def _follow(connection: psycopg.Connection[Any], sessions: "Sequence[_Session | _ChildProcess]") -> None:
     """Show the progress while sessions work."""
     display = Display()
     try:
@@ -93,11 +110,15 @@ def _follow(connection: psycopg.Connection[Any], sessions: "list[_Session]") -> 
 
 
 class _Stop:
-    """Turns the first SIGTERM or SIGINT into an event, and the second into an exit at once."""
+    """Turns the first SIGTERM or SIGINT into an event, and the second into an exit at once.
 
-    def __init__(self) -> None:
+    `exits_early`: whether to end before the queue is drained is a failure.
+    """
+
+    def __init__(self, exits_early: bool) -> None:
         self.event = Event()
         self.signal = 0
+        self.exits_early = exits_early
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 
@@ -111,14 +132,16 @@ class _Stop:
 class _Session(Thread):
     """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
 
-    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int):
+    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool):
         super().__init__(name=f"worker {number}", daemon=True)
         self.stop = stop
         self.error: psycopg.Error | GraphRAGError | None = None
         self._url = url
         self._exit_when_drained = exit_when_drained
+        self._profile_time = profile_time
         self._connection: psycopg.Connection[Any] | None = None
         self._poll = _SHORTEST_POLL
+        self.is_beside = False
 
     def cancel(self) -> None:
         """End the running CALL; the server gives its jobs back."""
@@ -135,8 +158,12 @@ class _Session(Thread):
             try:
                 with connect(self._url) as connection:
                     self._connection = connection
+                    self.is_beside = hosts.is_beside(connection)
                     # When this process is killed, its sessions must end with it, not with the queue.
                     connection.execute("SET client_connection_check_interval = '2s'")
+                    if self._profile_time:
+                        connection.execute("SET graphrag.profile_time = on")
+                        connection.add_notice_handler(_log_profile)
                     # A hint only, and only where the database's owner turned it on; polling finds the work anyway.
                     connection.execute("LISTEN graphrag_jobs")
                     while not self.stop.is_set():
@@ -172,6 +199,66 @@ class _Session(Thread):
             for _ in connection.notifies(timeout=_TICK, stop_after=1):
                 self._poll = _SHORTEST_POLL
                 return
+
+
+def _log_profile(notice: psycopg.errors.Diagnostic) -> None:
+    """Show the NOTICE that says where the time of a run went; it alone has a DETAIL in JSON."""
+    if notice.severity_nonlocalized == "NOTICE" and (notice.message_detail or "").startswith("{"):
+        logger.info("%s, ms: %s", notice.message_primary, notice.message_detail)
+
+
+class _ChildProcess:
+    """A process with one session at work, as `_Session` is one. It ends when this process has ended, however that was."""
+
+    is_beside = False  # it ends by itself
+
+    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool):
+        self.stop = stop
+        context = multiprocessing.get_context("spawn")
+        arguments = (url, exit_when_drained, number, os.getpid(), profile_time)
+        self._process = context.Process(target=_work_as_child, args=arguments, name=f"worker {number}")
+        self._is_told = False
+
+    def start(self) -> None:
+        self._process.start()
+
+    def is_alive(self) -> bool:
+        is_alive = self._process.is_alive()
+        if self._process.exitcode == 1:
+            self.stop.set()  # as with an error of a session
+        return is_alive
+
+    def join(self, seconds: float) -> None:
+        self._process.join(seconds)
+
+    def cancel(self) -> None:
+        # Once: the second signal ends it in the middle of what it does.
+        if not self._is_told:
+            self._is_told = True
+            self._process.terminate()
+
+    @property
+    def error(self) -> GraphRAGError | None:
+        if self._process.exitcode == 1:
+            return GraphRAGError(f"{self._process.name} ended with an error", hint="Its message is above.")
+        return None
+
+
+def _work_as_child(url: str, exit_when_drained: bool, number: int, parent: int, profile_time: bool) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
+    stop = _Stop(exit_when_drained)
+    # A terminal sends it to the parent too, which passes it on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    session = _Session(url, exit_when_drained, stop.event, number, profile_time)
+    session.start()
+    while session.is_alive() and not stop.event.is_set():
+        if os.getppid() != parent:
+            stop.event.set()
+        session.join(_TICK)
+    _wait([session], stop)
+    if session.error is not None:
+        print(f"pg-graphrag: {explain(session.error)}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _is_at_work(connection: psycopg.Connection[Any]) -> bool:

@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside
+from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside_async
 from pg_graphrag.client.results import (
     Answer,
     CorpusComparison,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     import networkx
 
 T = TypeVar("T")
+# Between two looks at a replica: when it answers, and after it failed.
+LOOK_SECONDS = 1.0
+FAILED_SECONDS = 5.0
+CONNECT_SECONDS = 2  # libpq's least
 Connection = psycopg.AsyncConnection[Any]
 
 
@@ -57,6 +62,11 @@ class AsyncGraphRAG:
     log_queries : bool
         Note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more statement
         each. `ask` is noted by the server.
+    replicas : sequence of str, psycopg.AsyncConnection or AsyncConnectionPool
+        Hot standbys of the database. Searches, contexts and neighbors go to one after the other; where none answers, or is
+        near enough, to `source`.
+    max_lag : float
+        Seconds by which a replica may be behind. It is asked at most once a second.
 
     Notes
     -----
@@ -64,7 +74,16 @@ class AsyncGraphRAG:
     don't. Errors of the database are psycopg's, whose text ends with the server's HINT.
     """
 
-    def __init__(self, source: str | Connection | Pool = "", corpus: str = "default", log_queries: bool = False):
+    def __init__(
+        self,
+        source: str | Connection | Pool = "",
+        corpus: str = "default",
+        log_queries: bool = False,
+        replicas: Sequence[str | Connection | Pool] = (),
+        max_lag: float = 10.0,
+    ):
+        self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
+        self._max_lag = max_lag
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
@@ -83,6 +102,8 @@ class AsyncGraphRAG:
         """Close the client's own connection; a connection or pool that was handed in stays open."""
         if self._own_connection is not None:
             await self._own_connection.close()
+        for replica in self._replicas:
+            await replica.client.close()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -102,14 +123,28 @@ class AsyncGraphRAG:
         async with self._connection() as connection:
             return await execute(connection, statement)
 
+    async def _read(self, statement: Statement[T]) -> T:
+        """Run a statement that only reads: at a replica, or where that fails at the source."""
+        for replica in [*self._replicas]:
+            # The next call begins with the next.
+            self._replicas = [*self._replicas[1:], *self._replicas[:1]]
+            try:
+                if await replica.may_answer(self._max_lag):
+                    return await replica.client._run(statement)
+            except psycopg.errors.QueryCanceled:
+                raise
+            except psycopg.OperationalError:
+                # Gone, shut down, or in conflict with what it replays.
+                replica.leave_alone()
+        return await self._run(statement)
+
     async def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
         """Run a statement that only reads, and note it where the client was told to."""
         start = time.monotonic()
-        async with self._connection() as connection:
-            result = await execute(connection, statement)
-            if self._log_queries:
-                seconds = time.monotonic() - start
-                await execute(connection, statements.log_query(self.corpus, kind, mode, query, seconds, result))
+        result = await self._read(statement)
+        if self._log_queries:
+            seconds = time.monotonic() - start
+            await self._run(statements.log_query(self.corpus, kind, mode, query, seconds, result))
         return result
 
     async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
@@ -173,7 +208,7 @@ class AsyncGraphRAG:
         low_level_keywords: Sequence[str] | None = None,
     ) -> list[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
-        return await self._run(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+        return await self._read(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
 
     async def search_relationships(
         self,
@@ -184,7 +219,7 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
     ) -> list[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
-        return await self._run(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+        return await self._read(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
 
     async def context(
         self,
@@ -293,7 +328,7 @@ class AsyncGraphRAG:
         statement = statements.ask_stream(self.corpus, request)
         async with self._connection() as connection:
             if await is_beside_async(connection):
-                for (piece,) in stream_beside(connection, statement):
+                async for (piece,) in stream_beside_async(connection, statement):
                     yield piece
                 return
             async with (
@@ -384,7 +419,7 @@ class AsyncGraphRAG:
 
     async def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        return await self._run(statements.neighbors(self.corpus, entity, hops, filter))
+        return await self._read(statements.neighbors(self.corpus, entity, hops, filter))
 
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
@@ -517,6 +552,34 @@ class AsyncGraphRAG:
             42883 when there is no such function with these arguments.
         """
         return await self._run(function_statement(self.corpus, function, arguments))
+
+
+def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:
+    """Return a replica's source, whose URL bounds the wait for a machine that does not answer."""
+    if not isinstance(source, str) or "connect_timeout" in conninfo_to_dict(source):
+        return source
+    return make_conninfo(source, connect_timeout=CONNECT_SECONDS)
+
+
+class _Replica:
+    """A client of a standby, and when to look again how far it is behind."""
+
+    def __init__(self, client: AsyncGraphRAG) -> None:
+        self.client = client
+        self._next_look = 0.0
+        self._lag = float("inf")
+
+    async def may_answer(self, max_lag: float) -> bool:
+        """Whether it is at most `max_lag` seconds behind."""
+        if time.monotonic() >= self._next_look:
+            self._lag = await self.client._run(statements.replica_lag())
+            self._next_look = time.monotonic() + LOOK_SECONDS
+        return self._lag <= max_lag
+
+    def leave_alone(self) -> None:
+        """Ask it nothing for a while."""
+        self._lag = float("inf")
+        self._next_look = time.monotonic() + FAILED_SECONDS
 
 
 def _atomic(connection: Connection) -> AbstractAsyncContextManager[Any]:

@@ -3,8 +3,10 @@
 The only door from what speaks SQL to what runs the package (`process`). It opens for a database with the plain schema alone.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -15,6 +17,8 @@ from pg_graphrag.errors import GraphRAGError
 
 if TYPE_CHECKING:
     from pg_graphrag.process.host import Process
+
+T = TypeVar("T")
 
 _INSTALLED = """
 SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
@@ -47,23 +51,11 @@ def cancel(connection: psycopg.Connection[Any]) -> None:
 
 
 async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Return False for a database with the extension.
-
-    Raises
-    ------
-    GraphRAGError
-        0A000 for one with the plain schema: its process is not written for asyncio.
-    """
+    """As `is_beside`, for a connection of asyncio."""
     if connection not in _is_beside:
         cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
-        _note(connection, await (await cursor.execute(_INSTALLED, prepare=False)).fetchone())
-    if _is_beside.get(connection):
-        raise GraphRAGError(
-            "AsyncGraphRAG serves databases with the extension alone",
-            sqlstate="0A000",
-            hint="Use GraphRAG in a thread: await asyncio.to_thread(rag.search, …).",
-        )
-    return False
+        return _note(connection, await (await cursor.execute(_INSTALLED, prepare=False)).fetchone())
+    return _is_beside[connection]
 
 
 def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
@@ -81,16 +73,62 @@ def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) 
 
 
 async def rows_beside_async(connection: psycopg.AsyncConnection[Any], statement: Statement[Any]) -> list[Row] | None:
-    """Return None, or raise as `is_beside_async` does."""
-    if statement.function is not None:
-        await is_beside_async(connection)
-    return None
+    """As `rows_beside`; other tasks go on meanwhile, and cancelling the task ends the call."""
+    if statement.function is None or not await is_beside_async(connection):
+        return None
+    name, parameters, columns = statement.function, statement.parameters, statement.columns
+    async with connection.lock:
+        serving = process(_blocking(connection))
+        return await _in_thread(serving, lambda: serving.call(name, parameters, columns))
 
 
-def stream_beside(connection: Any, statement: Statement[Any]) -> Iterator[Row]:
+def stream_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> Iterator[Row]:
     """Yield the rows of a statement that this process serves, as they are made."""
     assert statement.function is not None
     yield from process(connection).stream(statement.function, statement.parameters)
+
+
+async def stream_beside_async(
+    connection: psycopg.AsyncConnection[Any], statement: Statement[Any]
+) -> AsyncIterator[Row]:
+    """As `stream_beside`; other tasks go on meanwhile."""
+    assert statement.function is not None
+    async with connection.lock:
+        serving = process(_blocking(connection))
+        rows = serving.stream(statement.function, statement.parameters)
+        try:
+            while (row := await _in_thread(serving, lambda: next(rows, None))) is not None:
+                yield row
+        finally:
+            await _in_thread(serving, rows.close)
+
+
+def _blocking(connection: psycopg.AsyncConnection[Any]) -> psycopg.Connection[Any]:
+    """Return the one connection without asyncio that has the same session: whoever uses it has the lock of the other."""
+    attributes = vars(connection)
+    if "_pg_graphrag_blocking" not in attributes:
+        handler = connection.pgconn.notice_handler
+        attributes["_pg_graphrag_blocking"] = psycopg.Connection(connection.pgconn)
+        # Its own has taken the place of the other's, whose handlers of notices the caller knows.
+        connection.pgconn.notice_handler = handler
+    blocking: psycopg.Connection[Any] = attributes["_pg_graphrag_blocking"]
+    if blocking.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        blocking.autocommit = connection.autocommit
+    return blocking
+
+
+async def _in_thread(serving: "Process", work: Callable[[], T]) -> T:
+    """Return what `work` returns, done in a thread; cancelled, it is ended there first: the session is one call's at a time."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            await asyncio.to_thread(serving.cancel)
+            await asyncio.wait([running], timeout=0.5)
+        with suppress(BaseException):
+            running.result()
+        raise
 
 
 def process(connection: psycopg.Connection[Any]) -> "Process":
@@ -113,11 +151,18 @@ def process(connection: psycopg.Connection[Any]) -> "Process":
         ) from error
 
 
-def install(connection: psycopg.Connection[Any]) -> bool:
-    """Make the plain schema in a database: `process.schema.install`."""
+def install(connection: psycopg.Connection[Any]) -> str | None:
+    """Make the plain schema in a database, or update it: `process.schema.install`."""
     from pg_graphrag.process import schema
 
     return schema.install(connection)
+
+
+def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
+    """Copy what one database holds into another, whichever hosts they have: `process.copying.copy`."""
+    from pg_graphrag.process import copying
+
+    return copying.copy(source, target)
 
 
 def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Statement[Any]:

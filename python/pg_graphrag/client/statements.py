@@ -425,6 +425,22 @@ def metrics() -> Statement[list[Metric]]:
     )
 
 
+def replica_lag() -> Statement[float]:
+    """Seconds by which a server is behind its primary, as far as it knows; 0 for a primary, infinity for who receives nothing."""
+    return Statement(
+        """
+        SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN 0
+                    WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver) THEN 'infinity'
+                    WHEN pg_catalog.pg_last_wal_receive_lsn() = pg_catalog.pg_last_wal_replay_lsn() THEN 0
+                    ELSE coalesce(extract(epoch FROM pg_catalog.clock_timestamp()
+                                                     - pg_catalog.pg_last_xact_replay_timestamp()), 'infinity')
+               END::float8
+        """,
+        {},
+        _first,
+    )
+
+
 def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Statement[WaitResult]:
     return Statement(
         """

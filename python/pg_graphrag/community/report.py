@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 
 from pg_graphrag.community.inputs import Input
 from pg_graphrag.server import Row
+from pg_graphrag.text.languages import detect
 
-# A title names so many entities; a summary has so many telling sentences, and so many findings follow.
-TITLE_NAMES = 3
-SUMMARY_SENTENCES = 3
-FINDINGS = 5
-SENTENCES_PER_FINDING = 3
+# A title names so many of the most central entities. A report has so many sentences where there are as many, the first as its
+# summary.
+TITLE_NAMES, CENTRAL = 3, 10
+MIN_SENTENCES, MAX_SENTENCES = 5, 8
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ class Report:
             return self.text
         parts = [f"# {self.title}", self.summary]
         for finding in self.findings:
-            parts += [f"## {finding.summary}", finding.explanation]
+            if finding.explanation or self.model is not None:
+                parts += [f"## {finding.summary}", finding.explanation]
         return "\n\n".join(part for part in parts if part)
 
     def findings_json(self) -> str:
@@ -59,47 +60,117 @@ def rating(source: Input) -> float:
 
 
 def extract(source: Input) -> Report:
-    """Put a report together: central entities, the strongest relationships, and the sentences that say them."""
-    names = [row["name"] for row in source.entities]
-    findings, lines = [], set[str]()
-    summary_rows = _telling(source.relationships, lines, SUMMARY_SENTENCES)
-    summary = "\n".join(_sentence(row) for row in summary_rows) or "\n".join(
-        f"{row['name']} ({row['type']}): {_line(row['description'])}".rstrip(": ")
-        for row in source.entities[:TITLE_NAMES]
-    )
-    for entity in source.entities[:FINDINGS]:
-        of_it = [row for row in source.relationships if entity["id"] in (row["source_id"], row["target_id"])]
-        rows = _telling(of_it, lines, SENTENCES_PER_FINDING)
-        if not rows:
-            continue
-        partners = dict.fromkeys(row["target"] if row["source_id"] == entity["id"] else row["source"] for row in rows)
-        findings.append(
-            Finding(
-                f"{entity['name']}: {', '.join(partners)}",
-                "\n".join(_sentence(row) for row in rows),
-                list(
-                    dict.fromkeys(
-                        [entity["id"], *(end for row in rows for end in (row["source_id"], row["target_id"]))]
-                    )
-                ),
-                [row["id"] for row in rows],
-                list(dict.fromkeys(row["chunk_id"] for row in rows if row["chunk_id"] is not None)),
-            )
-        )
-    if summary_rows:
-        ends = (end for row in summary_rows for end in (row["source_id"], row["target_id"]))
-        findings.insert(
-            0,
-            Finding(
-                ", ".join(names[:TITLE_NAMES]),
-                summary,
-                list(dict.fromkeys(ends)),
-                [row["id"] for row in summary_rows],
-                list(dict.fromkeys(row["chunk_id"] for row in summary_rows if row["chunk_id"] is not None)),
-            ),
+    """Put a report together: the sentences that say most of the members, each once and in one language."""
+    chosen = _chosen(_statements(source.relationships))
+    title = ", ".join(_title_names(source.entities, chosen))
+    findings: list[Finding] = []
+    if chosen:
+        summary = chosen[0].text
+        # Each under the most central entity that it names.
+        centrality = {row["id"]: place for place, row in enumerate(source.entities)}
+        rest: dict[str, list[_Statement]] = {}
+        for statement in chosen[1:]:
+            rest.setdefault(statement.subject(centrality), []).append(statement)
+        findings = [
+            _finding(name, "\n".join(statement.text for statement in statements), statements)
+            for name, statements in rest.items()
+        ]
+        # What the summary rests on is evidence, but no text again.
+        first = findings[0] if findings else _finding(title, "", [])
+        evidence = _finding("", "", [chosen[0]])
+        first.entity_ids = list(dict.fromkeys(evidence.entity_ids + first.entity_ids))
+        first.relationship_ids = evidence.relationship_ids + first.relationship_ids
+        first.chunk_ids = list(dict.fromkeys(evidence.chunk_ids + first.chunk_ids))
+        findings = findings or [first]
+    else:
+        summary = "\n".join(
+            f"{row['name']} ({row['type']}): {_line(row['description'])}".rstrip(": ")
+            for row in source.entities[:TITLE_NAMES]
         )
     rating_reason = "by the number of relationships among its members"
-    return Report(", ".join(names[:TITLE_NAMES]), summary, findings, rating(source), rating_reason)
+    return Report(title, summary, findings, rating(source), rating_reason)
+
+
+@dataclass(slots=True)
+class _Statement:
+    """A sentence, and the relationships that it states, the strongest first."""
+
+    text: str
+    rows: list[Row]
+
+    @property
+    def ends(self) -> set[int]:
+        """Ids of the entities that it relates."""
+        return {end for row in self.rows for end in (row["source_id"], row["target_id"])}
+
+    def subject(self, centrality: dict[int, int]) -> str:
+        """Return the name of the end with the smallest place of {entity id: place}; others come last."""
+        names = {row[f"{end}_id"]: str(row[end]) for row in self.rows for end in ("source", "target")}
+        return names[min(names, key=lambda end: (centrality.get(end, len(centrality)), names[end]))]
+
+
+def _statements(rows: list[Row]) -> list[_Statement]:
+    """Return the sentences of relationships, each once, in one language: that of most of their weight."""
+    by_text: dict[str, list[Row]] = {}
+    for row in rows:
+        if text := _line(row["description"]):
+            by_text.setdefault(text, []).append(row)
+    weights: dict[str, float] = {}
+    languages = {text: detect(text) for text in by_text}
+    for text, stating in by_text.items():
+        weights[languages[text]] = weights.get(languages[text], 0.0) + sum(row["weight"] for row in stating)
+    language = max(sorted(weights), key=weights.__getitem__, default="")
+    return [_Statement(text, stating) for text, stating in by_text.items() if languages[text] == language]
+
+
+def _chosen(statements: list[_Statement]) -> list[_Statement]:
+    """Return the statements that a report has: each time the one with most members of which nothing is said yet.
+
+    Ties go to the stronger relationships. From MIN_SENTENCES on, only what says something of a new member.
+    """
+    chosen: list[_Statement] = []
+    rest = list(statements)
+    said: set[int] = set()
+    while rest and len(chosen) < MAX_SENTENCES:
+        best = max(rest, key=lambda statement: len(statement.ends - said))
+        if len(chosen) >= MIN_SENTENCES and not best.ends - said:
+            break
+        chosen.append(best)
+        said |= best.ends
+        rest.remove(best)
+    return chosen
+
+
+def _title_names(entities: list[Row], chosen: list[_Statement]) -> list[str]:
+    """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
+    said = {end for statement in chosen for end in statement.ends}
+    names: list[str] = []
+    for row in entities[:CENTRAL]:
+        if said and row["id"] not in said:
+            continue
+        name = row["name"]
+        shorter = [place for place, other in enumerate(names) if _is_part(other, name)]
+        if shorter:
+            names[shorter[0]] = name
+            names = [other for place, other in enumerate(names) if place not in shorter[1:]]
+        elif len(names) < TITLE_NAMES and not any(_is_part(name, other) for other in names):
+            names.append(name)
+    return names
+
+
+def _is_part(name: str, longer: str) -> bool:
+    return name != longer and name.casefold() in longer.casefold()
+
+
+def _finding(summary: str, explanation: str, statements: list[_Statement]) -> Finding:
+    rows = [row for statement in statements for row in statement.rows]
+    return Finding(
+        summary,
+        explanation,
+        list(dict.fromkeys(end for row in rows for end in (row["source_id"], row["target_id"]))),
+        [row["id"] for row in rows],
+        list(dict.fromkeys(row["chunk_id"] for row in rows if row["chunk_id"] is not None)),
+    )
 
 
 def content_hash(report: Report) -> str:
@@ -110,23 +181,6 @@ def content_hash(report: Report) -> str:
 def digest(*parts: str) -> str:
     """Return the hash of texts, as ``community_reports.input_hash`` keeps it."""
     return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def _telling(rows: list[Row], lines: set[str], limit: int) -> list[Row]:
-    """Return the first rows whose description is not among `lines`, and add it there."""
-    new_rows = []
-    for row in rows:
-        line = _line(row["description"])
-        if line and line not in lines:
-            lines.add(line)
-            new_rows.append(row)
-            if len(new_rows) == limit:
-                break
-    return new_rows
-
-
-def _sentence(row: Row) -> str:
-    return f"{row['source']} – {row['target']}: {_line(row['description'])}"
 
 
 def _line(text: str) -> str:

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from pg_graphrag.corpus import extraction_schema
+from pg_graphrag.corpus.extraction_schema import ExtractionSchema
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.text.languages import REGCONFIG
 
@@ -130,7 +132,7 @@ class Options:
     chunk_overlap: int = 100
     tokenizer: str = ENGLISH_MODEL
     embedding: Embedding = field(default_factory=Embedding)
-    entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    entity_types: ExtractionSchema = field(default_factory=lambda: extraction_schema.of_types(*DEFAULT_ENTITY_TYPES))
     max_gleaning: int = 1
     claims: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class Options:
     cypher: bool = True
     query_log: bool = False
     notify: bool = False
+    full_names: bool = True
     retention: Retention = field(default_factory=Retention)
 
     def reranker(self) -> tuple[str, str]:
@@ -172,9 +175,11 @@ class Options:
 EXTRACTORS = ("nlp", "llm", "given")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
+# Where concepts are extracted, these too.
+CONCEPTS = ("full_names",)
 # Where a model extracts, these too.
 EXTRACTION = ("entity_types", "max_gleaning", "claims")
-EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_text", "glean")
+EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_schema", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
 
@@ -197,7 +202,7 @@ def parse(options: dict[str, Any]) -> Options:
     retention = _retention(values.pop("retention", {}))
     communities = _communities(values.pop("communities", {}))
     if "entity_types" in values:
-        values["entity_types"] = tuple(_strings("entity_types", values["entity_types"]))
+        values["entity_types"] = extraction_schema.parse(values["entity_types"])
     parsed = Options(
         **values, embedding=embedding, llm=llm, rerank=rerank, retention=retention, communities=communities
     )
@@ -208,7 +213,7 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
-    for name in ("claims", "cypher", "notify", "query_log"):
+    for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
     _check_prompts(parsed.prompts)
@@ -347,7 +352,7 @@ def _strings(name: str, value: Any) -> list[str]:
 def reindexes(old: Options, new: Options) -> bool:
     """Whether the `new` options may give other chunks, terms or mentions."""
     if new.extractor != "llm":
-        return bool(changed_options(old, new, INDEXING))
+        return bool(changed_options(old, new, INDEXING + CONCEPTS))
     prompts = [{name: options.prompts.get(name) for name in EXTRACTION_PROMPTS} for options in (old, new)]
     return bool(changed_options(old, new, INDEXING + EXTRACTION)) or prompts[0] != prompts[1]
 

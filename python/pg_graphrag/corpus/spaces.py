@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.server import Database
 
-# First half of an advisory lock; the second half is the corpus. Writers of vectors share it, a swap of spaces takes it
-# alone. It is taken before the lock of the corpus.
-SPACES_LOCK = 1735549296
-
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -66,9 +62,11 @@ def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) ->
 
 
 def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
-    """Keep the active space until the transaction ends (shared), or wait for all who keep it (not shared)."""
-    mode = "_shared" if is_shared else ""
-    db.query(f"SELECT pg_catalog.pg_advisory_xact_lock{mode}($1, $2)", ["int4", "int4"], [SPACES_LOCK, corpus_id])
+    """Keep the active space until the transaction ends (shared), or wait for all who keep it (not shared).
+
+    Writers of vectors share the lock, a swap of spaces takes it alone. It is taken before the lock of the corpus.
+    """
+    db.query("SELECT graphrag._lock_spaces($1, $2)", ["int4", "bool"], [corpus_id, is_shared])
 
 
 def set_state(db: Database, space: Space, state: str) -> None:

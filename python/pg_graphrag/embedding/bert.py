@@ -28,7 +28,7 @@ _GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
 # takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
 _FEW_TOKENS = 32
 _SMALL_PRODUCT = 100**3
-_SLICE_ROWS = 128
+_SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -206,10 +206,11 @@ def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
         np.matmul(inputs, weight.T, out=product)
         return
     columns = np.ascontiguousarray(inputs.T)
+    most = _SMALL_PRODUCT // columns.size
+    rows = next((rows for rows in _SLICE_ROWS if rows <= most and len(weight) % rows == 0), len(weight))
     transposed = np.empty((len(weight), len(inputs)), np.float32)
-    rows = min(_SLICE_ROWS, _SMALL_PRODUCT // columns.size // 8 * 8)
-    for row in range(0, len(weight), rows):
-        np.matmul(weight[row : row + rows], columns, out=transposed[row : row + rows])
+    slices = weight.reshape(-1, rows, weight.shape[1])
+    np.matmul(slices, columns, out=transposed.reshape(-1, rows, len(inputs)))
     product[:] = transposed.T
 
 

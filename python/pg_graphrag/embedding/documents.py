@@ -1,4 +1,4 @@
-"""Who embeds documents: OpenVINO where it is installed, in bfloat16 where the processor multiplies that, else numpy.
+"""Who embeds documents: OpenVINO where it is installed, in the fastest precision of the processor, else numpy.
 
 Questions are always embedded by numpy: a session that only searches keeps little memory of its own, and starts at once.
 """
@@ -12,10 +12,12 @@ from pg_graphrag.embedding import Embedder, load, local_embedder
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.server import Database
 
-SETTINGS = ("auto", "bfloat16", "float32", "numpy")
 _CPU = Path("/proc/cpuinfo")
-# By Linux' names: of AVX-512 and of AMX.
-_BFLOAT16 = {"avx512_bf16", "amx_bf16"}
+# What a processor needs for a precision, by Linux' names: AVX-512 and AMX; VNNI of AVX-512 and of AVX2.
+_FEATURES = {"bfloat16": {"avx512_bf16", "amx_bf16"}, "int8": {"avx512_vnni", "avx_vnni"}}
+# Fastest first.
+_ENGINES = ("bfloat16", "int8", "float32", "numpy")
+SETTINGS = ("auto", *_ENGINES)
 
 
 def document_embedder(db: Database, model: str) -> Embedder:
@@ -36,7 +38,7 @@ def describe(db: Database) -> tuple[str, str, str]:
 
 
 def engine(db: Database) -> tuple[str, str]:
-    """Return ("bfloat16", "float32" or "numpy"; why).
+    """Return ("bfloat16", "int8", "float32" or "numpy"; why).
 
     Raises
     ------
@@ -51,13 +53,9 @@ def engine(db: Database) -> tuple[str, str]:
             sqlstate="22023",
             hint=f"Give one of {', '.join(SETTINGS)}: SET graphrag.embedding_engine = 'auto'",
         )
-    if setting == "numpy":
-        return setting, "graphrag.embedding_engine"
-    lacking = _lacking()
     if setting == "auto":
-        name = {"": "bfloat16", "bfloat16": "float32"}.get(lacking, "numpy")
-        return name, f"this server lacks {lacking}" if lacking else "the processor multiplies bfloat16"
-    if lacking not in ("", "bfloat16") or lacking == setting:
+        return fastest()
+    if lacking := lacks(setting):
         raise GraphRAGError(
             f'graphrag.embedding_engine is "{setting}", and this server lacks {lacking}',
             sqlstate="0A000",
@@ -67,17 +65,29 @@ def engine(db: Database) -> tuple[str, str]:
 
 
 @cache
-def _lacking() -> str:
-    """Return what this machine lacks for bfloat16: "openvino", "/proc/cpuinfo", "bfloat16" (the processor) or ""."""
+def fastest() -> tuple[str, str]:
+    """Return (the engine of this machine, why)."""
+    name = next(name for name in _ENGINES if not lacks(name))
+    slower_than = _ENGINES[: _ENGINES.index(name)]
+    missing = list(dict.fromkeys(map(lacks, slower_than)))
+    return name, f"this server lacks {' and '.join(missing)}" if missing else "the processor multiplies bfloat16"
+
+
+@cache
+def lacks(name: str) -> str:
+    """Return what this machine lacks for an engine: "openvino", "/proc/cpuinfo", "bfloat16" or "VNNI" (the processor), or ""."""
+    if name == "numpy":
+        return ""
     if importlib.util.find_spec("openvino") is None:
         return "openvino"
+    feature = {"bfloat16": "bfloat16", "int8": "VNNI"}.get(name, "")
     if sys.platform != "linux":
-        return "bfloat16"
+        return feature
     if not _CPU.is_file():  # a bare chroot: openvino would look for the processors for ever
         return str(_CPU)
     with _CPU.open(encoding="ascii", errors="replace") as lines:
         flags = next((line.split() for line in lines if line.startswith("flags")), [])
-    return "" if _BFLOAT16.intersection(flags) else "bfloat16"
+    return feature if feature and not _FEATURES[name].intersection(flags) else ""
 
 
 @cache

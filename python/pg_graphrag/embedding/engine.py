@@ -39,6 +39,10 @@ _ROWS = 512
 _SPARE_ROWS = 32
 # Kernels that are kept.
 _SHAPES = 1024
+# Columns of a token that share a scale where they are rounded to eight bits; a divisor of every width.
+_SCALED_COLUMNS = 128
+# What openvino computes in; where weights have eight bits, it multiplies them with tokens that it rounds to eight bits.
+_HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}
 
 
 def _openvino() -> Any:
@@ -74,7 +78,7 @@ class EngineEncoder:
     weights, config
         As of `bert.BertEncoder`.
     precision : str
-        "float32" or "bfloat16", of the matrix products.
+        "float32", "bfloat16" or "int8", of the matrix products.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], precision: str) -> None:
@@ -89,11 +93,13 @@ class EngineEncoder:
             "INFERENCE_NUM_THREADS": 1,
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,
-            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
+            "INFERENCE_PRECISION_HINT": _HINTS[precision],
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": _SCALED_COLUMNS if precision == "int8" else 0,
             "CPU_RUNTIME_CACHE_CAPACITY": _SHAPES,
         }
         with signals_blocked():
-            compiled = openvino.Core().compile_model(_graph(openvino, tensors, config), "CPU", settings)
+            graph = _graph(openvino, tensors, config, is_int8=precision == "int8")
+            compiled = openvino.Core().compile_model(graph, "CPU", settings)
             self._request = compiled.create_infer_request()
 
     def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
@@ -148,7 +154,7 @@ def _size(length: int, count: int) -> int:
     return size
 
 
-def _graph(openvino: Any, tensors: dict[str, Floats], config: dict[str, Any]) -> Any:
+def _graph(openvino: Any, tensors: dict[str, Floats], config: dict[str, Any], *, is_int8: bool) -> Any:
     """Return the model: (sequences, tokens, width) embeddings, their mask and shares in, (sequences, width) vectors out."""
     op = openvino.opset13
     heads, width = config["num_attention_heads"], config["hidden_size"]
@@ -159,8 +165,17 @@ def _graph(openvino: Any, tensors: dict[str, Floats], config: dict[str, Any]) ->
     def numbers(*values: int) -> Any:
         return op.constant(np.array(values, np.int64))
 
+    def factor(name: str) -> Any:
+        if not is_int8:
+            return weight(name)
+        values = tensors[name]
+        scales = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
+        return op.multiply(
+            op.convert(op.constant(np.rint(values / scales).astype(np.int8)), "f32"), op.constant(scales)
+        )
+
     def dense(x: Any, name: str) -> Any:
-        return op.add(op.matmul(x, weight(f"{name}.weight"), False, True), weight(f"{name}.bias"))
+        return op.add(op.matmul(x, factor(f"{name}.weight"), False, True), weight(f"{name}.bias"))
 
     def normalize(x: Any, name: str) -> Any:
         normal = op.mvn(x, numbers(-1), True, config["layer_norm_eps"], "inside_sqrt")

@@ -1,16 +1,23 @@
 """The part of a long text that a BERT tokenizer with truncation can see, found without tokenising the rest."""
 
 import re
+from functools import cache
 
 from tokenizers import Tokenizer
 
 _WHITE_SPACE = re.compile(r"[ \t\n\r]+")
 # Some of the characters that end no word, so that the rest of an endless one can be skipped: ASCII, Latin, Greek and
 # Cyrillic letters, digits, kana, Hangul, emoji.
-_UNBROKEN = re.compile(
+_UNBROKEN = (
     "[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0391-\u03a1\u03a3-\u03ff\u0400-\u0481"
     "\u3041-\u3096\u30a1-\u30fa\uac00-\ud7a3\u200d\ufe0f\U0001f300-\U0001faff]+"
 )
+
+
+@cache
+def _unbroken() -> re.Pattern[str]:
+    """Compiled on first use: few texts are so long."""
+    return re.compile(_UNBROKEN)
 
 
 class TextHead:
@@ -45,7 +52,7 @@ class TextHead:
                 position = white.end()
                 words += filter(None, [open_word])
                 open_word = ""
-            elif len(open_word) > self._word_limit and (rest := _UNBROKEN.match(text, position)):
+            elif len(open_word) > self._word_limit and (rest := _unbroken().match(text, position)):
                 position = rest.end()
             end = self._slice_end(text, position)
             for piece in self._special.split(text[position:end]):

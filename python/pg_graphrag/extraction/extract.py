@@ -7,6 +7,7 @@ from typing import Any
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import parse, salvage
+from pg_graphrag.extraction.schema_fit import fit
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
@@ -23,6 +24,16 @@ Extracting = Generator[ChatRequest, Reply, Extraction]
 
 
 def extraction(options: Options, title: str | None, text: str, errors: int, last: bool) -> Extracting:
+    """Ask for the entities, relationships and claims of `text`, and hold them against the corpus' schema.
+
+    Parameters and errors as `_extraction`.
+    """
+    result = yield from _extraction(options, title, text, errors, last)
+    fit(result, options.entity_types)
+    return result
+
+
+def _extraction(options: Options, title: str | None, text: str, errors: int, last: bool) -> Extracting:
     """Ask for the entities, relationships and claims of `text`; each gleaning round asks for missed ones.
 
     Parameters
@@ -45,7 +56,9 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
         if len(text) < 2 * MIN_PART:
             raise
         cut = split_position(text, options.language)
-        halves = yield from in_turn(extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:]))
+        halves = yield from in_turn(
+            _extraction(options, title, part, errors, last) for part in (text[:cut], text[cut:])
+        )
         result = halves[0]
         result.add(halves[1])
         return result
@@ -69,9 +82,7 @@ def extraction(options: Options, title: str | None, text: str, errors: int, last
 def _ask(
     options: Options, messages: Messages, *, temperature: float, last: bool, gleaning: bool = False
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
-    request = ChatRequest(
-        "extract", messages, partial(parse, may_be_nothing=gleaning), schema(options.claims), temperature
-    )
+    request = ChatRequest("extract", messages, partial(parse, may_be_nothing=gleaning), schema(options), temperature)
     try:
         reply = yield request
     except ContextTooLong:
@@ -97,7 +108,9 @@ def _requested_only(options: Options, result: Extraction) -> Extraction:
 
 def _messages(options: Options, title: str | None, text: str) -> Messages:
     claims = "\n" + render(options.prompts, "extract_claims") + "\n" if options.claims else ""
-    types = ", ".join(options.entity_types)
+    types = ", ".join(options.entity_types.types)
+    if options.entity_types.is_closed:
+        claims = f"\n{_schema_prompt(options)}\n{claims}"
     return (
         {"role": "system", "content": render(options.prompts, "extract", entity_types=types, claims=claims)},
         {
@@ -122,6 +135,23 @@ def split_position(text: str, language: str) -> int:
     return space + 1 if space > 0 else half
 
 
+def _schema_prompt(options: Options) -> str:
+    asked = options.entity_types
+    entities = [
+        f"- {name}"
+        + "".join(
+            f"{': ' if not place else ', '}{attribute} ({kind})"
+            for place, (attribute, kind) in enumerate(attributes.items())
+        )
+        for name, attributes in asked.entities.items()
+    ]
+    relations = [f"- {source} {relation} {target}" for source, relation, target in asked.relations or ()]
+    every = "- any" if asked.relations is None else "- none"
+    return render(
+        options.prompts, "extract_schema", entities="\n".join(entities), relations="\n".join(relations) or every
+    )
+
+
 _ENTITY = object_of(name=STRING, type=STRING, description=STRING)
 _RELATIONSHIP = object_of(
     source=STRING,
@@ -142,7 +172,16 @@ _CLAIM = object_of(
 )
 
 
-def schema(claims: bool) -> dict[str, Any]:
+def schema(options: Options) -> dict[str, Any]:
     """Return the JSON schema of an extraction, for endpoints that enforce one."""
-    lists = {"entities": _ENTITY, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if claims else {})
+    asked = options.entity_types
+    entity = _ENTITY
+    if asked.is_closed:
+        entity = object_of(
+            name=STRING,
+            type={"type": "string", "enum": list(asked.types)},
+            description=STRING,
+            attributes=list_of(object_of(name=STRING, value=STRING)),
+        )
+    lists = {"entities": entity, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if options.claims else {})
     return reply_of("extraction", **{name: list_of(item) for name, item in lists.items()})

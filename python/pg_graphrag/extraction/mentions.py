@@ -29,6 +29,7 @@ def add_mentions(chunk_draft: ChunkDraft, extraction: Extraction, count: Callabl
             max(1, occurrences(folded_content, entity_key)),
             sum(1 << place for place, part in enumerate(parts) if occurrences(part, entity_key)),
             _statement(chunk_draft, f"{entity.name}\n", entity.description, count),
+            dict(entity.attributes),
         )
     for pair, relationship in sorted(extraction.relationships.items()):
         ends = [chunk_draft.entities[end] for end in pair]
@@ -49,6 +50,7 @@ def add_mentions(chunk_draft: ChunkDraft, extraction: Extraction, count: Callabl
             ),
         )
     chunk_draft.claims = list(extraction.claims)
+    chunk_draft.unfit = extraction.unfit
     chunk_draft.extraction = "repaired" if extraction.repaired else "complete"
 
 

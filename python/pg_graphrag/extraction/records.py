@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -18,7 +18,8 @@ MAX_NAME = 256
 MAX_TYPE = 64
 MAX_KEYWORD = 100
 MAX_DESCRIPTION = 4000
-# Keywords of one relationship.
+# Attributes of one entity, and keywords of one relationship.
+MAX_ATTRIBUTES = 100
 MAX_KEYWORDS = 20
 # Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
@@ -79,12 +80,16 @@ def _shortened(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity of a chunk. `is_listed` is False for one that only a relationship names."""
+    """An entity of a chunk. `is_listed` is False for one that only a relationship names.
+
+    `attributes`: values as a model wrote them; after `schema_fit.fit` as JSON has them.
+    """
 
     name: str
     type: str
     description: str
     is_listed: bool = True
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +108,36 @@ class Relationship:
 class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
-    `drop_reasons` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable.
+    `drop_reasons` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable;
+    `unfit` has what the corpus' schema has no place for.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
     relationships: dict[tuple[str, str], Relationship] = field(default_factory=dict)
     claims: dict[Claim, None] = field(default_factory=dict)
     drop_reasons: list[str] = field(default_factory=list)
+    unfit: list[dict[str, Any]] = field(default_factory=list)
     repaired: bool = False
 
     def __len__(self) -> int:
         return len(self.entities) + len(self.relationships) + len(self.claims)
 
-    def add_entity(self, name: str, type_: str = "", description: str = "") -> None:
-        """Add an entity; of two with one key, the longer description wins."""
+    def add_entity(
+        self, name: str, type_: str = "", description: str = "", *, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Add an entity; of two with one key, the longer description wins, attributes add up."""
         kind = " ".join(clean(type_).split()).strip("\"'").lower()[:MAX_TYPE]
-        self._enter(name, UNKNOWN if kind in _NOTHING else kind, _shortened(clean(description)), True)
+        values = {
+            attribute: value
+            for raw_name, raw in list((attributes or {}).items())[:MAX_ATTRIBUTES]
+            if (attribute := " ".join(clean(raw_name).split()).lower()[:MAX_TYPE])
+            and (value := clean(raw)[:MAX_DESCRIPTION]).lower() not in _NOTHING
+        }
+        self._enter(name, UNKNOWN if kind in _NOTHING else kind, _shortened(clean(description)), True, values)
 
-    def _enter(self, name: str, type_: str, description: str, is_listed: bool) -> str | None:
+    def _enter(
+        self, name: str, type_: str, description: str, is_listed: bool, attributes: Mapping[str, Any] | None = None
+    ) -> str | None:
         """Add an entity; return its key, or None when the name cannot be used."""
         # A longer text is no name, and is not cached.
         display_name, entity_key = (_name_and_key if len(name) <= MAX_NAME else _name_and_key.__wrapped__)(name)
@@ -130,7 +147,7 @@ class Extraction:
         if len(display_name) > MAX_NAME or len(entity_key) > MAX_NAME:
             self._drop(f"a name of {len(display_name)} characters: {display_name[:40]!r}…")
             return None
-        self._keep(entity_key, Entity(display_name, type_, description, is_listed))
+        self._keep(entity_key, Entity(display_name, type_, description, is_listed, attributes or {}))
         return entity_key
 
     def _keep(self, entity_key: str, new: Entity) -> None:
@@ -141,6 +158,8 @@ class Extraction:
                 if (new.is_listed, len(new.description)) > (old.is_listed, len(old.description))
                 else (old, new)
             )
+            if loser.attributes:
+                new = replace(new, attributes={**loser.attributes, **new.attributes})
             if new.type == UNKNOWN:
                 new = replace(new, type=loser.type)
         self.entities[entity_key] = new

@@ -182,7 +182,21 @@ def _entity(extraction: Extraction, item: Any) -> None:
     fields = _lower_keys(item)
     if not any(name in fields for name in _NAME):
         raise _WrongType("has no name")
-    extraction.add_entity(_text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION))
+    attributes = _attributes(fields.get("attributes"))
+    extraction.add_entity(
+        _text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION), attributes=attributes
+    )
+
+
+def _attributes(value: Any) -> dict[str, str]:
+    """Return {attribute: value as text} of an object, or of a list of {name, value}; a value that is no scalar is left out."""
+    if isinstance(value, list):
+        items = [item for item in value if isinstance(item, dict)]
+        value = {item["name"]: item.get("value") for item in items if isinstance(item.get("name"), str)}
+    if not isinstance(value, dict):
+        return {}
+    scalars = {name: scalar for name, scalar in value.items() if isinstance(scalar, (str, int, float))}
+    return {name: str(scalar).lower() if isinstance(scalar, bool) else str(scalar) for name, scalar in scalars.items()}
 
 
 def _relationship(extraction: Extraction, item: Any) -> None:

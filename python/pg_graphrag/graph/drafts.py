@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
 
@@ -62,6 +63,7 @@ class EntityDraft:
     tf: int = 0
     windows: int = 0
     statement: Statement | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -100,6 +102,7 @@ class ChunkDraft:
     relationships: dict[tuple[str, str], RelationshipDraft] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
     extraction: str | None = None
+    unfit: list[dict[str, Any]] = field(default_factory=list)
     section: str | None = None
     page: int | None = None
 
@@ -135,6 +138,7 @@ class DocumentDraft:
         self.lacks_graph, self.fault = True, fault
         for chunk in self.chunks:
             chunk.entities, chunk.relationships, chunk.claims, chunk.extraction = {}, {}, [], None
+            chunk.unfit = []
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""

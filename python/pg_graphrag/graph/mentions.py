@@ -6,7 +6,7 @@ from typing import Any
 from pg_graphrag.graph.change import Change, Delta, pair_of
 from pg_graphrag.graph.drafts import ChunkDraft, Evidence, Statement
 from pg_graphrag.graph.effects import Effects
-from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.server import Database, columns, slices, to_json
 from pg_graphrag.text.languages import REGCONFIG
 
 # Between the keywords of a mention on their way into an array; no keyword holds a control character.
@@ -14,14 +14,14 @@ _SEPARATOR = "\x1f"
 
 _INSERT_ENTITY_MENTIONS = """
 INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank,
-                                      start_offset, end_offset, windows, id, description, tsv)
+                                      start_offset, end_offset, windows, id, description, tsv, attributes)
 SELECT $1, u.document_id, u.chunk_id, u.entity_id, u.raw_key, u.name, u.type, u.tf, u.evidence_rank,
        u.start_offset, u.end_offset, u.windows::int[],
        coalesce(u.id, pg_catalog.nextval('graphrag.entity_mentions_id_seq')), u.description,
-       pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+       pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.attributes::jsonb
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
        AS u (document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank, start_offset, end_offset, windows,
-             id, description, config, lexical)
+             id, description, config, lexical, attributes)
 """
 _ENTITY_MENTION_TYPES = [
     "int4",
@@ -35,7 +35,7 @@ _ENTITY_MENTION_TYPES = [
     "int8[]",
     "int4[]",
 ]
-_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]"]
+_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 
 def _place(evidence: Evidence | None) -> tuple[int | None, int | None, int | None]:
@@ -64,7 +64,8 @@ def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tup
         for key, entity in draft.entities.items():
             entity_id, name, statement = ids[key], entity.name, entity.statement
             place = (*_place(entity.evidence), _array(entity.windows), *_statement_columns(statement, draft))
-            yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place
+            attributes = to_json(entity.attributes) if entity.attributes else None
+            yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place, attributes
             if entity_id is None:
                 continue
             delta = change.entities.setdefault(entity_id, Delta())

@@ -41,7 +41,7 @@ def merge(
     ):
         degrees[row["low_id"]] -= 1
         degrees[row["high_id"]] -= 1
-    update_entities(db, change.entities, degrees)
+    update_entities(db, change.entities, degrees, change.values)
     outcomes = [
         describe(db, item_kind, {item for item, kind, _ in values if kind == "d"}, changed_ids, summarize)
         for item_kind, values, changed_ids in (
@@ -63,7 +63,8 @@ def merge(
         [list(change.entities)],
     )
     apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
-    _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
+    with db.step("cypher"):
+        _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
     return new_ids, [row["id"] for row in deleted_rows]
 
 

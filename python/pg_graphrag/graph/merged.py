@@ -6,18 +6,23 @@ from pg_graphrag.graph.change import Delta
 from pg_graphrag.graph.descriptions import as_description, is_described
 from pg_graphrag.server import Database, columns, slices
 
+# Not MERGE: before PostgreSQL 17 it returns nothing. The lock of the corpus keeps rows where `place` says they are.
 _COUNT_VALUES = """
-WITH counted AS (
-    MERGE INTO graphrag.{what}_values v
-    USING (SELECT * FROM unnest($1, $2, $3, $4, $5)) AS d (id, kind, value, delta, tokens)
-       ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
-     WHEN MATCHED AND v.count + d.delta = 0 THEN DELETE
-     WHEN MATCHED THEN UPDATE SET count = v.count + d.delta
-     WHEN NOT MATCHED THEN INSERT ({what}_id, kind, value, count, tokens)
-          VALUES (d.id, d.kind::"char", d.value, d.delta, d.tokens)
-    RETURNING merge_action() AS action, d.id, d.kind
+WITH changes AS MATERIALIZED (
+    SELECT d.id, d.kind, d.value, d.delta, d.tokens, v.count + d.delta AS count, v.ctid AS place
+      FROM unnest($1, $2, $3, $4, $5) AS d (id, kind, value, delta, tokens)
+      LEFT JOIN graphrag.{what}_values v
+        ON v.{what}_id = d.id AND v.kind = d.kind::"char" AND pg_catalog.md5(v.value) = pg_catalog.md5(d.value)
+), removed AS (
+    DELETE FROM graphrag.{what}_values v USING changes c WHERE v.ctid = c.place AND c.count = 0 RETURNING c.id, c.kind
+), counted AS (
+    UPDATE graphrag.{what}_values v SET count = c.count FROM changes c WHERE v.ctid = c.place AND c.count <> 0
+), added AS (
+    INSERT INTO graphrag.{what}_values ({what}_id, kind, value, count, tokens)
+    SELECT c.id, c.kind::"char", c.value, c.delta, c.tokens FROM changes c WHERE c.place IS NULL
+    RETURNING {what}_id AS id, kind::text
 )
-SELECT DISTINCT c.id, c.kind FROM counted c WHERE c.action <> 'UPDATE' AND c.kind IN ('d', 'k')
+SELECT x.id, x.kind FROM removed x WHERE x.kind IN ('d', 'k') UNION SELECT x.id, x.kind FROM added x WHERE x.kind IN ('d', 'k')
 """
 
 
@@ -39,6 +44,8 @@ def count_values(
     return changed_values
 
 
+# A document that is written anew mostly says what it said: rows that stay as they are are not written.
+_CHANGES = "(u.is_changed OR coalesce(u.rank < {item}.evidence_rank, u.rank IS NOT NULL))"
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
@@ -59,24 +66,28 @@ WITH updated AS (
                               WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
                                             WHERE l.id = r.low_id AND h.id = r.high_id)
                               ELSE r.direction + u.direction > 0 END) AS d (forward))
-      FROM unnest($1, $2, $3, $4, $5, $6, $7) AS u (id, mentions, weight, direction, rank, text, other_keywords)
-     WHERE r.id = u.id
+      FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u (id, mentions, weight, direction, rank, text, other_keywords, is_changed)
+     WHERE r.id = u.id AND {changes}
     RETURNING r.id, r.evidence_rank
 )
-SELECT t.id FROM updated t JOIN unnest($8, $9) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-""".replace("{described}", is_described("relationship", "r.id"))
+SELECT t.id FROM updated t JOIN unnest($9, $10) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+""".replace("{described}", is_described("relationship", "r.id")).replace("{changes}", _CHANGES.format(item="r"))
 
 
 def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:
     """Count what has changed; keywords are the sorted union of the mentions', made anew where these are others."""
-    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
+    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "bool[]", "bool[]", "int8[]", "int8[]"]
     for part in slices(sorted(deltas)):
+        removed = _removed_evidence(deltas, part)
+        has_removed = set(removed[0])
         rows = []
         for key in part:
             delta = deltas[key]
             best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
-            rows.append((key, delta.mentions, delta.weight, delta.direction, *best, key in other_keywords))
-        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *_removed_evidence(deltas, part)])
+            counts = delta.mentions, delta.weight, delta.direction
+            is_changed = any(counts) or key in other_keywords or key in has_removed
+            rows.append((key, *counts, *best, key in other_keywords, is_changed))
+        stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *removed])
         renew_evidence(db, "relationship", [row["id"] for row in stale])
 
 
@@ -93,29 +104,45 @@ WITH updated AS (
                                       ORDER BY v.count DESC, v.value LIMIT 1), e.name),
            type          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
                                       ORDER BY v.value = 'UNKNOWN', v.count DESC, v.value LIMIT 1), e.type)
-      FROM unnest($1, $2, $3, $4, $5) AS u (id, mentions, degree, rank, text)
-     WHERE e.id = u.id
+      FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, degree, rank, text, is_changed)
+     WHERE e.id = u.id AND {changes}
     RETURNING e.id, e.evidence_rank
 )
-SELECT t.id FROM updated t JOIN unnest($6, $7) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-""".replace("{described}", is_described("entity", "e.id"))
+SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+""".replace("{described}", is_described("entity", "e.id")).replace("{changes}", _CHANGES.format(item="e"))
 
 
-def update_entities(db: Database, deltas: dict[int, Delta], degrees: Counter[int]) -> None:
-    types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "int8[]", "int8[]"]
+def update_entities(
+    db: Database, deltas: dict[int, Delta], degrees: Counter[int], values: Counter[tuple[int, str, str]]
+) -> None:
+    """Count what has changed; `values` as `count_values` has counted them."""
+    types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
+    renamed = {item for (item, kind, _), delta in values.items() if delta and kind in ("n", "t")}
     for part in slices(sorted({*deltas, *degrees})):
+        removed = _removed_evidence(deltas, part)
+        changed = renamed.union(removed[0])
         rows = []
         for key in part:
             delta = deltas.get(key, Delta())
-            best = delta.best
-            rows.append((key, delta.mentions, degrees[key], best.rank if best else None, best.text if best else None))
-        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *_removed_evidence(deltas, part)])
+            best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
+            counts = delta.mentions, degrees[key]
+            rows.append((key, *counts, *best, any(counts) or key in changed))
+        stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *removed])
         renew_evidence(db, "entity", [row["id"] for row in stale])
 
 
 def _removed_evidence(deltas: dict[int, Delta], ids: list[int]) -> tuple[list[int], list[int]]:
-    """Return removed evidence as columns (id, rank): where it was the best, the next best takes its place."""
-    pairs = [(key, rank) for key in ids if key in deltas for rank in deltas[key].removed_ranks if rank is not None]
+    """Return removed evidence as columns (id, rank): where it was the best, the next best takes its place.
+
+    A sentence that comes again has the rank that it had, which its text alone gives.
+    """
+    pairs = [
+        (key, rank)
+        for key in ids
+        if (delta := deltas.get(key)) is not None
+        for rank in delta.removed_ranks
+        if rank is not None and (delta.best is None or rank != delta.best.rank)
+    ]
     return [key for key, _ in pairs], [rank for _, rank in pairs]
 
 

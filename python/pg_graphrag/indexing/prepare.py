@@ -2,7 +2,8 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from pg_graphrag.corpus.options import Options
@@ -14,8 +15,10 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
+from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import Concept, concepts, key, pairs
+from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
 from pg_graphrag.text.names import title_name
@@ -44,6 +47,7 @@ def draft(
     spans: Iterable[Chunk] | None = None,
     *,
     is_long: bool = False,
+    step: Step = no_step,
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
 
@@ -74,10 +78,12 @@ def draft(
                 section=section,
                 page=outline.page(piece.start),
             )
-            if with_concepts:
-                add_concepts(chunk_draft, title, clean[piece.own_start : piece.end])
             chunks.append(chunk_draft)
             yield None
+    if with_concepts and chunks:
+        own_proses = (clean[piece.own_start : piece.end] for piece in chunks)
+        with step("concepts"):
+            yield from add_concepts(chunks, title, own_proses, with_full_names=options.full_names)
     if is_long and chunks:
         yield DocumentDraft(document_id, content_hash, chunks, [], lacks_graph=True, is_long=True)
     else:
@@ -93,14 +99,44 @@ def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
     return texts
 
 
-def add_concepts(chunk_draft: ChunkDraft, title: str | None, own_prose: str) -> None:
-    """Add the mentions that need no model.
+def add_concepts(
+    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+) -> Iterator[None]:
+    """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
 
-    Entities are the concepts of the chunk's own prose and its title; relationships are pairs within a sentence. `own_prose` is
-    the chunk's own text with blanks for what is no prose.
+    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. `own_proses` has
+    the own text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the
+    name that they mean in these chunks.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
+    concepts_by_chunk: list[list[Concept]] = []
+    proses: list[str] = []
+    for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
+        concepts_by_chunk.append(concepts(own_prose, chunk_draft.language))
+        proses.append(own_prose)
+        yield None
+    name = title_name(title) if title else ""
+    languages = {draft.language for draft in chunk_drafts}
+    titles = {language: concepts(name, language) if name else [] for language in languages}
+    whole_title = Concept(name, 0, len(name), "NAME") if 0 < len(name) <= MAX_TITLE_NAME else None
+    full: dict[str, Concept] | None = None
+    if with_full_names:
+        everything = chain(*concepts_by_chunk, *titles.values(), [whole_title] if whole_title else [])
+        full = full_names(everything, "\n".join(proses), languages)
+    for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full)
+        yield None
+
+
+def _add_concepts(
+    chunk_draft: ChunkDraft,
+    named: Sequence[Concept],
+    title_concepts: Sequence[Concept],
+    whole_title: Concept | None,
+    own_prose: str,
+    full: Mapping[str, Concept] | None,
+) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
         (chunk_draft.own_start + start, chunk_draft.own_start + end)
@@ -111,10 +147,12 @@ def add_concepts(chunk_draft: ChunkDraft, title: str | None, own_prose: str) -> 
     starts = [start for start, _ in spans]
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    named = concepts(own_prose, chunk_draft.language)
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
-    for concept in chain(named, references(own_prose, named, own_spans)):
-        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
+    referring = references(own_prose, named, own_spans) if full is not None else []
+    for concept in chain(named, referring):
+        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(
+            _full_name(concept, full)
+        )
     for number, sentence_concepts in by_sentence.items():
         evidence = _evidence(chunk_draft, *spans[number])
         sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
@@ -125,13 +163,19 @@ def add_concepts(chunk_draft: ChunkDraft, title: str | None, own_prose: str) -> 
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
-    if title:
-        evidence = _evidence(chunk_draft, *spans[0])
-        name = title_name(title)
-        for concept in concepts(name, chunk_draft.language):
-            _mention(chunk_draft, concept.name, concept.type, evidence, 0)
-        if 0 < len(name) <= MAX_TITLE_NAME and key(name) not in chunk_draft.entities:
-            _mention(chunk_draft, name, "NAME", evidence, 0)
+    evidence = _evidence(chunk_draft, *spans[0])
+    for concept in title_concepts:
+        concept = _full_name(concept, full)
+        _mention(chunk_draft, concept.name, concept.type, evidence, 0)
+    if whole_title is not None:
+        whole_title = _full_name(whole_title, full)
+        if key(whole_title.name) not in chunk_draft.entities:
+            _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
+
+
+def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
+    longer = full.get(key(concept.name)) if full else None
+    return concept if longer is None else replace(concept, name=longer.name, type=longer.type)
 
 
 def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
-from pg_graphrag.server import Database, Row, slices
+from pg_graphrag.server import Database, Row, columns, slices, to_json
 from pg_graphrag.text.languages import REGCONFIG
 
 # Chunks that are compared by one statement, which makes their lexemes: some 100 ms.
@@ -93,7 +93,7 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
     if not rows or rows[0]["chunks"] != len(draft.chunks):
         return False
     for part in slices(draft.chunks, _COMPARED):
-        columns = [
+        chunk_columns = [
             [chunk.ordinal for chunk in part],
             [chunk.start for chunk in part],
             [chunk.own_start for chunk in part],
@@ -106,7 +106,7 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.lexical for chunk in part],
             [" ".join(str(end) for _, end in chunk.windows) for chunk in part],
         ]
-        if db.query(_SAME, _SAME_TYPES, [draft.id, *columns])[0]["chunks"] != len(part):
+        if db.query(_SAME, _SAME_TYPES, [draft.id, *chunk_columns])[0]["chunks"] != len(part):
             return False
     return True
 
@@ -116,17 +116,23 @@ def config(chunk: ChunkDraft) -> str:
     return "pg_catalog." + REGCONFIG[chunk.language]
 
 
+def unfit_json(chunk: ChunkDraft) -> str | None:
+    """Return what the corpus' schema had no place for, as JSON; None: nothing."""
+    return to_json(chunk.unfit) if chunk.unfit else None
+
+
 def note_extractions(db: Database, drafts: Sequence[DocumentDraft]) -> None:
     """Store of chunks that were there what their extraction came to."""
     rows = [
-        (number, chunk.extraction)
+        (number, chunk.extraction, unfit_json(chunk))
         for draft in drafts
         for number, chunk in zip(draft.chunk_ids or (), draft.chunks, strict=True)
     ]
     if rows:
         db.query(
-            "UPDATE graphrag.chunks c SET extraction = u.extraction FROM unnest($1, $2) AS u (id, extraction)"
-            " WHERE c.id = u.id AND c.extraction IS DISTINCT FROM u.extraction",
-            ["int8[]", "text[]"],
-            [[row[0] for row in rows], [row[1] for row in rows]],
+            "UPDATE graphrag.chunks c SET extraction = u.extraction, unfit = u.unfit::jsonb"
+            "  FROM unnest($1, $2, $3) AS u (id, extraction, unfit)"
+            " WHERE c.id = u.id AND (c.extraction, c.unfit) IS DISTINCT FROM (u.extraction, u.unfit::jsonb)",
+            ["int8[]", "text[]", "text[]"],
+            columns(rows),
         )

@@ -52,6 +52,13 @@ def embed(
     distinct_texts = list(dict.fromkeys(texts))
     if not distinct_texts:
         return {}, {}
+    with db.step("embed"):
+        return _embed(db, corpus, model, distinct_texts)
+
+
+def _embed(
+    db: Database, corpus: Corpus, model: Embedding, distinct_texts: list[str]
+) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
     if model.local:
         return dict(zip(distinct_texts, _embed_locally(db, model, distinct_texts), strict=True)), {}
     vectors: dict[str, Vectors] = {}
@@ -96,15 +103,16 @@ def insert_vectors(
             f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
             f" AND NOT EXISTS (SELECT FROM {space.rows(kind)} v WHERE v.{number} = u.id{same_chunk})"
         )
-    for place in range(0, len(items), _SLICE):
-        part = items[place : place + _SLICE]
-        db.query(
-            f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
-            f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
-            f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
-            ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-            [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
-        )
+    with db.step("vectors"):
+        for place in range(0, len(items), _SLICE):
+            part = items[place : place + _SLICE]
+            db.query(
+                f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
+                f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
+                f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
+                ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
+                [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
+            )
 
 
 def delete_vectors(

@@ -12,7 +12,7 @@ from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.parts import queue_parts
 from pg_graphrag.indexing.statements import write_statements
-from pg_graphrag.indexing.stored import config, is_stored, note_extractions, still_stored
+from pg_graphrag.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.numeric import Vectors
@@ -74,7 +74,8 @@ def write_documents(
     for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    with db.step("lock"):
+        db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     # Under the lock, so that reembed() leaves no vectors of removed chunks.
     all_spaces = spaces(db, corpus.id)
     for space in all_spaces:
@@ -123,7 +124,8 @@ def write_change(
         As `write_documents`.
     """
     active_vectors = vectors.get(active.embedding, {})
-    created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
+    with db.step("merge"):
+        created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
     check_vectors(active, active_vectors, created)
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)
@@ -240,12 +242,12 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
 
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction, section, page)
+                             content, token_count, tsv, extraction, section, page, unfit)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
-       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction, section, page)
+             lexical, extraction, section, page, unfit)
 """
 _CHUNK_TYPES = [
     "int4",
@@ -263,6 +265,7 @@ _CHUNK_TYPES = [
     "text[]",
     "text[]",
     "int4[]",
+    "text[]",
 ]
 
 
@@ -274,7 +277,7 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
-            rows.append((*place, *text, p.section, p.page))
+            rows.append((*place, *text, p.section, p.page, unfit_json(p)))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

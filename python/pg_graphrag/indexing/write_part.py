@@ -81,7 +81,8 @@ def write_windows(
     all_spaces, active = _lock_part(db, worker, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
     check_vectors(active, active_vectors, (item[3] for item in items))
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    with db.step("lock"):
+        db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     for space in all_spaces:
         if space.state != "retired":
             known = vectors.get(space.embedding, {})
@@ -106,7 +107,8 @@ def write_graph(
     active_vectors = vectors.get(active.embedding, {})
     check_vectors(active, active_vectors, draft.texts())
     # Before old mentions go: until then reembed() may give them vectors.
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    with db.step("lock"):
+        db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     chunk_ids = draft.chunk_ids or []
     change = Change(corpus.id)
     change.remove_chunks(db, chunk_ids)

@@ -13,7 +13,7 @@ ALONE_FROM = 2
 LOCKED_RETRY_SECONDS = 5
 # Jobs searched for one whose document is free, where the first ones are locked.
 LOOK_JOBS = 2000
-# First half of the advisory lock that every worker holds for as long as its session lives.
+# First half of the advisory lock that every worker holds for as long as its session lives (012_workers.sql).
 WORKER_LOCK = 1735549294
 
 
@@ -34,9 +34,9 @@ def claim(db: Database, worker: int, most: int | None) -> Batch | None:
     look = limit = BATCH_DOCUMENTS if most is None else min(most, BATCH_DOCUMENTS)
     while True:
         rows = db.query(
-            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7)",
-            ["int4", "int4", "int4", "int8", "int4", "int4", "int4"],
-            [WORKER_LOCK, worker, limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
+            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6)",
+            ["int4", "int4", "int8", "int4", "int4", "int4"],
+            [worker, limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
         )
         db.commit()
         jobs = sorted((row for row in rows if row["kind"] is not None), key=lambda row: int(row["id"]))

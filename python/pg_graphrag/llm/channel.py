@@ -8,7 +8,6 @@ from typing import Any
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.jobs.claim import WORKER_LOCK
 from pg_graphrag.llm.collector import Collector
 from pg_graphrag.llm.faults import ProviderFault
 from pg_graphrag.llm.ledger import Ledger
@@ -113,7 +112,7 @@ class Channel:
             self.endpoints[name] = Endpoint(
                 provider,
                 Slots(self.db, provider),
-                Pace(self.db, provider, max(1, _workers_alive(self.db) + (not self.worker))),
+                Pace(self.db, provider, lambda: max(1, _workers_alive(self.db) + (not self.worker))),
                 Breaker(self.db, provider, self.worker and self.ledger.writes),
                 provider.api_key(),
             )
@@ -190,10 +189,4 @@ def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | 
 
 
 def _workers_alive(db: Database) -> int:
-    rows = db.query(
-        "SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::oid"
-        " AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())",
-        ["int4"],
-        [WORKER_LOCK],
-    )
-    return int(rows[0]["n"])
+    return int(db.query("SELECT pg_catalog.count(*) AS n FROM graphrag._workers")[0]["n"])

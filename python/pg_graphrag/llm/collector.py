@@ -18,8 +18,6 @@ from pg_graphrag.server import Database, columns
 
 # After so many unusable answers a request is not sent again before retry_failed().
 MAX_FAULTS = 3
-# First half of the advisory lock that orders, per corpus, who begins to wait for an answer and who brings one.
-BATCH_LOCK = 1735549296
 
 
 @dataclass(slots=True)
@@ -183,7 +181,7 @@ class Collector:
 
 def lock(db: Database, corpus_id: int) -> None:
     """Order, until the end of the transaction, those who begin to wait, who bring answers, and the end of the job."""
-    db.query("SELECT pg_catalog.pg_advisory_xact_lock($1, $2)", ["int4", "int4"], [BATCH_LOCK, corpus_id])
+    db.query("SELECT graphrag._lock($1, 'batches')", ["int4"], [corpus_id])
 
 
 def _queue_batch(db: Database, corpus_id: int) -> None:

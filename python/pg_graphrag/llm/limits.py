@@ -4,6 +4,7 @@ import hashlib
 import random
 import time
 from collections import deque
+from collections.abc import Callable
 
 from pg_graphrag.llm.faults import ProviderFault, StreamExpired, TooManyStreams
 from pg_graphrag.llm.places import Place, Places
@@ -135,12 +136,12 @@ class Pace:
     must not begin anew with its minute.
     """
 
-    def __init__(self, db: Database, provider: Provider, sharers: int) -> None:
-        self._requests = (
-            None if provider.requests_per_minute is None else max(1, provider.requests_per_minute // sharers)
-        )
-        self._tokens = None if provider.tokens_per_minute is None else max(1, provider.tokens_per_minute // sharers)
-        self._limited = self._requests is not None or self._tokens is not None
+    def __init__(self, db: Database, provider: Provider, count_sharers: Callable[[], int]) -> None:
+        limits = provider.requests_per_minute, provider.tokens_per_minute
+        self._limited = any(limit is not None for limit in limits)
+        # Asked only where there is something to share.
+        sharers = count_sharers() if self._limited else 1
+        self._requests, self._tokens = (None if limit is None else max(1, limit // sharers) for limit in limits)
         if self._limited and provider.id not in _recent_requests:
             _recent_requests[provider.id] = deque(_sent_lately(db, provider))
         self._sent = _recent_requests.get(provider.id, deque())

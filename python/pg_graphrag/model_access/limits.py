@@ -2,6 +2,8 @@
 
 # Understanding looks at this much of a question, in characters, and takes phrases from it; BM25 takes all.
 MAX_UNDERSTOOD = 4000
+# Passages that a model may select.
+MAX_SELECTED = 20
 # Texts of one rerank: what cross-encoders are served in one request.
 MAX_RERANKED = 200
 # Texts that are graded at once, and characters of each that are looked at.

@@ -1,7 +1,7 @@
 """Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -159,22 +159,78 @@ def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
     return {"question": question, "score": score if own_score is None else own_score} if question else None
 
 
-def refined(text: str, cut_off: bool) -> dict[str, Any]:
-    """Return {queries: list of str, expanded: str} of a question taken apart.
+def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]:
+    """Return {queries: [{question, concepts: list of str}], expanded: str} of a question taken apart.
+
+    A query may also be a string. Only what stands in `concepts` is one, as it is spelled there.
 
     Raises
     ------
     ItemFault
         When there is no object with queries in it.
     """
+    spelled = {concept.casefold(): concept for concept in concepts}
     for reply in objects(without_reasoning(text)):
-        queries = reply.get("queries")
-        if isinstance(queries, list):
-            parts = [" ".join(clean(part).split())[:MAX_PART_CHARACTERS] for part in queries if isinstance(part, str)]
+        parts = reply.get("queries")
+        if isinstance(parts, list):
+            named: dict[str, list[str]] = {}
+            for part in parts[:MAX_KEYWORDS]:
+                raw = part.get("question") if isinstance(part, dict) else part
+                question = " ".join(clean(raw).split())[:MAX_PART_CHARACTERS] if isinstance(raw, str) else ""
+                names = _phrases(part.get("concepts")) if isinstance(part, dict) else []
+                if question:
+                    own = [spelled[name.casefold()] for name in names if name.casefold() in spelled]
+                    named.setdefault(question, list(dict.fromkeys(own)))
             expanded = reply.get("expanded")
             expansion = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
-            return {"queries": list(dict.fromkeys(filter(None, parts)))[:MAX_KEYWORDS], "expanded": expansion}
+            queries = [{"question": question, "concepts": names} for question, names in named.items()]
+            return {"queries": queries, "expanded": expansion}
     raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+
+
+def relevant_passages(text: str, cut_off: bool, count: int) -> dict[int, bool]:
+    """Return {number: whether it helps} of `count` passages: those that {"relevant": […], "irrelevant": […]} names once.
+
+    Raises
+    ------
+    ItemFault
+        When it names none.
+    """
+    for reply in objects(without_reasoning(text)):
+        numbers = {name: _numbers(reply.get(name), count) for name in ("relevant", "irrelevant")}
+        both = numbers["relevant"] & numbers["irrelevant"]
+        verdicts = {number: name == "relevant" for name, chosen in numbers.items() for number in chosen - both}
+        if verdicts:
+            return verdicts
+    raise ItemFault(
+        "the model's verdicts are cut off" if cut_off else "the model said of no passage whether it is relevant",
+        raw=text,
+    )
+
+
+def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
+    """Return the numbers of {"selected": […]} in 1 … `count`, in their order, each once, at most `most`; none is an answer, too.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with a list of numbers in it, or one that has none of the passages' alone.
+    """
+    for reply in objects(without_reasoning(text)):
+        items = reply.get("selected")
+        if isinstance(items, list):
+            numbers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
+            chosen = [number for number in dict.fromkeys(numbers) if 1 <= number <= count]
+            if chosen or not items:
+                return chosen[:most]
+    raise ItemFault("the model's selection is cut off" if cut_off else "the model selected nothing readable", raw=text)
+
+
+def _numbers(value: Any, count: int) -> set[int]:
+    """Return the numbers in 1 … `count` of a list."""
+    items = value if isinstance(value, list) else []
+    digits = (int(item) if isinstance(item, str) and re.fullmatch(r"\d{1,9}", item) else item for item in items)
+    return {item for item in digits if isinstance(item, int) and not isinstance(item, bool) and 1 <= item <= count}
 
 
 def relevant(text: str, cut_off: bool) -> bool:

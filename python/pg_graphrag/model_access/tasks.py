@@ -14,7 +14,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import ChatRequest
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.model_access import replies
-from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
+from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_SELECTED, MAX_UNDERSTOOD
 from pg_graphrag.text.languages import detect
 
 # Used where search found nothing: then no model is asked that would answer in the question's language.
@@ -99,6 +99,8 @@ _GRADES = reply_of(
 )
 
 
+_INTEGERS = list_of({"type": "integer"})
+
 # Characters of the report that shows what an expansion looks like.
 MAX_EXAMPLE = 8000
 
@@ -143,17 +145,33 @@ def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
-    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
-    messages = (
-        {"role": "system", "content": prompts.render(options.prompts, "refine")},
-        {"role": "user", "content": question},
-    )
-    return ChatRequest("answer", messages, replies.refined, reply_of("refine", queries=STRINGS, expanded=STRING))
+    question, concepts = _text(arguments, "question")[:MAX_UNDERSTOOD], _texts(arguments, "concepts")
+    messages = _messages_about(options, "refine", "concepts", "\n".join(concepts), question)
+    parts = list_of(object_of(question=STRING, concepts=STRINGS))
+    schema = reply_of("refine", queries=parts, expanded=STRING)
+    return ChatRequest("answer", messages, partial(replies.refined, concepts=concepts), schema)
+
+
+def _relevant_passages(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    texts = _texts(arguments, "texts")
+    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
+    messages = _messages_about(options, "relevant_passages", "passages", numbered, _text(arguments, "question"))
+    schema = reply_of("relevant_passages", relevant=_INTEGERS, irrelevant=_INTEGERS)
+    return ChatRequest("relevance", messages, partial(replies.relevant_passages, count=len(texts)), schema)
 
 
 def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     messages = _messages_about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
     return ChatRequest("relevance", messages, replies.relevant, reply_of("relevant", relevant={"type": "boolean"}))
+
+
+def _select(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    texts = _texts(arguments, "texts")
+    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = _messages_about(options, "select", "passages", numbered, question)
+    parse = partial(replies.selected, count=len(texts), most=MAX_SELECTED)
+    return ChatRequest("relevance", messages, parse, reply_of("select", selected=_INTEGERS))
 
 
 def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -185,6 +203,8 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "rate": _rate,
     "refine": _refine,
     "relevant": _relevant,
+    "relevant_passages": _relevant_passages,
+    "select": _select,
     "expand": _expand,
     "primer": _primer,
     "follow_up": _follow_up,
@@ -203,6 +223,13 @@ def _text(arguments: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise GraphRAGError(f'argument "{name}" must be text', hint="Use graphrag.ask(…) or graphrag.understand(…).")
     return value
+
+
+def _texts(arguments: dict[str, Any], name: str) -> list[str]:
+    values = arguments.get(name)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise GraphRAGError(f'argument "{name}" must be a list of texts', hint="Use graphrag.ask(…).")
+    return values
 
 
 def history(turns: Any) -> tuple[dict[str, str], ...]:

@@ -21,17 +21,20 @@ from pg_graphrag.models.views import (
     CommunityEntity,
     CommunityOverview,
     DocumentCoverage,
+    EntityAttribute,
     EntityTimeline,
     FailedJob,
     GrantedCorpus,
     GraphClaim,
     GraphEdge,
     GraphGrowth,
+    GraphMention,
     GraphNode,
     IndexingProgress,
     ModelUsage,
     QueryStats,
     RoleUsage,
+    UnfitExtraction,
 )
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "DocumentCoverage",
     "EmbeddingSpace",
     "Entity",
+    "EntityAttribute",
     "EntityMention",
     "EntityMentionVector",
     "EntityTimeline",
@@ -61,6 +65,7 @@ __all__ = [
     "GraphClaim",
     "GraphEdge",
     "GraphGrowth",
+    "GraphMention",
     "GraphNode",
     "IndexingProgress",
     "ModelUsage",
@@ -70,5 +75,6 @@ __all__ = [
     "RelationshipMentionVector",
     "ReportVector",
     "RoleUsage",
+    "UnfitExtraction",
     "WindowVector",
 ]

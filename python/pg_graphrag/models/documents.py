@@ -80,6 +80,7 @@ class Chunk(Base):
     extraction: Mapped[str | None]
     section: Mapped[str | None]
     page: Mapped[int | None]
+    unfit: Mapped[Json | None]
 
     document: Mapped[Document | None] = orm.relationship(
         primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True

@@ -9,7 +9,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, foreign, mapped_column, remote
 
-from pg_graphrag.models.base import Base, BigInt, BigIntKey, Key, Lexemes
+from pg_graphrag.models.base import Base, BigInt, BigIntKey, Json, Key, Lexemes
 from pg_graphrag.models.documents import Chunk
 
 
@@ -58,6 +58,7 @@ class EntityMention(Base):
     end_offset: Mapped[int | None]
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
+    attributes: Mapped[Json | None]
 
     entity: Mapped[Entity | None] = orm.relationship(
         primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),

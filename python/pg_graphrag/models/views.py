@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pg_graphrag.models.base import Base, BigInt
+from pg_graphrag.models.base import Base, BigInt, Json
 
 
 class GraphNode(Base):
@@ -42,6 +42,50 @@ class GraphEdge(Base):
     weight: Mapped[float]
     mention_count: Mapped[int]
     pmi: Mapped[float | None]
+    strength: Mapped[float | None]
+
+
+class GraphMention(Base):
+    """View: a chunk that mentions an entity, with the attributes that it gives."""
+
+    __tablename__ = "graph_mentions"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    type: Mapped[str]
+    document_id: Mapped[BigInt]
+    source_key: Mapped[str]
+    chunk_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    attributes: Mapped[Json | None]
+
+
+class EntityAttribute(Base):
+    """View: a value of an attribute of an entity, and how many chunks give it."""
+
+    __tablename__ = "entity_attributes"
+
+    corpus: Mapped[str]
+    entity_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    type: Mapped[str]
+    attribute: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[Json] = mapped_column(primary_key=True)
+    mention_count: Mapped[int]
+
+
+class UnfitExtraction(Base):
+    """View: what a model extracted and the schema of the corpus has no place for."""
+
+    __tablename__ = "unfit_extractions"
+
+    corpus: Mapped[str]
+    document_id: Mapped[BigInt]
+    source_key: Mapped[str]
+    chunk_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    item: Mapped[Json] = mapped_column(primary_key=True)
+    reason: Mapped[str]
 
 
 class GraphClaim(Base):

@@ -147,10 +147,11 @@ def _reason(report: dict[str, Any]) -> str:
 
 @dataclass
 class _Open:
-    """A question that nobody has followed up yet; the higher its score, the sooner."""
+    """A question that nobody has followed up yet; the higher its score, the sooner. `raised_by`: the question before it."""
 
     question: str
     score: int
+    raised_by: str | None = None
 
 
 @dataclass
@@ -161,26 +162,31 @@ class _Search:
     question: str
     total: int
     sources: Sources = field(default_factory=Sources)
-    # {question, answer, score, round}; round 0 is the primer.
+    # {question, answer, score, round, raised_by}; round 0 is the primer.
     steps: list[dict[str, Any]] = field(default_factory=list)
     open: list[_Open] = field(default_factory=list)
     known_questions: set[str] = field(default_factory=set)
     usage: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, question: str, reply: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
-        """Note an answer and its new follow-up questions."""
+    def take(self, asked: _Open, reply: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
+        """Note an answer that helps, and new follow-up questions also of one that does not."""
         answer = citing_only(reply["answer"], numbers)
         if answer and reply["score"] > 0:
-            self.steps.append({"question": question, "answer": answer, "score": reply["score"], "round": number})
+            step = {"question": asked.question, "answer": answer, "score": reply["score"], "round": number}
+            self.steps.append(step | {"raised_by": asked.raised_by})
         for follow_up in reply["follow_ups"]:
-            self.ask(follow_up["question"], follow_up["score"])
+            self.ask(_Open(follow_up["question"], follow_up["score"], asked.question))
 
-    def ask(self, question: str, score: int) -> None:
-        """Put a question on the list once."""
-        key = " ".join(question.casefold().split()).strip(" ?？")
+    def ask(self, item: _Open) -> None:
+        """Put a question on the list, once and never the question that is asked for."""
+        key = _key(item.question)
         if key and key not in self.known_questions:
             self.known_questions.add(key)
-            self.open.append(_Open(question, score))
+            self.open.append(item)
+
+
+def _key(question: str) -> str:
+    return " ".join(question.casefold().split()).strip(" ?？")
 
 
 def answer(query: Query, total: int) -> MadeContext:
@@ -194,18 +200,17 @@ def answer(query: Query, total: int) -> MadeContext:
     search = _Search(query, query.text, total)
     rows = _reports(search)
     folds, failed = _prime(search, rows)
-    if not rows:
-        # Without reports the question itself is followed.
-        search.ask(query.text, 100)
-    rounds = []
-    for number in range(1, query.options[N_DEPTH] + 1):
-        open_questions = _best(search)
-        if not open_questions:
+    if search.open or search.steps:
+        search.known_questions.add(_key(query.text))
+        search.open = [item for item in search.open if _key(item.question) != _key(query.text)]
+    else:
+        # Without reports, or where they say nothing and raise nothing, the question itself is followed.
+        search.ask(_Open(query.text, 100))
+    rounds: list[dict[str, int]] = []
+    while True:
+        if (ended := _end(search, rounds)) is not None:
             break
-        outcome = _follow(search, open_questions, number)
-        rounds.append(outcome)
-        if outcome["asked"] and outcome["failed"] == outcome["asked"]:
-            break
+        rounds.append(_follow(search, len(rounds) + 1))
     return _context(search) | {
         "drift": {
             "level": query.options.level,
@@ -214,8 +219,21 @@ def answer(query: Query, total: int) -> MadeContext:
             "failed": failed,
             "rounds": rounds,
             "left": len(search.open),
+            "ended": ended,
         }
     }, search.usage
+
+
+def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
+    """Return why there is no further round; None: there is one."""
+    options = search.query.options
+    if rounds and 0 < rounds[-1]["asked"] == rounds[-1]["failed"]:
+        return "every question of a round failed"
+    if not search.open:
+        return "no question is open"
+    if len(rounds) >= options[N_DEPTH]:
+        return "n_depth"
+    return None if options[DRIFT_K_FOLLOWUPS] else "drift_k_followups"
 
 
 def _reports(search: _Search) -> list[Row]:
@@ -255,19 +273,34 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     failed = tolerated(query, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
-            search.take(search.question, outcome["value"], fold.numbers, 0)
+            search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
     return number, failed
 
 
-def _best(search: _Search) -> list[_Open]:
-    """Take the questions of the next round off the list: the best scored, among equals the first."""
-    search.open.sort(key=lambda question: -question.score)
-    limit = search.query.options[DRIFT_K_FOLLOWUPS]
-    best, search.open = search.open[:limit], search.open[limit:]
-    return best
+def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
+    """Take the questions of a round off the list, the best scored first, among equals the first, each with its local context.
+
+    Returns
+    -------
+    tuple
+        At most `drift_k_followups` questions; and how many more, as many at most, were looked at that nothing is near.
+    """
+    query, limit = search.query, search.query.options[DRIFT_K_FOLLOWUPS]
+    search.open.sort(key=lambda item: -item.score)
+    near: list[tuple[_Open, dict[str, Any]]] = []
+    empty = 0
+    while search.open and len(near) < limit and empty < limit:
+        item = search.open.pop(0)
+        context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
+        search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *context["chunks"]]))
+        if context["prompt"]:
+            near.append((item, context))
+        else:
+            empty += 1
+    return near, empty
 
 
-def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> dict[str, int]:
+def _follow(search: _Search, number: int) -> dict[str, int]:
     """Answer the questions of a round from local contexts, side by side.
 
     Returns
@@ -275,14 +308,11 @@ def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> di
     dict
         How many were asked, how many of these failed, and how many were not asked since nothing is near them ("empty").
     """
-    query, contexts = search.query, []
-    for item in open_questions:
-        context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
-        search.sources.add(query, (item["chunk_id"] for item in [*context["claims"], *context["chunks"]]))
-        if context["prompt"]:
-            contexts.append((item.question, context))
+    query = search.query
+    contexts, empty = _near(search)
     arguments = [
-        {"question": question, "whole": search.question, "context": context["prompt"]} for question, context in contexts
+        {"question": item.question, "whole": search.question, "context": context["prompt"]}
+        for item, context in contexts
     ]
     outcomes, usage = query.models.ask_all("follow_up", arguments)
     search.usage.append(usage)
@@ -295,11 +325,11 @@ def _follow(search: _Search, open_questions: Sequence[_Open], number: int) -> di
             raise
         failed = len(outcomes)
         query.db.warning(f"no follow-up question of round {number} was answered: {fault.message}")
-    for (question, context), outcome in zip(contexts, outcomes, strict=True):
+    for (item, context), outcome in zip(contexts, outcomes, strict=True):
         if "value" in outcome:
             numbers = [reference["number"] for reference in context["references"]]
-            search.take(question, outcome["value"], numbers, number)
-    return {"asked": len(contexts), "failed": failed, "empty": len(open_questions) - len(contexts)}
+            search.take(item, outcome["value"], numbers, number)
+    return {"asked": len(contexts), "failed": failed, "empty": empty}
 
 
 def _context(search: _Search) -> dict[str, Any]:
@@ -330,7 +360,8 @@ def estimate(dry_run: "DryRun") -> None:
         dry_run.add("primer", number, tokens)
     follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
     if follow_ups:
-        dry_run.embeds(follow_ups)
+        # As many may be looked at besides that nothing is near.
+        dry_run.embeds(2 * follow_ups)
         tokens = dry_run.tokens("follow_up", question=dry_run.longest_part(), whole=query.text)
         dry_run.add("follow_up", follow_ups, follow_ups * (tokens + dry_run.quarter(dry_run.room)))
 
@@ -341,11 +372,13 @@ MODE = Mode(
     does="The best reports raise questions, which local searches follow up.",
     details="""`ask` expands the question to what a report could say, has the best reports read in folds (the primer),
     follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds, and
-    answers from all answers. That is at most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls.
-    `search` and `context` make none: they look around the entities of the query and those that the best reports rest
-    on.""",
+    answers from all answers; the context's `drift` says how each round went and why there was no further one.
+    Questions that nothing in the corpus is near are counted (`empty`) and take no place in a round. Where the reports
+    say nothing and raise nothing, the question itself is followed. That is at most 2 + `primer_folds` 5 + `n_depth` 3
+    × `drift_k_followups` 5 calls. `search` and `context` make none: they look around the entities of the query and
+    those that the best reports rest on.""",
     source="DRIFT, Microsoft Research 2024",
-    options=("bm25_idf", "graph_top_k", "level", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
+    options=("bm25_idf", "graph_top_k", "level", "min_community_rank", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(

@@ -263,10 +263,10 @@ MODE = Mode(
     details="""`level` (1) is the level of communities. The themes take turns. `ask` reads every report of the level,
     in parallel batches, and answers from the points they give. With `dynamic`, it reads only reports that the model
     of the role `relevance` rates 1 or more of 5, from the coarsest level down to `level`, and goes into what is
-    relevant alone. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the
-    best.""",
+    relevant alone. `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. `search` and
+    `context` ask nobody: with `dynamic` they take the reports that score half of the best.""",
     source="GraphRAG, arXiv 2404.16130",
-    options=("bm25_idf", "level", DYNAMIC),
+    options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(in_order=True, reports=reports, budgets=shares(text=0.0, reports=1.0)),

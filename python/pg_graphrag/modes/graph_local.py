@@ -17,7 +17,7 @@ MODE = Mode(
     details="""`context` and `ask` add reports on the communities of the entities, and claims: .5 text, .15 reports,
     the rest graph and claims, in 12,000 tokens.""",
     source="GraphRAG, arXiv 2404.16130",
-    options=("bm25_idf", "graph_top_k"),
+    options=("bm25_idf", "graph_top_k", "min_community_rank"),
     defaults={"max_total_tokens": 12_000},
     retrieve=_retrieve,
     context=Context(

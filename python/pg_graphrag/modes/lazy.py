@@ -7,19 +7,21 @@ and a threshold. `k`, `z` and the threshold were not published; they are ours.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval import claims, dense, evidence_chunks
+from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, MadeContext, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
-from pg_graphrag.retrieval.points import Passage, Sources, cited, faults_of, points_of, tolerated
+from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
+from pg_graphrag.retrieval.relevance_tests import ModelTests
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ RELEVANCE_TEST_BUDGET = Option("relevance_test_budget", 100, integer(1, 100_000)
 # Chunks of a community that are tested at a time; and barren communities in a row after which the search goes deeper.
 K = Option("k", 10, integer(1, 1000))
 Z = Option("z", 5, integer(1, 1000))
+# Passages that the model is shown in one request.
+TESTS_PER_CALL = Option("tests_per_call", 10, integer(1, 50), ask_only=True)
 # Candidate chunks of a query, by BM25 and by windows each.
 CANDIDATES = 1000
 # Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
@@ -39,6 +43,9 @@ NOWHERE = 0
 
 # Sub-queries of one question, at most.
 MAX_QUERIES = 5
+# Concepts that the model is shown to refine a question with, and those of one sub-query.
+CONCEPTS = 40
+CONCEPTS_EACH = 5
 # Share of a context that the claims of its chunks may have.
 CLAIMS = 0.15
 
@@ -200,6 +207,20 @@ def _untested(chunks: Sequence[int], tested: set[int], limit: int) -> list[int]:
     return list(islice((chunk for chunk in chunks if chunk not in tested), limit))
 
 
+@dataclass(frozen=True)
+class SubQuery:
+    """A part of a question, and the concepts of the graph that it is about."""
+
+    question: str
+    concepts: tuple[str, ...]
+
+    @property
+    def search_text(self) -> str:
+        """The words that chunks are searched by."""
+        missing = [name for name in self.concepts if name.casefold() not in self.question.casefold()]
+        return " ".join([self.question, *missing])
+
+
 def answer(query: Query, total: int) -> MadeContext:
     """Return (the context made of claims, what each step cost).
 
@@ -212,29 +233,34 @@ def answer(query: Query, total: int) -> MadeContext:
     """
     usage: list[dict[str, Any]] = []
     # Without chunks there is nothing to refine for.
-    queries, expanded = _refined(query, usage) if has_chunks(query) else ([query.text], query.text)
-    model = _ByModel(usage) if query.corpus.options.llm.has("relevance") else None
-    tester: Tester = near_enough if model is None else model
+    queries, expanded = _refined(query, usage) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
+    model = ModelTests(query.options[TESTS_PER_CALL]) if query.corpus.options.llm.has("relevance") else None
     budget = query.options[RELEVANCE_TEST_BUDGET]
     relevant: dict[int, int] = {}
     spent = 0
-    for number, text in enumerate(queries):
-        result = match(query.with_text(text), (budget - spent) // (len(queries) - number), tester)
+    for number, part in enumerate(queries):
+        tester: Tester = near_enough if model is None else partial(model.test, part.question)
+        result = match(query.with_text(part.search_text), (budget - spent) // (len(queries) - number), tester)
         spent += result.tests
         for chunk, (community, _) in result.relevant.items():
             relevant.setdefault(chunk, community)
-    if model is not None and model.faults:
-        tolerated(query, model.faults, model.tests, "chunks were not tested, and are taken for irrelevant")
+    if model is not None:
+        usage += model.usage
+        if model.faults:
+            tolerated(query, model.faults, model.tests, "passages were not tested, and are taken for irrelevant")
     sources = Sources()
     sources.add(query, relevant)
-    context, step_usage = points_of(query, expanded, _by_community(query, relevant, sources), sources, total)
+    searched = query.with_text(" ".join(dict.fromkeys([expanded, *(part.search_text for part in queries)])))
+    context, step_usage = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
     usage.append(step_usage)
     context["relevance_tests"] = {
         "spent": spent,
+        "requests": 0 if model is None else model.requests,
         "budget": budget,
         "relevant": len(sources.chunks),
         "by": "nearness" if model is None else "model",
-        "queries": queries,
+        "queries": [part.question for part in queries],
+        "concepts": [list(part.concepts) for part in queries],
     }
     return context, usage
 
@@ -250,61 +276,62 @@ def has_chunks(query: Query) -> bool:
     )
 
 
-def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[str], str]:
-    """Return (sub-queries, the question expanded); the question itself where the model fails, with a WARNING."""
+def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[SubQuery], str]:
+    """Return (sub-queries with their concepts, the question expanded).
+
+    The model chooses among the concepts around the question; a sub-query for which it chooses none has those that it names.
+    Where the model fails, the question itself is the only one, with a WARNING.
+    """
     question = query.text
-    outcome = query.models.ask("refine", {"question": question})
+    # By its noun phrases: reading it is what the model is asked for here.
+    names_near = concepts.names_about(query.with_text(question), CONCEPTS)
+    outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
     usage.append(outcome["usage"])
+    parts, expanded = [], question
     if "fault" in outcome:
         query.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
-        return [question], question
-    return outcome["value"]["queries"][:MAX_QUERIES] or [question], outcome["value"]["expanded"] or question
-
-
-@dataclass
-class _ByModel:
-    """Tests by a model. A failed test says no; it counts against the budget, as does each request that is sent again."""
-
-    usage: list[dict[str, Any]]
-    tests: int = 0
-    faults: list[dict[str, Any]] = field(default_factory=list)
-
-    def __call__(self, query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
-        sources = Sources()
-        sources.add(query, chunks)
-        rows = sources.chunks
-        texts = [{"question": query.text, "text": rows[chunk]["content"] if chunk in rows else ""} for chunk in chunks]
-        outcomes, usage = query.models.ask_all("relevant", texts, retries=spare)
-        self.usage.append(usage)
-        self.tests += len(chunks)
-        self.faults += faults_of(outcomes)
-        verdicts = [bool(outcome.get("value")) for outcome in outcomes]
-        return verdicts, usage.get("sent_again", 0)
+    else:
+        parts, expanded = outcome["value"]["queries"][:MAX_QUERIES], outcome["value"]["expanded"] or question
+    queries = []
+    for part in parts or [{"question": question, "concepts": []}]:
+        names = part["concepts"] or concepts.names_matching(query.with_text(part["question"]), CONCEPTS_EACH)
+        queries.append(SubQuery(part["question"], tuple(names[:CONCEPTS_EACH])))
+    return queries, expanded
 
 
 def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
-    """Return passages with the relevant chunks of each community, behind their known claims."""
+    """Return a passage for each community: the concept subgraph of its relevant chunks, with the passages that state it.
+
+    Claims of these chunks come first, where there are such.
+    """
     groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
         if chunk in sources.chunks:
             groups.setdefault(community if community != NOWHERE else -chunk, []).append(chunk)
+    every_chunk = [chunk for group in groups.values() for chunk in group]
+    nearest, statements = passages.nearest(query, every_chunk), concepts.stated_in(query, every_chunk)
     claims_of: dict[int, list[Row]] = {}
-    for claim in claims.of_chunks(query, [chunk for group in groups.values() for chunk in group]):
+    for claim in claims.of_chunks(query, every_chunk):
         claims_of.setdefault(claim["chunk_id"], []).append(claim)
-    passages = []
+    made = []
     for group in groups.values():
         lines = [
             claims.line(claim | {"reference": _number(claim, sources)})
             for member in group
             for claim in claims_of.get(member, ())
         ]
-        if lines:
-            passages.append(Passage("Claims:\n" + "\n".join(lines), frozenset(sources.numbers_of(group))))
+        names = concepts.about({chunk: statements[chunk] for chunk in group if chunk in statements})
+        parts = ["# " + ", ".join(names)] if names else []
+        parts += ["Claims:\n" + "\n".join(lines)] if lines else []
         for chunk in group:
-            row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
-            text = f"## {row['title'] or row['source_key']} {cited(numbers)}\n\n{row['content']}"
-            passages.append(Passage(text, frozenset(numbers)))
-    return passages
+            row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
+            window = nearest[chunk].window if chunk in nearest else row["content"]
+            parts.append(f"## {row['title'] or row['source_key']} {numbers}\n\n{window}")
+            shown = " ".join(window.split())
+            others = [one for one in statements.get(chunk, ()) if one.share > 0 and one.sentence not in shown]
+            parts += [f"- {one.line} {numbers}" for one in others[: concepts.STATEMENTS_EACH]]
+        made.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
+    return made
 
 
 def _number(claim: Row, sources: Sources) -> int:
@@ -324,32 +351,53 @@ def group_by_community(rows: list[Row]) -> list[Row]:
     return [row for group in groups.values() for row in group]
 
 
+_SIZES = """
+SELECT coalesce(pg_catalog.max(CASE WHEN s.is_ascii THEN s.longest ELSE 4 * s.longest END), 0)::int8 AS window,
+       CASE WHEN coalesce(pg_catalog.bool_and(s.is_ascii), true) THEN 1 ELSE 4 END AS width,
+       coalesce(pg_catalog.max(s.title), 0)::int8 AS title,
+       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(pg_catalog.concat(
+                   x.subject, x.object, x.type, x.description)) + 100), 0)
+          FROM graphrag.claims x
+         WHERE x.corpus_id = $1 AND ($2 IS NULL OR x.document_id = ANY ($2)))::int8 AS claims,
+       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(m.description)), 0)
+          FROM graphrag.relationship_mentions m
+         WHERE m.corpus_id = $1 AND ($2 IS NULL OR m.document_id = ANY ($2)))::int8 AS described
+  FROM (SELECT pg_catalog.octet_length(c.content) = pg_catalog.char_length(c.content) AS is_ascii,
+               pg_catalog.octet_length(coalesce(d.title, '')) AS title,
+               (SELECT pg_catalog.max(w.end_offset - w.start_offset)
+                  FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS longest
+          FROM graphrag.chunks c
+          JOIN graphrag.documents d ON d.id = c.document_id
+         WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2))) s
+"""
+
+
 def estimate(dry_run: "DryRun") -> None:
-    """Count as many tests as the budget, and the largest chunks as relevant."""
+    """Count as many tests as the budget, each in a request of its own, and the largest chunks as relevant."""
     query = dry_run.query
     if not has_chunks(query):
         return
-    dry_run.send("refine", question=query.text)
-    dry_run.embeds(MAX_QUERIES)
+    row = query.db.query(_SIZES, ["int4", "int8[]"], [query.corpus.id, query.visible_ids])[0]
+    # The concepts that will be shown are not known before the question has a vector.
+    name = "x" * (concepts.MAX_CHARACTERS * row["width"])
+    dry_run.send("refine", question=query.text, concepts=[name] * CONCEPTS)
+    dry_run.embeds(2 * MAX_QUERIES + 2)
     spend = query.options[RELEVANCE_TEST_BUDGET]
     sizes = dry_run.largest_chunks(min(spend, MAX_QUERIES * 2 * CANDIDATES))
     if query.corpus.options.llm.has("relevance"):
-        tested = [size for size in sizes for _ in range(MAX_QUERIES)][:spend]
-        tokens = len(tested) * dry_run.tokens("relevant", question=dry_run.longest_part()) + dry_run.quarter(
-            sum(tested)
-        )
-        dry_run.add("relevant", len(tested), tokens)
-    row = query.db.query(
-        "SELECT coalesce(pg_catalog.sum(s.token_count), 0) AS tokens, coalesce((SELECT pg_catalog.sum(pg_catalog.octet_length("
-        "       pg_catalog.concat(x.subject, x.object, x.type, x.description)) + 100) FROM graphrag.claims x"
-        "        WHERE x.corpus_id = $1 AND ($3 IS NULL OR x.document_id = ANY ($3))), 0) AS claims"
-        "  FROM (SELECT c.token_count FROM graphrag.chunks c"
-        "         WHERE c.corpus_id = $1 AND ($3 IS NULL OR c.document_id = ANY ($3)) ORDER BY 1 DESC LIMIT $2) s",
-        ["int4", "int4", "int8[]"],
-        [query.corpus.id, len(sizes), query.visible_ids],
-    )[0]
-    overhead = dry_run.HEADING * len(sizes) + int(row["claims"])
-    dry_run.points(sum(sizes) + overhead, int(row["tokens"]) + dry_run.quarter(overhead))
+        task = "relevant" if query.options[TESTS_PER_CALL] == 1 else "relevant_passages"
+        tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_QUERIES)][:spend]
+        tokens = len(tested) * (dry_run.tokens(task, question=dry_run.longest_part()) + 2)
+        dry_run.add(task, len(tested), tokens + dry_run.quarter(sum(tested)))
+    names = (
+        row["width"]
+        * concepts.MAX_CHARACTERS
+        * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
+    )
+    overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
+    # A window, and sentences that begin or end outside it.
+    size = sum(min(each, row["window"]) + each for each in sizes)
+    dry_run.points(size + overhead, dry_run.quarter(size + overhead))
 
 
 MODE = Mode(
@@ -358,11 +406,14 @@ MODE = Mode(
     does="Chunks best first, communities breadth first, within a budget of relevance tests. No calls at index time.",
     details="""`relevance_test_budget` (100) bounds the tests; `k` (10) chunks of a community are tested at a time,
     and after `z` (5) barren communities it goes deeper. `search` and `context` test by nearness (half that of the
-    nearest chunk) and ask nobody; `context` puts the chunks of a community together. `ask` refines the question,
-    tests by the model of the role `relevance`, and answers from the claims in what is relevant. It never makes more
-    requests than the budget, those sent again included. It works with reports and without.""",
+    nearest chunk) and ask nobody; `context` puts the chunks of a community together. `ask` has a model take the
+    question apart, in concepts of the graph that are near it, searches for each part with its concepts, and tests by
+    the model of the role `relevance` the sentences of each chunk that are nearest, `tests_per_call` (10) passages in a
+    request. It answers from the claims in the concept subgraph of what is relevant, community by community. It never
+    tests more than the budget, and makes no more requests for it, those sent again included. It works with reports and
+    without.""",
     source="LazyGraphRAG, Microsoft Research 2024",
-    options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K),
+    options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K, TESTS_PER_CALL),
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(

@@ -9,16 +9,17 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import DiagnosticField, TransactionStatus
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 from psycopg.rows import dict_row
 
+from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.routines import Routine, routines
 from pg_graphrag.process.values import encode, parameter_of, register_loaders
@@ -57,9 +58,15 @@ class ProcessDatabase(Database):
         self._routines: list[Routine] = []
         self._owner = ""
         self._cursors = 0
+        # What routines are given: this, or what stands for all connections to the database.
+        self.shared: Database = self
+        self._is_streaming = False
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
+        # A role to take on with the next statement.
+        self._pending_role: str | None = None
+        self._role_cursor = psycopg.RawCursor(connection)
         self.is_cancelled = False
 
     # Calls
@@ -73,16 +80,30 @@ class ProcessDatabase(Database):
             The error of a statement, or the package's own as the server would raise it: with SQLSTATE, DETAIL and HINT.
         """
         with self._call(routine):
-            returned = run(self, routine.path, arguments)
+            returned = run(self.shared, routine.path, arguments)
             return list(returned) if isinstance(returned, Rows) else returned
 
-    def rows(self, routine: Routine, arguments: Sequence[Any]) -> Iterator[Any]:
+    def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
         """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
         with self._call(routine):
-            yield from run(self, routine.path, arguments)
+            for row in run(self.shared, routine.path, arguments):
+                self._is_streaming = True
+                try:
+                    yield row
+                finally:
+                    self._is_streaming = False
 
     @contextmanager
     def _call(self, routine: Routine) -> Iterator[None]:
+        if self._is_streaming:
+            # Its transaction is of another caller, perhaps, and of rights that this call was not asked about.
+            raise self.error(
+                GraphRAGError(
+                    "this connection has a stream under way",
+                    sqlstate="55000",
+                    hint="Take all of its pieces, or close it; or use another connection.",
+                )
+            )
         if self._routines:
             # A routine within a routine is a part of its transaction.
             with self._within(routine):
@@ -116,9 +137,22 @@ class ProcessDatabase(Database):
     def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
         (inner,) = routines()[routine]
         with self._within(inner):
-            run(self, inner.path, list(values))
+            run(self.shared, inner.path, list(values))
+
+    def check_encoding(self) -> None:
+        """Check that the connection speaks UTF-8; 22021."""
+        if self.connection.info.encoding != "utf-8":
+            # Statements and parameters are sent as UTF-8: read as another encoding, a text could end where it does not.
+            raise self.error(
+                GraphRAGError(
+                    f"the connection's client_encoding is {self.connection.info.encoding}",
+                    sqlstate="22021",
+                    hint="Connect with client_encoding=UTF8.",
+                )
+            )
 
     def _check_idle(self) -> None:
+        self.check_encoding()
         status = self.connection.info.transaction_status
         if not self.connection.autocommit or status == TransactionStatus.INTRANS:
             raise self.error(
@@ -144,13 +178,14 @@ class ProcessDatabase(Database):
             self._begin()
         role = self._owner if self._as_owner() else self._caller
         if role != self._role:
-            self._set_role(role)
+            self._pending_role = role
 
     def _as_owner(self) -> bool:
         """Whether SECURITY DEFINER holds: of the routines under way, any."""
         return any(item.as_owner for item in self._routines)
 
     def _begin(self) -> None:
+        self._pending_role = None
         self._is_snapshot = any(item.reads for item in self._routines)
         outer = self._routines[0]
         mode = "REPEATABLE READ" if self._is_snapshot else "READ COMMITTED"
@@ -159,11 +194,17 @@ class ProcessDatabase(Database):
         settings = [f"SET LOCAL {name} = {value}" for name, value in outer.settings]
         # What may be called is said of the function in the database, which does nothing else.
         identity = (
-            "SELECT current_user::text AS role, pg_catalog.has_function_privilege("
-            f"'{outer.signature}'::pg_catalog.regprocedure, 'EXECUTE') AS may_execute"
+            "SELECT current_user::text AS role, i.version, pg_catalog.has_function_privilege("
+            f"pg_catalog.to_regprocedure('{outer.signature}'), 'EXECUTE') AS may_execute FROM graphrag._installed i"
         )
-        # One message to the server.
+        # One message to the server. An update of the schema waits for the end of this transaction (process/schema.py).
         row = self._execute("; ".join([begin, *settings, identity]))[0]
+        if row["version"] != __version__:
+            raise GraphRAGError(
+                f"the Python package pg_graphrag is version {__version__}, the schema graphrag is {row['version']}",
+                sqlstate="58P01",
+                hint="Install the package of the schema's version, or bring the schema to the package's: pg-graphrag install.",
+            )
         if not row["may_execute"]:
             kind = "procedure" if outer.is_procedure else "function"
             raise StatementError(f"permission denied for {kind} {outer.name}", "42501")
@@ -171,11 +212,16 @@ class ProcessDatabase(Database):
         if not self._owner:
             self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
 
-    def _set_role(self, role: str) -> None:
+    def _execute_as(self, role: str, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
+        """Take on a role and run a statement, both in one message to the server: without the role, nothing is run."""
+        role_cursor = self._role_cursor
         try:
-            self._execute("SELECT pg_catalog.set_config('role', $1, true)", [role])
-        except StatementError as error:
-            if error.sqlstate != "42501":
+            with self.connection.pipeline():
+                role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
+                self._cursor.execute(statement.encode(), parameters, prepare=prepare)
+        except psycopg.Error as error:
+            has_role = role_cursor.pgresult is not None and role_cursor.pgresult.status == ExecStatus.TUPLES_OK
+            if has_role or error.sqlstate != "42501":
                 raise
             raise GraphRAGError(
                 f'role "{self.connection.info.user}" cannot act for "{role}", who owns the schema graphrag',
@@ -231,12 +277,20 @@ class ProcessDatabase(Database):
         if self.is_cancelled:
             self._prepare_for_statement()
 
+    def notice(self, message: str, **fields: str) -> None:
+        self._raise("NOTICE", message, fields)
+
     def warning(self, message: str, **fields: str) -> None:
+        self._raise("WARNING", message, fields)
+
+    def _raise(self, severity: str, message: str, fields: Mapping[str, str]) -> None:
+        """Have the server send a message, so that it takes the way of the server's own."""
         texts = {"MESSAGE": message, **{name.upper(): text for name, text in fields.items()}}
         options = sql.SQL(", ").join(
             sql.SQL("{} = {}").format(sql.SQL(name), sql.Literal(text)) for name, text in texts.items()
         )
-        body = sql.SQL("BEGIN RAISE WARNING USING {}; END").format(options).as_string(self.connection)
+        statement = sql.SQL("BEGIN RAISE {} USING {}; END").format(sql.SQL(severity), options)
+        body = statement.as_string(self.connection)
         self.run_command(f"DO {sql.Literal(body).as_string(self.connection)}")
 
     def run_command(self, command: str) -> list[Row]:
@@ -246,8 +300,12 @@ class ProcessDatabase(Database):
 
     def _execute(self, statement: str, parameters: Sequence[Any] | None = None, *, prepare: bool = False) -> list[Row]:
         cursor = self._cursor
+        role, self._pending_role = self._pending_role, None
         try:
-            cursor.execute(statement.encode(), parameters, prepare=prepare)
+            if role is None:
+                cursor.execute(statement.encode(), parameters, prepare=prepare)
+            else:
+                self._execute_as(role, statement, parameters, prepare)
         except psycopg.Error as error:
             diag = error.diag
             message = diag.message_primary or str(error)
@@ -311,6 +369,72 @@ class ProcessDatabase(Database):
 
     def __hash__(self) -> int:
         return id(self)
+
+
+class SharedDatabase(Database):
+    """All connections of a process to one database: each statement goes over the one whose call has its turn.
+
+    What the process remembers of the database may ask it for more later, when another connection's call needs that.
+    """
+
+    def __init__(self) -> None:
+        self._current: list[ProcessDatabase] = []
+
+    @contextmanager
+    def over(self, database: ProcessDatabase) -> Iterator[None]:
+        """Have the statements go over a connection."""
+        self._current.append(database)
+        try:
+            yield
+        finally:
+            self._current.pop()
+
+    @property
+    def _database(self) -> ProcessDatabase:
+        return self._current[-1]
+
+    def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
+        return self._database.query(sql, types, values)
+
+    def literal_query(self, sql: str) -> list[Row]:
+        return self._database.literal_query(sql)
+
+    def prepare(self, sql: str, types: Sequence[str]) -> Plan:
+        return self._database.prepare(sql, types)
+
+    def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
+        return self._database.execute(plan, values)
+
+    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> "ProcessCursor":
+        return self._database.cursor(sql, types, values)
+
+    def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
+        self._database.call(routine, types, values)
+
+    def poll(self) -> None:
+        self._database.poll()
+
+    def commit(self) -> None:
+        self._database.commit()
+
+    def rollback(self) -> None:
+        self._database.rollback()
+
+    def notice(self, message: str, **fields: str) -> None:
+        self._database.notice(message, **fields)
+
+    def warning(self, message: str, **fields: str) -> None:
+        self._database.warning(message, **fields)
+
+    @property
+    def statement_error(self) -> type[Exception]:
+        return StatementError
+
+    def error(self, error: GraphRAGError) -> Exception:
+        return self._database.error(error)
+
+    def folder(self, name: str) -> Path:
+        return self._database.folder(name)
 
 
 class ProcessCursor:

@@ -6,36 +6,40 @@ work at a time.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import psycopg
 
-from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process.database import ProcessDatabase
+from pg_graphrag.process.database import ProcessDatabase, SharedDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
+from pg_graphrag.process.schema import check_owner
 from pg_graphrag.process.state import remember
 
 # What the package cannot do without the server's Python or Apache AGE, and what does instead.
 REFUSED = {
     "cypher": "It needs Apache AGE. Use neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
-    "backfill_table": "It needs attach_table(), which needs the extension. Insert the rows into graphrag.documents.",
     "_visible_nodes": "Restricted readers ask by GraphRAG(url).neighbors() and context().",
     "_visible_edges": "Restricted readers ask by GraphRAG(url).neighbors() and context().",
 }
 
 _turn = threading.RLock()
-_processes: "WeakKeyDictionary[psycopg.Connection[Any], Process]" = WeakKeyDictionary()
+_databases: dict[Hashable, SharedDatabase] = {}
+# Of a connection. A dictionary would keep it alive: its process has it.
+_PROCESS = "_pg_graphrag_process"
 
 
 def process_of(connection: psycopg.Connection[Any]) -> "Process":
     """Return the one `Process` of a connection."""
-    if connection not in _processes:
-        _processes[connection] = Process(connection)
-    return _processes[connection]
+    process: Process | None = getattr(connection, _PROCESS, None)
+    if process is None:
+        process = Process(connection)
+        setattr(connection, _PROCESS, process)
+    return process
 
 
 class Process:
@@ -44,24 +48,22 @@ class Process:
     Raises
     ------
     psycopg.Error
-        58P01 where package and schema are of different versions.
+        42501 as `schema.check_owner` says; 22021 for another encoding.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._db = ProcessDatabase(connection)
-        row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_INSTALLED).fetchone()
+        self._db.check_encoding()
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        try:
+            check_owner(cursor)
+        except GraphRAGError as error:
+            raise self._db.error(error) from None
+        row = cursor.execute(_IDENTITY).fetchone()
         assert row is not None
-        version, *numbers = row
-        if version != __version__:
-            raise self._db.error(
-                GraphRAGError(
-                    f"the Python package pg_graphrag is version {__version__}, the schema graphrag is {version}",
-                    sqlstate="58P01",
-                    hint="Install the package of the schema's version.",
-                )
-            )
         info = connection.info
-        self._identity = (info.host, info.port, info.dbname, *numbers)
+        self._identity = (info.host, info.port, info.dbname, *row)
+        self._shared = self._db.shared = _databases.setdefault(self._identity, SharedDatabase())
 
     def call(
         self, name: str, arguments: Mapping[str, Any], columns: Sequence[str] | None = None
@@ -78,11 +80,11 @@ class Process:
         Raises
         ------
         psycopg.Error
-            As the server would raise it. 42883 for a function or arguments that there are not, 0A000 for what this host has not.
+            As the server would raise it; 58P01 where package and schema are of different versions, 42883 for a function or
+            arguments that there are not, 0A000 for what this host has not.
         """
         routine, values = self._resolve(name, arguments)
-        with _turn:
-            remember(self._identity)
+        with self._has_turn():
             returned = self._db.run(routine, values)
         rows = list(_rows(routine, returned))
         if columns is None:
@@ -90,13 +92,28 @@ class Process:
         places = [[name for name, _ in routine.columns].index(column) for column in columns]
         return [tuple(row[place] for place in places) for row in rows]
 
-    def stream(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a routine as they are made."""
+    def stream(self, name: str, arguments: Mapping[str, Any]) -> Generator[tuple[Any, ...], None, None]:
+        """Yield the rows of a routine as they are made. Between two of them other calls of the process have their turns."""
         routine, values = self._resolve(name, arguments)
+        returned = self._db.rows(routine, values)
+        try:
+            while True:
+                with self._has_turn():
+                    rows = list(_rows(routine, list(islice(returned, 1))))
+                if not rows:
+                    return
+                yield from rows
+        finally:
+            with self._has_turn():
+                returned.close()
+
+    @contextmanager
+    def _has_turn(self) -> Iterator[None]:
+        """Have the modules serve this connection alone."""
         with _turn:
             remember(self._identity)
-            for row in self._db.rows(routine, values):
-                yield from _rows(routine, [row])
+            with self._shared.over(self._db):
+                yield
 
     def cancel(self) -> None:
         """End the call under way, from another thread: 57014 there."""
@@ -121,9 +138,9 @@ class Process:
         return routine, [values[name] for name in routine.passed]
 
 
-_INSTALLED = """
-SELECT i.version, d.oid, 'graphrag.corpora'::pg_catalog.regclass::oid
-  FROM graphrag._installed i, pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+_IDENTITY = """
+SELECT d.oid, 'graphrag.corpora'::pg_catalog.regclass::oid
+  FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 """
 
 
@@ -176,6 +193,8 @@ def _input(value: Any, argument: Argument) -> Any:
                 )
             return text
         if argument.type.endswith("[]"):
+            if any(isinstance(part, list | tuple) for part in value):
+                return list(value)  # of several dimensions: refused as in the server
             item = Argument(argument.name, argument.type.removesuffix("[]"), None)
             return [_input(part, item) for part in value]
         converted = _CONVERSIONS.get(argument.type, str)(value)

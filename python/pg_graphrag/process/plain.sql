@@ -1,52 +1,10 @@
 -- What a database without the extension has in place of objects of sql/, or besides. By name: process/schema.py.
 
--- The roles that grants name. They are the cluster's: who may make roles makes them, else they must be there.
-CREATE FUNCTION graphrag._ensure_roles() RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    wanted record;
-    wrong  text;
-BEGIN
-    FOR wanted IN
-        SELECT * FROM (VALUES (1, 'graphrag_member', NULL), (2, 'graphrag_reader', 'graphrag_member'), (3, 'graphrag_writer', 'graphrag_member')
-        ) v (place, name, parent) ORDER BY place
-    LOOP
-        IF to_regrole(wanted.name) IS NULL THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN %s', wanted.name, 'IN ROLE ' || wanted.parent);
-            EXCEPTION WHEN insufficient_privilege THEN
-                RAISE EXCEPTION 'role "%" does not exist, and "%" may not make it', wanted.name, current_user
-                    USING ERRCODE = 'insufficient_privilege',
-                          HINT = 'Have who may make roles run: CREATE ROLE graphrag_member NOLOGIN; CREATE ROLE graphrag_reader NOLOGIN IN ROLE graphrag_member; CREATE ROLE graphrag_writer NOLOGIN IN ROLE graphrag_member.';
-            END;
-        END IF;
-        SELECT CASE
-                   WHEN r.rolcanlogin THEN 'it may log in'
-                   WHEN r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
-                       THEN 'it has attributes of its own (SUPERUSER, CREATEDB, CREATEROLE, REPLICATION or BYPASSRLS)'
-                   -- Who may grant it could let anybody read. Besides superusers that is who installs, or owns the database.
-                   WHEN EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles a ON a.oid = m.member
-                                 WHERE m.roleid = r.oid AND m.admin_option AND NOT a.rolsuper AND a.rolname <> current_user
-                                   AND a.oid <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))
-                       THEN 'a role that is neither superuser nor owner of this database may grant it'
-                   WHEN wanted.parent IS NOT NULL AND NOT pg_has_role(wanted.name, wanted.parent, 'USAGE')
-                       THEN format('it is no member of %s', wanted.parent)
-               END INTO wrong
-          FROM pg_roles r WHERE r.rolname = wanted.name;
-        IF wrong IS NOT NULL THEN
-            RAISE EXCEPTION 'role "%" exists, and cannot be used: %', wanted.name, wrong
-                USING ERRCODE = 'insufficient_privilege', HINT = 'Have that changed by who may, then try again.';
-        END IF;
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION graphrag._ensure_roles() IS 'Makes graphrag_member, graphrag_reader and graphrag_writer where they are not there';
-
 -- No corpus has an Apache AGE graph here.
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN false;
+COMMENT ON FUNCTION graphrag._has_cypher(jsonb) IS 'Whether a corpus has an Apache AGE graph: none has in a database without the extension';
 
 CREATE FUNCTION graphrag._check_age() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -56,14 +14,22 @@ BEGIN
         USING ERRCODE = 'feature_not_supported', HINT = 'Use neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.';
 END
 $$;
+COMMENT ON FUNCTION graphrag._check_age() IS 'Says that there is no Apache AGE';
 
 CREATE FUNCTION graphrag._ensure_graph(corpus_id int) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN false;
+COMMENT ON FUNCTION graphrag._ensure_graph(int) IS 'Makes the Apache AGE graph of a corpus in a database with the extension; nothing here';
+
+CREATE FUNCTION graphrag._is_graph(schema_name name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN false;
+COMMENT ON FUNCTION graphrag._is_graph(name) IS 'Whether a schema is an Apache AGE graph: not known to a database without the extension';
 
 CREATE FUNCTION graphrag._is_graph_of_ours(graph_name name) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN false;
+COMMENT ON FUNCTION graphrag._is_graph_of_ours(name) IS 'Whether a schema is an Apache AGE graph of a corpus: none is here';
 
 CREATE FUNCTION graphrag._drop_graph(corpus_id int) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -71,6 +37,7 @@ AS $$
 BEGIN
 END
 $$;
+COMMENT ON FUNCTION graphrag._drop_graph(int) IS 'Drops the Apache AGE graph of a corpus in a database with the extension; nothing here';
 
 CREATE FUNCTION graphrag.rebuild_graph(corpus text DEFAULT 'default') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -88,6 +55,7 @@ BEGIN
         USING ERRCODE = 'feature_not_supported', HINT = 'Leave the option out; neighbors() and the views need no graph.';
 END
 $$;
+COMMENT ON FUNCTION graphrag._refuse_cypher() IS 'Refuses the option cypher';
 CREATE TRIGGER corpora_refuse_cypher BEFORE INSERT OR UPDATE ON graphrag.corpora
     FOR EACH ROW WHEN ((NEW.options ->> 'cypher') = 'true') EXECUTE FUNCTION graphrag._refuse_cypher();
 
@@ -95,21 +63,37 @@ CREATE TRIGGER corpora_refuse_cypher BEFORE INSERT OR UPDATE ON graphrag.corpora
 CREATE FUNCTION graphrag._metered(corpus_id int, role name DEFAULT NULL) RETURNS double precision
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN NULL::double precision;
+COMMENT ON FUNCTION graphrag._metered(int, name) IS 'Null: meters are files of the processes';
 
 -- A process of another version is refused before it does anything.
 CREATE FUNCTION graphrag._package_version() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN '@extversion@';
+COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the package that the schema is for';
 
-CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
-    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
+-- Only superusers lock a row of the catalog. So a schema's owner, who could put another one under its name, must be trusted anyway:
+-- a superuser, who owns the database, or who can act as the table's owner or as the owner of the schema graphrag, who calls this.
+CREATE FUNCTION graphrag._hold_schemas(schemas oid[], owner oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    other record;
 BEGIN
-    RAISE EXCEPTION 'tables are not attached in a database without the extension'
-        USING ERRCODE = 'feature_not_supported', HINT = 'Keep graphrag.documents up to date by triggers of your own on the table.';
+    SELECT n.nspname, o.rolname INTO other
+      FROM pg_namespace n
+      JOIN pg_roles o ON o.oid = n.nspowner
+     WHERE n.oid = ANY (schemas) AND NOT o.rolsuper AND o.rolname <> 'pg_database_owner'
+       AND o.oid <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
+       AND NOT pg_has_role(o.oid, owner, 'USAGE') AND NOT pg_has_role(o.oid, current_user, 'USAGE')
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'schema % belongs to role "%", who could put another one under its name', quote_ident(other.nspname), other.rolname
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Have the schema belong to whom the table belongs, or to the owner of the database.';
+    END IF;
 END
 $$;
+COMMENT ON FUNCTION graphrag._hold_schemas(oid[], oid) IS 'Refuses schemas whose owner could put another one under the name';
 
 CREATE FUNCTION graphrag.uninstall() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -134,12 +118,19 @@ EXCEPTION WHEN unique_violation THEN
     RETURN (SELECT c.id FROM graphrag.corpora c WHERE c.name = 'default');
 END
 $$;
+COMMENT ON FUNCTION graphrag._default_corpus() IS 'Makes the corpus "default", or returns the number of the one there is';
 
 CREATE TABLE graphrag._installed (
     version               text NOT NULL,
     tokenizer             text NOT NULL,
-    tokenizer_fingerprint text NOT NULL
+    tokenizer_fingerprint text NOT NULL,
+    script                text NOT NULL
 );
-COMMENT ON TABLE graphrag._installed IS 'The version of the schema and the default tokenizer, in a database without the extension';
+COMMENT ON TABLE graphrag._installed IS 'The version of the schema and the default tokenizer, in a database without the extension; one row. Each call of a process reads it, an update locks it.';
+COMMENT ON COLUMN graphrag._installed.version IS 'Version of the package that made the schema, or updated it';
+COMMENT ON COLUMN graphrag._installed.tokenizer IS 'Tokenizer of the corpus "default"';
+COMMENT ON COLUMN graphrag._installed.tokenizer_fingerprint IS 'Hash of its ranks';
+COMMENT ON COLUMN graphrag._installed.script IS 'What made the schema: an update runs what is new since';
 REVOKE ALL ON FUNCTION graphrag._refuse_cypher() FROM PUBLIC;
-GRANT SELECT ON graphrag._installed TO graphrag_member;
+-- Whoever calls by a process, with whatever rights: the version is no secret.
+GRANT SELECT (version, tokenizer, tokenizer_fingerprint) ON graphrag._installed TO PUBLIC;

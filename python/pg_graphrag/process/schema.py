@@ -14,9 +14,10 @@ from pg_graphrag import __version__
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.routines import name_of, split, statements
+from pg_graphrag.process.updates import changed_tables, changes_between, update_statements
 
 OLDEST_VECTOR = (0, 8)
-OLDEST_SERVER = 17
+OLDEST_SERVER = 16
 
 _BODY = re.compile(r"\nLANGUAGE plpython3u(.*?)\nAS \$\$.*\$\$;", re.DOTALL)
 _SETTINGS = re.compile(r"\s+\bSET hnsw\.[a-z_]+ = (?:\d+|'\w+')")
@@ -75,19 +76,23 @@ def _plain(statement: str, name: str | None) -> str:
     return _BODY.sub(body, statement)
 
 
-def install(connection: psycopg.Connection[Any]) -> bool:
-    """Make the schema in a database, with the rights of the connection's role; it then owns the schema.
+def install(connection: psycopg.Connection[Any]) -> str | None:
+    """Make the schema in a database, or bring that of an earlier version up to this one, with the rights of the session.
+
+    Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
+    of the earlier version, are refused.
 
     Returns
     -------
-    bool
-        False where this version is there already.
+    str or None
+        The version that it has now; None where it had this version before.
 
     Raises
     ------
     GraphRAGError
-        0A000 for another version, a server or a vector extension that is too old; 42710 for a database with the extension, or
-        with something else called graphrag; 42501 where the extension vector or the roles cannot be made.
+        0A000 for a version from which no update leads here, a server or a vector extension that is too old; 42710 for a
+        database with the extension, or with something else called graphrag; 42501 where the extension vector or the roles
+        cannot be made, or somebody else owns the schema.
     psycopg.Error
         Others of the server. Nothing is changed then.
     """
@@ -96,30 +101,120 @@ def install(connection: psycopg.Connection[Any]) -> bool:
             "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
             " pg_catalog.set_config('client_min_messages', 'warning', true)"
         )
-        if _installed_version(cursor) is not None:
-            return False
+        is_installed = _is_installed(cursor)
         cursor.execute("SHOW server_version_num")
-        if int(_value(cursor)) // 10000 < OLDEST_SERVER:
+        major = int(_value(cursor)) // 10000
+        if major < OLDEST_SERVER:
             raise GraphRAGError(
-                f"PostgreSQL {int(_value(cursor)) // 10000} is too old",
+                f"PostgreSQL {major} is too old",
                 sqlstate="0A000",
                 hint=f"pg_graphrag needs PostgreSQL {OLDEST_SERVER} or newer.",
             )
         vector_schema = _vector_schema(cursor)
+        if is_installed:
+            return __version__ if _update(cursor, vector_schema) else None
         # Imported here because who only looks whether it is installed needs no tokenizer.
         from pg_graphrag.text.tokenizers import tokenizer
 
         ranks = tokenizer(Options().tokenizer)
         cursor.execute("CREATE SCHEMA graphrag")
-        cursor.execute(script(vector_schema).encode())
+        text = script(vector_schema)
+        cursor.execute(text.encode())
         cursor.execute(
-            "INSERT INTO graphrag._installed VALUES (%s, %s, %s)", [__version__, ranks.name, ranks.fingerprint]
+            "INSERT INTO graphrag._installed VALUES (%s, %s, %s, %s)",
+            [__version__, ranks.name, ranks.fingerprint, text],
         )
+    return __version__
+
+
+def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
+    """Bring the schema to this version; returns False where it is of this version."""
+    cursor.execute(
+        "SELECT pg_catalog.pg_get_userbyid(c.relowner), pg_catalog.pg_has_role(c.relowner, 'USAGE')"
+        "  FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag._installed'::pg_catalog.regclass"
+    )
+    owner, is_owner = cursor.fetchone() or ("", False)
+    if not is_owner:
+        raise GraphRAGError(
+            f'the schema graphrag belongs to role "{owner}"',
+            sqlstate="42501",
+            hint="Connect as that role, or as a member of it.",
+        )
+    # What is made belongs to whom the rest belongs.
+    cursor.execute("SELECT pg_catalog.set_config('role', %s, true)", [owner])
+    # Each call of a process reads this table first: no call is under way from here on.
+    cursor.execute("LOCK TABLE graphrag._installed IN ACCESS EXCLUSIVE MODE")
+    cursor.execute("SELECT version, script FROM graphrag._installed")
+    installed_version, installed_script = cursor.fetchone() or ("", "")
+    text = script(vector_schema)
+    if (installed_version, installed_script) == (__version__, text):
+        return False
+    if installed_version == __version__ and (changed := changed_tables(installed_script, text)):
+        raise GraphRAGError(
+            f"the schema graphrag is of an unreleased state of version {__version__}, with other tables: {changed[0]}",
+            sqlstate="0A000",
+            hint="Copy what it holds into a new database: pg-graphrag install and pg-graphrag copy there.",
+        )
+    for changes in changes_between(installed_version, __version__):
+        cursor.execute(_plain_changes(changes, vector_schema).encode())
+    for statement in update_statements(installed_script, text):
+        cursor.execute(statement.encode())
+    cursor.execute("UPDATE graphrag._installed SET version = %s, script = %s", [__version__, text])
     return True
 
 
-def _installed_version(cursor: psycopg.Cursor[Any]) -> str | None:
-    """Return the version that is there, which is this one, or None; an error for anything else."""
+def _plain_changes(text: str, vector_schema: str) -> str:
+    """Return the statements of an upgrade script for databases without the extension."""
+    parts = [
+        _plain(statement, name_of(statement))
+        for statement in split(text)
+        if not _is_of_the_extension(statement) and not re.match(r"^ALTER EXTENSION", statement)
+    ]
+    return "\n".join(parts).replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
+
+
+def check_owner(cursor: psycopg.Cursor[Any]) -> None:
+    """Check that the session may serve the schema graphrag, before anything in it is read.
+
+    Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
+    A role that he may act for already can use the schema, too: the owner of an attached table.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 where neither of the session's user and the owner is a member of the other, or the user alone is a superuser.
+    """
+    row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
+    if row is None:
+        return
+    owner, user, is_member, is_more = row
+    if not is_member:
+        raise GraphRAGError(
+            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
+            sqlstate="42501",
+            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+            "options=-c role=…, says who asks.",
+        )
+    if is_more:
+        raise GraphRAGError(
+            f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',
+            sqlstate="42501",
+            hint=f'Connect as "{owner}".',
+        )
+
+
+_OWNER_OF_SCHEMA = """
+SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER') OR pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'),
+       s.rolsuper AND NOT o.rolsuper
+  FROM pg_catalog.pg_namespace n
+  JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+  JOIN pg_catalog.pg_roles s ON s.rolname = session_user
+ WHERE n.nspname = 'graphrag'
+"""
+
+
+def _is_installed(cursor: psycopg.Cursor[Any]) -> bool:
+    """Whether the schema is there, of whichever version; an error for anything else of its name."""
     cursor.execute(
         "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'),"
         " pg_catalog.to_regclass('graphrag._installed') IS NOT NULL,"
@@ -132,24 +227,15 @@ def _installed_version(cursor: psycopg.Cursor[Any]) -> str | None:
             sqlstate="42710",
             hint="It needs nothing else. Its updates are ALTER EXTENSION pg_graphrag UPDATE.",
         )
-    if not is_installed:
-        if has_schema:
-            raise GraphRAGError(
-                "there is a schema graphrag or graphrag_attached that pg_graphrag did not make",
-                sqlstate="42710",
-                hint="Rename or drop it.",
-            )
-        return None
-    cursor.execute("SELECT version FROM graphrag._installed")
-    version = str(_value(cursor))
-    if version != __version__:
+    if is_installed:
+        check_owner(cursor)
+    if has_schema and not is_installed:
         raise GraphRAGError(
-            f"the schema graphrag is of version {version}, this package of {__version__}",
-            sqlstate="0A000",
-            hint=f"Schemas cannot be updated yet: use the package of version {version}, or install into a new database"
-            " and insert the documents there.",
+            "there is a schema graphrag or graphrag_attached that pg_graphrag did not make",
+            sqlstate="42710",
+            hint="Rename or drop it.",
         )
-    return version
+    return bool(is_installed)
 
 
 def _vector_schema(cursor: psycopg.Cursor[Any]) -> str:

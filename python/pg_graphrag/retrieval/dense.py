@@ -21,14 +21,13 @@ from pg_graphrag.retrieval.visible_graph import VisibleGraph
 EF_SEARCH = 200
 # With so many vectors a table is compared in one scan.
 _VECTORS_AT_ONCE = 16
-# SQL conditions on rows `v` by kind; {visible}: an array of documents.
-_OF_VISIBLE_DOCUMENTS = "WHERE v.document_id = ANY ({visible})"
+# SQL conditions on rows `v` by kind; {documents}: an array of those that are visible.
 _IS_VISIBLE = {
-    "window": _OF_VISIBLE_DOCUMENTS,
-    "entity_mention": _OF_VISIBLE_DOCUMENTS,
-    "relationship_mention": _OF_VISIBLE_DOCUMENTS,
+    "window": vectors.OF_DOCUMENTS,
+    "entity_mention": vectors.OF_DOCUMENTS,
+    "relationship_mention": vectors.OF_DOCUMENTS,
     "entity": "WHERE v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m"
-    " JOIN graphrag.chunks c ON c.id = m.chunk_id WHERE c.document_id = ANY ({visible}))",
+    " JOIN graphrag.chunks c ON c.id = m.chunk_id WHERE c.document_id = ANY ({documents}))",
 }
 
 
@@ -210,7 +209,7 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
     """
     condition = ""
     if query.visible is not None:
-        condition = _IS_VISIBLE[kind].format(visible=ids_literal(query.visible))
+        condition = _IS_VISIBLE[kind].format(documents=ids_literal(query.visible))
     return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {vectors.table(query, kind)} v {condition}"
 
 

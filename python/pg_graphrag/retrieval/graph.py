@@ -8,20 +8,19 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import curated, dense, mentions
-from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
-from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
-from pg_graphrag.text.shared_words import SharedWords
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3
-# A sentence that shares no word with the query still stands in a chunk that does.
-LEAST_OF_SENTENCE = 0.1
+# A sentence that shares no word with the query still stands in a chunk that does, or in a window that is near. Chosen on the dev
+# questions of three sets for windows.
+LEAST_OF_CHUNK, LEAST_OF_WINDOW = 0.1, 0.5
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
 
@@ -105,8 +104,8 @@ def _themed_relationships(query: Query, limit: int) -> tuple[str, list[Row]]:
 def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by: str = "both") -> list[Row]:
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
-    A relationship scores as its best mention. A concept's mention scores as the window that states it; as the chunk with
-    `scored_by` bm25. Without dense retrieval the chunk's score counts by how much of the query the best sentence has.
+    A relationship scores as its best mention. A concept's mention scores as the window that states it, or as the chunk with
+    `scored_by` bm25 or without dense retrieval; that counts by how much of the query its own best sentence has.
     """
     text = ", ".join(themes)
     curated_scores = curated.matching(query, "relationship", text, limit)
@@ -117,10 +116,11 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
     depth = limit * WINDOWS_PER_RELATIONSHIP
     if themed.dense_works and scored_by != "bm25":
         source = dense.windows(themed, depth)
-        stated, places = _stated_by_windows, [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
+        least, stated = LEAST_OF_WINDOW, _stated_by_windows
+        places = [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
     else:
         source = bm25(themed, depth)
-        stated, places = _stated_by_chunks, source.ids.tolist()
+        least, stated, places = LEAST_OF_CHUNK, _stated_by_chunks, source.ids.tolist()
     nearness = source.scores
     # Places are in order, and most state several relationships: the first few usually give the exact result.
     for cut in (limit // 2, depth):
@@ -129,8 +129,7 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         ids, scores, weights = stated(query, places[:cut], nearness[:cut])
         if len(ids) >= limit:
             break
-    if not themed.dense_works:
-        scores = scores * _shares_of_sentences(themed, ids)
+    scores = scores * (least + (1 - least) * _shares_of_sentences(themed, ids))
     order = np.lexsort((-weights, -scores))
     if limit < len(order):
         last = order[limit - 1]
@@ -142,14 +141,10 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
 
 
 def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
-    """Return how much of the query the sentences have that state relationships, (n,) float64 in LEAST_OF_SENTENCE … 1."""
-    index = query.bm25_index("chunk")
-    frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
-    # A lexeme that no chunk has is another spelling, or tells no sentence from others.
-    words = SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
+    """Return how much of the query the sentences have that state relationships, (n,) float64 in 0 … 1."""
+    words = shared_words(query)
     texts = {row["id"]: row["description"] for row in graph_of(query).relationships(relationships.tolist())}
-    shares = np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()])
-    return LEAST_OF_SENTENCE + (1 - LEAST_OF_SENTENCE) * shares
+    return np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()], np.float64)
 
 
 def _best_scores(scores: dict[int, float], more: dict[int, float]) -> dict[int, float]:

@@ -5,8 +5,9 @@ from functools import partial
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
-from pg_graphrag.retrieval.query import Query, timed
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.text.shared_words import SharedWords
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
 QUERY_WEIGHT = 5
@@ -32,6 +33,17 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
         return Ranking("bm25", ids, scores)
     share = partial(_known_share, query, index, terms, ids)
     return Ranking("bm25", ids, scores, zeros=LEAST_COMPARED - len(ids), known_share=share)
+
+
+@once
+def shared_words(query: Query) -> SharedWords:
+    """Return the query's lexemes with their idf, to be looked for in sentences.
+
+    A lexeme that no chunk has is another spelling, or tells no sentence from others.
+    """
+    index = query.bm25_index("chunk")
+    frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
+    return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
 
 
 def _known_share(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> float:

@@ -136,7 +136,7 @@ def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, 
         "       pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks"
         f"  FROM {vectors.table(query, kind)} v"
         f"  JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{item}_id IS NOT NULL"
-        " WHERE v.document_id = ANY ($1)",
+        f" {vectors.OF_DOCUMENTS.format(documents='$1')}",
         ["int8[]"],
         [query.visible_ids],
     )[0]

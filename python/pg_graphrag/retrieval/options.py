@@ -46,6 +46,10 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
 
 
+def _is_rating(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 10
+
+
 MAX_NAME = 200
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
 
@@ -74,6 +78,7 @@ class SearchOptions:
     profile: str = "best"
     transform: str = "none"
     rerank: bool = False
+    select: bool = False
     bm25_idf: str = "lucene"
     rrf_k: int = 60
     graph_top_k: int = 40
@@ -91,6 +96,7 @@ class SearchOptions:
     query_entities: tuple[str, ...] | None = None
     answer_types: tuple[str, ...] | None = None
     level: int = 1
+    min_community_rank: float = 0
     own_values: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, option: Option[T]) -> T:
@@ -111,6 +117,7 @@ CHECKS: dict[str, Check] = {
     "profile": one_of("best", "paper"),
     "transform": one_of("none", "hyde", "decompose", "corrective"),
     "rerank": FLAG,
+    "select": FLAG,
     "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
     "rrf_k": integer(1, 10_000),
     "graph_top_k": integer(1, 1000),
@@ -129,8 +136,9 @@ CHECKS: dict[str, Check] = {
     "query_entities": names(5),
     "answer_types": names(3),
     "level": integer(0, 100),
+    "min_community_rank": Check(_is_rating, "a number from 0 to 10"),
 }
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
-TRANSFORMS = ("transform", "rerank")
+TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", *CONTEXT_OPTIONS)

@@ -4,7 +4,8 @@ Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Tak
 
 With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
 some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.)
+with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path through it is shown as the
+reason of a chunk only where there is no other.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ HOPS = 2
 # Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
+# An entity in more than this share of the chunks, and in so many, is in every document: a path through it tells nothing.
+HUB_SHARE = 0.5
+MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
 FIRST, DIRECT = 2.0, 10.0
 # Totals that differ by a smaller share could be equal.
@@ -69,6 +73,7 @@ class PathGraph:
         self._place = by_id
         self._ids = self.nodes[by_id]
         self.is_answer = answers
+        self.is_hub = self._are_hubs()
         low, high = self.places(self.edges.low), self.places(self.edges.high)
         self.is_forward = self.edges.source == self.edges.low
         tail, head = np.append(low, high), np.append(high, low)
@@ -84,6 +89,14 @@ class PathGraph:
         self.counts = np.isin(self.edges.ids, np.array(list(self.important), np.int64))
         self._hold(chunks, holders)
 
+    def _are_hubs(self) -> Flags:
+        """Return which nodes are in every document, (nodes,) bool; none with MiniRAG."""
+        if self.profile == "paper":
+            return np.zeros(len(self.nodes), np.bool_)
+        counts = graph_of(self.query).mention_counts(self.nodes.tolist())
+        least = max(HUB_SHARE * graph_of(self.query).chunk_count(), MIN_HUB)
+        return np.array([counts.get(node, 0) > least for node in self.nodes.tolist()], np.bool_)
+
     def places(self, entities: Ids) -> Ids:
         """Return the places of entities, (n,) int64."""
         return self._place[np.searchsorted(self._ids, entities)]
@@ -94,7 +107,6 @@ class PathGraph:
             self.query, [Evidence(relationships=dict.fromkeys(self.edges.ids[self.counts].tolist(), 1.0))]
         )["relationship"]
         self.chunks, _ = numbered(np.append(chunks, stating_chunks))
-        self.order = ties.order_of(self.query, self.chunks) if len(self.chunks) else self.chunks
         self.node_chunks = self.places(holders), np.searchsorted(self.chunks, chunks)
         self.edge_chunks = np.searchsorted(self.edges.ids, relationships), np.searchsorted(self.chunks, stating_chunks)
         if self.profile == "paper":
@@ -103,7 +115,10 @@ class PathGraph:
     def _nearer_half(self) -> tuple[Ids, Ids]:
         """Return (nodes, chunks); of a node with more than MANY_CHUNKS only the half nearer to the query."""
         nodes, chunks = self.node_chunks
-        order = np.lexsort((self.order[chunks], -self._nearness[chunks], nodes))
+        if not len(chunks):
+            return nodes, chunks
+        places = ties.order_of(self.query, self.chunks)
+        order = np.lexsort((places[chunks], -self._nearness[chunks], nodes))
         nodes, chunks = nodes[order], chunks[order]
         limits = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
         is_nearer = np.arange(len(nodes)) - np.searchsorted(nodes, nodes) < limits
@@ -133,8 +148,25 @@ class PathGraph:
         weights = answers.astype(float) + first_counts + second_counts + 1.0
         return _Walks(middles, ends, np.where(first_counts, firsts, -1), np.where(second_counts, seconds, -1), weights)
 
-    def best_chunks(self, start: int) -> tuple[Ids, Scores]:
-        """Return the places of the chunks that a candidate votes for, best first, and the share of its vote that each gets."""
+    def best_chunks(self, starts: list[int]) -> list[tuple[Ids, Scores]]:
+        """Return for each candidate the places of the chunks that it votes for, best first, and their shares of its vote."""
+        limit = CHUNKS_EACH[self.profile]
+        near = [self._near_chunks(start, limit) for start in starts]
+        values = [leveled_sums(totals) for _, totals in near]
+        # Where chunks stand in the order of ties, of those alone that are tied: most are not.
+        order = np.zeros(len(self.chunks), np.int64)
+        tied_places = [places[_are_tied(value)] for (places, _), value in zip(near, values, strict=True)]
+        if len(tied := numbered(np.concatenate(tied_places))[0]):
+            order[tied] = ties.order_of(self.query, self.chunks[tied])
+        best = []
+        for (places, totals), value in zip(near, values, strict=True):
+            first = np.lexsort((order[places], -value))[:limit]
+            shares = totals[first] / totals[first[:1]] if self.profile == "best" else np.ones(len(first))
+            best.append((places[first], shares))
+        return best
+
+    def _near_chunks(self, start: int, limit: int) -> tuple[Ids, Scores]:
+        """Return the places and totals of chunks among which are the `limit` best of a candidate."""
         walks = self.walks(start)
         if not len(walks.weights):
             totals = self._totals(np.array([start]), np.ones(1), np.empty(0, np.int64), np.empty(0))
@@ -148,16 +180,13 @@ class PathGraph:
             )
         if self.profile == "best":
             totals = totals * self._nearness
-        limit = CHUNKS_EACH[self.profile]
         if limit < len(totals):
             # What cannot be among the first need not be put in order.
             near = np.flatnonzero(totals >= np.partition(totals, -limit)[-limit] - EQUAL * totals.max())
         else:
             near = np.arange(len(totals))
-        order = near[np.lexsort((self.order[near], -leveled_sums(totals[near])))[:limit]]
-        order = order[totals[order] > 0]
-        shares = totals[order] / totals[order[:1]] if self.profile == "best" else np.ones(len(order))
-        return order, shares
+        near = near[totals[near] > 0]
+        return near, totals[near]
 
     def _totals(self, nodes: Ids, node_weights: Scores, edge_places: Ids, edge_weights: Scores) -> Scores:
         """Return the sum of the weights of each chunk's nodes and edges, (chunks,) float64."""
@@ -187,7 +216,10 @@ class PathGraph:
         return lexical
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
-        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight."""
+        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight.
+
+        One through a hub comes last.
+        """
         walks = self.walks(start)
         if not len(walks.weights):
             (name,) = self._names([start])
@@ -199,7 +231,8 @@ class PathGraph:
         telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
         ranks = np.minimum(telling[walks.first], telling[walks.second])
         carrying = carries[walks.middle] | carries[walks.end]
-        best = int(np.lexsort((-walks.weights, ~carrying, ranks))[0])
+        through_hub = self.is_hub[walks.middle] & (walks.end >= 0)
+        best = int(np.lexsort((-walks.weights, ~carrying, ranks, through_hub))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
         path_edges = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
         names = self._names(nodes)
@@ -242,7 +275,7 @@ def rank(query: Query, limit: int) -> Ranking:
         dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
     )
     starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
-    best_of = {entity: graph.best_chunks(start) for entity, start in starts.items()}
+    best_of = dict(zip(starts, graph.best_chunks(list(starts.values())), strict=True))
     totals: dict[int, float] = {}
     votes: dict[int, _Vote] = {}
     for candidates in by_entity:
@@ -267,6 +300,13 @@ def rank(query: Query, limit: int) -> Ranking:
     values = leveled_sums(np.array([totals[place] for place in places.tolist()]))
     best = ties.best(query, graph.chunks[places], values, limit)
     return ranking("path", graph.chunks[places][best], values[best], reason)
+
+
+def _are_tied(values: Scores) -> Flags:
+    """Return which values are equal to another one, (n,) bool."""
+    ordered = np.sort(values)
+    equal = ordered[1:][np.diff(ordered) == 0]
+    return np.isin(values, equal)
 
 
 def _candidates(query: Query) -> list[dict[int, float]]:

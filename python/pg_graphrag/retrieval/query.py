@@ -16,10 +16,10 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import Ids, Vectors, np
+from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.document_languages import any_in
 from pg_graphrag.retrieval.options import SearchOptions
-from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.request import Documents, Request
 from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database

@@ -2,7 +2,7 @@
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import Ids, np
-from pg_graphrag.retrieval import rerank, transforms
+from pg_graphrag.retrieval import rerank, selection, transforms
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.mode import Mode, Retriever
@@ -33,14 +33,14 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     """Return (the query that found them, at most `top_k` rows, each with its chunk, document, score and explanation)."""
     if not query.text or top_k == 0:
         return query, []
-    limit = rerank.depth(query, top_k)
+    limit = max(rerank.depth(query, top_k), selection.depth(query, top_k))
     retrieve = transforms.transformed(mode.retrieve, query)
     rows, count = _retrieved(query, retrieve, limit)
     if len(rows) < min(limit, count) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query = query.existing()
         rows, _ = _retrieved(query, retrieve, limit)
-    return query, rerank.rescored(query, rows)[:top_k]
+    return query, selection.selected(query, rerank.rescored(query, rows))[:top_k]
 
 
 def _retrieved(query: Query, retrieve: Retriever, limit: int) -> tuple[list[Row], int]:

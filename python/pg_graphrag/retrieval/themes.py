@@ -52,10 +52,10 @@ def local_reports(query: Query, limit: int) -> list[Row]:
         "SELECT m.community_id, pg_catalog.count(*) AS n, r.rating"
         "  FROM graphrag.community_members m"
         "  JOIN graphrag.community_reports r ON r.community_id = m.community_id"
-        " WHERE m.entity_id = ANY ($1) GROUP BY m.community_id, r.rating, r.title"
+        " WHERE m.entity_id = ANY ($1) AND r.rating >= $3 GROUP BY m.community_id, r.rating, r.title"
         ' ORDER BY n DESC, r.rating DESC, r.title COLLATE "C", m.community_id LIMIT $2',
-        ["int8[]", "int4"],
-        [entities, 10 * limit],
+        ["int8[]", "int4", "float8"],
+        [entities, 10 * limit, query.options.min_community_rank],
     )
     visible_ids = visible_communities(query, [row["community_id"] for row in rows])
     ids = [row["community_id"] for row in rows if row["community_id"] in visible_ids][:limit]
@@ -78,16 +78,16 @@ def without_reports(query: Query) -> None:
 
 
 def level_cut(query: Query) -> list[int]:
-    """Return the communities of the option's level, and coarser ones that are not divided that far."""
+    """Return the communities of the option's level, and coarser ones that are not divided that far; of `min_community_rank`."""
     if query.is_closed:
         return []
     row = query.db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY c.id) AS ids"
         "  FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
-        " WHERE c.corpus_id = $1 AND (c.level = $2 OR c.level < $2"
+        " WHERE c.corpus_id = $1 AND r.rating >= $3 AND (c.level = $2 OR c.level < $2"
         "   AND NOT EXISTS (SELECT FROM graphrag.communities x WHERE x.parent_id = c.id))",
-        ["int4", "int4"],
-        [query.corpus.id, query.options.level],
+        ["int4", "int4", "float8"],
+        [query.corpus.id, query.options.level, query.options.min_community_rank],
     )[0]
     ids: list[int] = int64s(row["ids"]).tolist()
     return ids

@@ -31,6 +31,11 @@ _PART = 256
 # other rows there are. A multiple of what any processor takes at once.
 _COLUMNS_AT_ONCE = 32
 
+# SQL conditions on rows `v` of windows and mentions. By chunks, which these have an index on: of a few documents the vectors are
+# looked up, where by `document_id` all were read.
+OF_DOCUMENTS = "WHERE v.chunk_id IN (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ({documents}))"
+_OF_THEIR_CHUNKS = "AND v.chunk_id IN (SELECT w.chunk_id FROM graphrag.chunk_windows w WHERE w.id = ANY ($1))"
+
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
 _COLUMNS = {
     "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM {rows} v",
@@ -219,7 +224,7 @@ def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = 
     """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
     rows = query.db.query(
         f"SELECT EXISTS (SELECT FROM {table(query, kind)} v"
-        f" {'' if documents is None else 'WHERE v.document_id = ANY ($2)'} OFFSET $1) AS more",
+        f" {'' if documents is None else OF_DOCUMENTS.format(documents='$2')} OFFSET $1) AS more",
         ["int8"] if documents is None else ["int8", "int8[]"],
         [most] if documents is None else [most, documents],
     )
@@ -285,7 +290,9 @@ def _read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tu
     column = "mention_id" if kind.endswith("mention") else f"{kind}_id"
     cursor = query.db.cursor(
         f"SELECT v.{column} AS id, {query.db.vector_type}_send(v.embedding) AS vector FROM {table(query, kind)} v"
-        f" {'' if ids is None else f'WHERE v.{column} = ANY ($1)'}",
+        f" {'' if ids is None else f'WHERE v.{column} = ANY ($1)'}"
+        # Vectors of windows have an index on chunks alone.
+        f" {_OF_THEIR_CHUNKS if ids is not None and kind == 'window' else ''}",
         [] if ids is None else ["int8[]"],
         [] if ids is None else [ids],
     )

@@ -11,9 +11,9 @@ from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.profile import Profile
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
@@ -130,4 +130,4 @@ def prepare(
     search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
     if not parsed.profile_time:
         return search_query
-    return replace(search_query, profile=Profile(perf_counter() if start is None else start))
+    return replace(search_query, profile=Profile(perf_counter() if start is None else start, "caller"))

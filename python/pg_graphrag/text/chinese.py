@@ -130,6 +130,11 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
             place += 1
 
 
+def is_word(name: str) -> bool:
+    """Whether the dictionary has a name as something else than a person's: as a place's or as a common word."""
+    return not _speech().get(simplified(name), "nr").startswith("nr")
+
+
 def _letter(word: str) -> str:
     if word in CHINESE_HEADS or word in CHINESE_STOP_WORDS:
         return "x"

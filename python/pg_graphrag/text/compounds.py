@@ -19,6 +19,7 @@ from pg_graphrag.text.stopwords import (
     CJK_GENERIC,
     CJK_KIN,
     CJK_MODIFIERS,
+    CJK_NUMBERINGS,
     CJK_TAILS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_UNITS,
@@ -40,6 +41,7 @@ class Morpheme(NamedTuple):
 _COMPOUND = re.compile(r"(?:a?Dc|aD|D(?=N[NPLV])|[aJ])*[NPLlVv](?:[aJNPLlVvDcse]*[NPLlVvse])?")
 # A number and what it counts at the end say how many: 党員約9万人, 人口10万人.
 _AMOUNT = re.compile(r"a?D[sc]*N?$")
+_NUMBERING = re.compile(r"a?D(?=.)")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
 _NUMBERED = re.compile(r"[PL]D")
 # Titles of works. 「」 quote speech too: such a quotation is a name only where all its words are nouns.
@@ -228,6 +230,10 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
         part, letters = part[:1], letters[0]
     while len(part) > 1 and text[part[0].start : part[0].end] in (CJK_KIN if part[1].letter == "P" else CJK_MODIFIERS):
         part = part[1:]
+    number = _NUMBERING.match(letters)
+    if number and text[part[number.end()].start : part[number.end()].end] in CJK_NUMBERINGS:
+        # 6章ネットワークアプリケーション, 第3節概要設計.
+        part, letters = part[number.end() + 1 :], letters[number.end() + 1 :]
     while part and (part[-1].letter == "D" or (len(part) > 1 and text[part[-1].start : part[-1].end] in CJK_TAILS)):
         part = part[:-1]
     if not part or _says_nothing(text, part):

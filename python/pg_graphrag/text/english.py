@@ -16,11 +16,13 @@ from pg_graphrag.text.extras import load
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_ADJECTIVE_ENDS,
     ENGLISH_CLOCK,
     ENGLISH_EPITHETS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_GIVEN_NAMES,
     ENGLISH_HEADS,
+    ENGLISH_MEASURES,
     ENGLISH_MODIFIERS,
     ENGLISH_NAME_HEADS,
     ENGLISH_NAME_PARTICLES,
@@ -76,7 +78,8 @@ _TITLE_CASE = re.compile(r" [A-Z][a-z]")
 _DATE_WITHIN = re.compile(r"(?<=P)DPD(?=P)")
 # What follows a noun in the plural as its verb: "areas sound perfect".
 _PREDICATES = frozenset(
-    "sound look feel fly hate love help need form make seem work process bear mean cause fail exist".split()
+    "sound look feel fly hate love help need form make seem work process bear mean cause fail exist lack run tend show "
+    "say want start stop contain require provide become come go get take give know think allow let include remain".split()
 )
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
@@ -229,6 +232,20 @@ def _is_name(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
+def may_be_name(word: str) -> bool:
+    """Whether a capitalised word is a name or unknown to the lexicon: Bob and Ødegaard, not Strange."""
+    if word.lower() in ENGLISH_GIVEN_NAMES:
+        return True
+    tags = _tags(word.lower())
+    return tags is None or _best(tags) == "NP0" or tags.get("NP0", 0.0) >= _POSSIBLY_NOUN
+
+
+def is_adjective(word: str) -> bool:
+    """Whether the lexicon has a word as an adjective above all: Japanese."""
+    return _best(_tags(word.lower()) or {"NP0": 1.0}) == "AJ0"
+
+
+@lru_cache(maxsize=50_000)
 def _opens_name(word: str) -> bool:
     """Whether a capitalised word that begins a sentence is part of the name that follows it.
 
@@ -332,7 +349,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         ]
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
-    if len(tokens) == 1 and _is_no_name(name):
+    if len(tokens) == 1 and (_is_no_name(name) or name.lower().endswith(ENGLISH_ADJECTIVE_ENDS)):
         return []
     if text[slice(*tokens[0])].lower() in ENGLISH_UNITS and set(classes) <= {"P", "D"} and classes.count("P") == 1:
         # "March 2024", "Section 19.2", "Note".
@@ -393,7 +410,7 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
     while words and (
         classes[0] == "D"
-        or words[0].lower() in ENGLISH_MODIFIERS
+        or (words[0].lower() in ENGLISH_MODIFIERS and (len(words) < 3 or words[1] not in ENGLISH_MEASURES))
         or (len(words) > 1 and words[0].lower() in ENGLISH_CLOCK)
     ):
         words, tokens, classes = words[1:], tokens[1:], classes[1:]
@@ -418,7 +435,9 @@ def _is_term(word: str) -> bool:
     Known nouns ("state", "table") link too many passages; with them multi-hop retrieval gets worse.
     """
     lower = word.lower()
-    return "-" in word or (len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None)
+    if "-" in word:
+        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
+    return len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None
 
 
 _IRREGULAR = {

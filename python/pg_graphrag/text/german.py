@@ -4,27 +4,60 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 """
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from pg_graphrag.text import english
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
+from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import PLACEHOLDERS
 
 _WORD = re.compile(r"[^\W\d_]\w*(?:[-.&/'’]\w+)*")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:\w*\w_\w+|[^\W\d_]+\d\w*|\w*[a-zäöü][A-ZÄÖÜ]\w*)[\w.-]*")
+# Enough of a line to know its language.
+_ENGLISH_LINE = re.compile(r"[^\n]{40,}")
+_SMALL_WORD = re.compile(r"\b[a-zäöüß]{2,}\b")
+_OPENING = re.compile(r"[„“\"»›‚(:•*]\s?|^[ \t]{0,20}[-–]\s", re.MULTILINE)
 _GAP = re.compile(r"[ \t\u00a0]+")
 # P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else
 _NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
-_LONGEST = 40
+_LONGEST, _LONGEST_ACRONYM = 40, 6
 _SHORTEST_COMPOUND = 8
 
 
 def concepts(text: str) -> list[Concept]:
-    """Return the names of `text`, and its compound nouns in the singular, in order of appearance."""
+    """Return the names of `text`, and its compound nouns in the singular; of English lines the English ones."""
+    matches: list[Concept] = []
+    position = 0
+    for line in _ENGLISH_LINE.finditer(text):
+        if not _is_english_line(line.group()):
+            continue
+        matches += _moved(_concepts(text[position : line.start()]), position)
+        matches += _moved(english.concepts(line.group()), line.start())
+        position = line.end()
+    return matches + _moved(_concepts(text[position:]), position)
+
+
+def _moved(concepts: list[Concept], offset: int) -> list[Concept]:
+    if not offset:
+        return concepts
+    return [replace(concept, start=concept.start + offset, end=concept.end + offset) for concept in concepts]
+
+
+def _is_english_line(line: str) -> bool:
+    words = _SMALL_WORD.findall(line)
+    english_count = sum(word in ENGLISH_WORDS for word in words)
+    return english_count > 1 and english_count > 2 * sum(word in FOREIGN_WORDS for word in words)
+
+
+def _concepts(text: str) -> list[Concept]:
     begins = {0, len(text) - len(text.lstrip()), *(position for position, _ in ends(text, 0, len(text), "de"))}
+    # After a quotation mark or a bullet a capital says as little.
+    begins.update(match.end() for match in _OPENING.finditer(text))
     words: list[tuple[int, int]] = []
     letters: list[str] = []
     for match in _WORD.finditer(text):
@@ -33,7 +66,9 @@ def concepts(text: str) -> list[Concept]:
             words.append((start, start))
             letters.append(".")
         words.append((start, end))
-        letters.append(_word_class(match.group(), start in begins))
+        # "Hard- oder Software": the beginning of a word.
+        is_cut = text[end : end + 1] == "-"
+        letters.append("x" if is_cut else _word_class(match.group(), start in begins))
     classes = "".join(letters)
     matches: list[Concept] = []
     for match in _NAME.finditer(classes):
@@ -63,8 +98,9 @@ def _word_class(word: str, first: bool) -> str:
         return "x"
     tagger = _tagger()
     if word.isupper():
-        if word.lower() in tagger.cache or word in PLACEHOLDERS:
-            # "Laden Sie KEIN Paket": stress.
+        is_noun = len(word) > _LONGEST_ACRONYM and _tag(word.title()) == "NN"
+        if word.lower() in tagger.cache or is_noun or word in PLACEHOLDERS:
+            # "Laden Sie KEIN Paket", "ANMERKUNG": stress.
             return "x"
         return "P" if word.isalpha() else "C"
     if first and word.lower() in tagger.cache and _tag(word.lower())[:2] not in ("NN", "NE"):

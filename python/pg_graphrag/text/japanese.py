@@ -12,7 +12,7 @@ from pg_graphrag.text import compounds
 from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.stopwords import JAPANESE_HEADS, JAPANESE_NAME_ENDS
+from pg_graphrag.text.stopwords import JAPANESE_AFTER_PERSON, JAPANESE_HEADS, JAPANESE_NAME_ENDS
 from pg_graphrag.text.variants import modern
 
 # Sudachi takes 49,149 bytes at a time; Han and kana are three or four bytes a character.
@@ -74,7 +74,7 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
         start, end = piece_start + morpheme.begin(), piece_start + morpheme.end()
         morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1))
         speeches.append(morpheme.part_of_speech())
-    return tuple(_whole_words(run, _persons(morphemes, speeches)))
+    return tuple(_whole_words(run, _persons(run, morphemes, speeches)))
 
 
 def _whole_words(run: str, morphemes: Iterator[Morpheme]) -> Iterator[Morpheme]:
@@ -93,7 +93,7 @@ def _whole_words(run: str, morphemes: Iterator[Morpheme]) -> Iterator[Morpheme]:
         yield word
 
 
-def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iterator[Morpheme]:
+def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iterator[Morpheme]:
     """Yield the morphemes, a family name and the given name after it as one."""
     place = 0
     while place < len(morphemes):
@@ -102,11 +102,41 @@ def _persons(morphemes: list[Morpheme], speeches: list[tuple[str, ...]]) -> Iter
             end += 1
             # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
             follows = morphemes[end] if end < len(morphemes) else person
-            if person.end - person.start == follows.end - follows.start == 1 and follows.letter == "N":
+            if _is_rest_of_name(run, person, morphemes[end - 1], follows):
                 end += 1
             person = Morpheme(person.start, morphemes[end - 1].end, "P", 2)
         yield person
         place = end
+
+
+def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:
+    """Whether one character more is of a name: 高見 昂 季; but 氏, 様 and 著 are none of a name."""
+    if follows.end - follows.start != 1 or follows is family:
+        return False
+    if follows.letter == "N":
+        return family.end - family.start == 1
+    is_short = given.end - given.start == 1 and given is not family
+    return is_short and follows.letter == "s" and run[follows.start] not in JAPANESE_AFTER_PERSON
+
+
+@lru_cache(maxsize=50_000)
+def family_name(name: str) -> str:
+    """Return the family name of a name that is a person's, family and given name; "" for others."""
+    analysed = [morpheme for _, morpheme in _morphemes(modern(name))]
+    if (
+        1 < len(analysed) < 4
+        and analysed[0].part_of_speech()[2:4] == _FAMILY
+        and analysed[1].part_of_speech()[2:4] == _GIVEN
+    ):
+        return name[: analysed[0].end()]
+    return ""
+
+
+@lru_cache(maxsize=50_000)
+def is_place(name: str) -> bool:
+    """Whether the dictionary has a name as a place's, or as a common word."""
+    analysed = [morpheme.part_of_speech() for _, morpheme in _morphemes(modern(name))]
+    return all(speech[2] == "地名" or (speech[0] == "名詞" and speech[1] != "固有名詞") for speech in analysed)
 
 
 def _letter(morpheme: Any) -> str:

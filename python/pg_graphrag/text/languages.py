@@ -72,8 +72,8 @@ _SCRIPTS = {
 _BEYOND_LATIN = "\u0370-\uffdc\U00020000-\U0003ffff"
 
 # The most frequent words of languages in Latin script, but for those that are English words too.
-_ENGLISH_WORDS = frozenset("the of and to is that it for was with as be by this are from at or which not".split())
-_FOREIGN_WORDS = frozenset(
+ENGLISH_WORDS = frozenset("the of and to is that it for was with as be by this are from at or which not".split())
+FOREIGN_WORDS = frozenset(
     (
         "der und das ist nicht ein eine zu von mit dem den des sich auf für "  # German
         "le la les des une est et dans que qui pour pas du sur avec au "  # French
@@ -129,8 +129,8 @@ def is_english(text: str) -> bool:
     if detect(text) != "en":
         return False
     words = _run(_LATIN).findall(_spread(text).lower())
-    foreign = sum(word in _FOREIGN_WORDS for word in words)
-    return foreign < max(MIN_FUNCTION_SHARE * len(words), 2) or foreign < sum(word in _ENGLISH_WORDS for word in words)
+    foreign = sum(word in FOREIGN_WORDS for word in words)
+    return foreign < max(MIN_FUNCTION_SHARE * len(words), 2) or foreign < sum(word in ENGLISH_WORDS for word in words)
 
 
 def script_sizes(text: str) -> dict[str, int]:

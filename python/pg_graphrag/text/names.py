@@ -2,13 +2,21 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
+
 # ", 1st Baron", ", Grand Duke", ", Queen".
-_RANK = re.compile(rf",\s(?:\d+(?:st|nd|rd|th)\s)?(?=(?:(?:Crown|Grand|Hereditary)\s)?(?:{'|'.join(ENGLISH_RANKS)})\b)")
+@cache
+def _rank() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile(
+        rf",\s(?:\d+(?:st|nd|rd|th)\s)?(?=(?:(?:Crown|Grand|Hereditary)\s)?(?:{'|'.join(ENGLISH_RANKS)})\b)"
+    )
+
+
 _QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
 _LONGEST_TITLE = 9
 
@@ -18,7 +26,7 @@ def names_with_rank(text: str, concepts: Iterable[Concept]) -> list[Concept]:
     names = {concept.start: concept for concept in concepts if concept.type == "NAME"}
     longer = []
     for name in names.values():
-        rank = _RANK.match(text, name.end)
+        rank = _rank().match(text, name.end)
         if rank and (title := names.get(rank.end())):
             longer.append(Concept(" ".join(text[name.start : title.end].split()), name.start, title.end, "NAME"))
     return longer

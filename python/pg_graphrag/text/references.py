@@ -11,6 +11,22 @@ from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import HAN, KANA
 
 _PERSON = re.compile(r"(?:He|She)\s(?=\w)")
+# "It burns methane", "It was written by …"; not "It was clear that", "It is in Osaka that", "It rained".
+_THING = re.compile(
+    r"(?P<it>It)\s(?:(?:first|also|later|then|now|still|currently|originally|usually|mainly)\s)?"
+    r"(?:(?:was|is)\s(?:(?:also|first|later|originally|then|now|currently)\s)?"
+    r"(?:an?\s(?!matter|shame|pity|fact|good|great|common|mistake|long|time|long)|the\s(?!case|fact|same|time|view|hope"
+    r"|duty|job|task|first\stime|responsibility)|(?:named|located|situated|written|directed|produced|released|published|built"
+    r"|founded|established|created|designed|developed|owned|operated|bordered|part|recorded|launched|opened|adopted|introduced"
+    r"|formed|composed|maintained|included|used|performed|distributed|invented|based)\b(?!\sthat))"
+    r"|(?:has|had|lies|stands|contains|includes|borders|flows|flew|burns|serves|served|features|stars|starred|won|covers"
+    r"|covered|houses|housed|became|began|ended|consists|belongs|belonged|replaced|replaces|uses|used|provides|supports|runs"
+    r"|ran|offers|joins|joined|opened|closed|aired|premiered|peaked|reached|received|sold|makes|made|operates|operated"
+    r"|competes|competed|plays|played|produces|produced|publishes|published|holds|held)\s(?!been\s(?:said|argued|shown"
+    r"|suggested|known|a\s)|sense|clear))"
+)
+_OBJECT = re.compile(r"\w (?:it|him|her) |\w (?:it|him|her)[.,;]")
+_ARTICLE = re.compile(r"[Tt]he\s")
 _HEAD = re.compile(
     r"The\s(?P<head>company|firm|corporation|startup|bank|band|group|film|movie|album|song|book|novel|game|team"
     r"|club|school|university"
@@ -54,7 +70,7 @@ def references(text: str, concepts: Sequence[Concept], sentences: Sequence[tuple
     sentences : sequence of (start, end)
         Spans that partition the text.
     """
-    if not (_PERSON.search(text) or _HEAD.search(text) or _CJK_HEAD.search(text)):
+    if not (_PERSON.search(text) or _THING.search(text) or _HEAD.search(text) or _CJK_HEAD.search(text)):
         return []
     matches: list[Concept] = []
     subject: Concept | None = None
@@ -71,6 +87,9 @@ def references(text: str, concepts: Sequence[Concept], sentences: Sequence[tuple
             subject = reference
             continue
         subject = _company(here) if _CJK.search(text, start, end) else _subject(text, start, here)
+        if _OBJECT.search(text, start, end):
+            # "Columbia Records released it": what it is was said before.
+            subject = None
     return matches
 
 
@@ -78,9 +97,11 @@ def _reference(text: str, start: int, end: int, subject: Concept | None) -> Conc
     if subject is None:
         return None
     if match := _PERSON.match(text, start, end):
-        words = subject.name.split()
-        if 1 < len(words) <= 4 and not _NO_PERSON.match(subject.name) and all(word[0].isupper() for word in words[::2]):
+        if is_person_like(subject.name):
             return Concept(subject.name, start, match.end() - 1, "NAME")
+    elif match := _THING.match(text, start, end):
+        if not is_person_like(subject.name) or _ARTICLE.match(text, subject.start - 4):
+            return Concept(subject.name, start, match.end("it"), subject.type)
     elif match := _HEAD.match(text, start, end):
         head = match["head"]
         # "Acme is a company": the sentence before says that it is one; the name may, too: "Kestrel engine".
@@ -92,6 +113,12 @@ def _reference(text: str, start: int, end: int, subject: Concept | None) -> Conc
         if ends and re.search(rf"(?:{ends})$|^(?:株式会社)", subject.name):
             return Concept(subject.name, start, match.end(), "NAME")
     return None
+
+
+def is_person_like(name: str) -> bool:
+    """Whether a name has the form of a person's: two to four words with capitals, none of them a place's or a company's."""
+    words = name.split()
+    return 1 < len(words) <= 4 and not _NO_PERSON.match(name) and all(word[0].isupper() for word in words[::2])
 
 
 def _subject(text: str, start: int, concepts: Sequence[Concept]) -> Concept | None:

@@ -42,19 +42,23 @@ class SharedWords:
     def of_name(self, name: str) -> float:
         """Return the share of a name's letters that the query says, 0 … 1."""
         text = unified(name)
+        words = _WORD.findall(text)
+        forms = tuple(self._spaced)
+        letters = sum(map(len, words)) or 1
+        if not self._unspaced:  # a search looks at hundreds of names
+            return sum(len(word) for word in words if word.startswith(forms)) / letters
         is_said = bytearray(len(text))
         for form in self._unspaced:
             start = text.find(form)
             while start >= 0:
                 is_said[start : start + len(form)] = b"\1" * len(form)
                 start = text.find(form, start + 1)
-        words = list(_WORD.finditer(text))
-        for word in words:
-            if any(word.group().startswith(form) for form in self._spaced):
+        for word in _WORD.finditer(text):
+            if word.group().startswith(forms):
                 is_said[word.start() : word.end()] = b"\1" * len(word.group())
-        return sum(is_said) / (sum(len(word.group()) for word in words) or 1)
+        return sum(is_said) / letters
 
 
 def joined(name: str) -> str:
     """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
-    return _GAPS.sub("", unified(name))
+    return "".join(_WORD.findall(unified(name)))

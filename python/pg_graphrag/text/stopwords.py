@@ -51,7 +51,28 @@ ENGLISH_MODIFIERS = frozenset(
     # Praise and blame: "fantastic session" is a session.
     "amazing awesome fantastic lovely fun favorite favourite fave wonderful excellent awful terrible horrible killer epic "
     "latest gorgeous incredible stunning nicest cool solid decent cute adorable exciting interesting known certain quick "
-    "extra enormous tremendous assorted additional".split()
+    "extra enormous tremendous assorted additional "
+    # What somebody thinks of it: "useless font", "pertinent command".
+    "useless useful pertinent elaborate notable authentic helpful handy clever strange weird obscure acceptable adequate "
+    "applicable alleged apparent casual characteristic classical comparable complex complicated conceivable considerable "
+    "convenient decisive detailed dubious easier easiest effective efficient essential excessive extensive fascinating "
+    "feasible flexible foregoing genuine harder hardest imaginable intended legitimate meaningful minimal moderate "
+    "noteworthy occasional optional outstanding peculiar permissible plausible predefined profound prominent "
+    "questionable reliable remarkable respective robust sensible serious simpler simplest sophisticated stupid "
+    "substantial suspicious tedious thorough tidy trivial undesirable unexpected unnecessary unsupported unusual "
+    "unwanted valid valuable visible worthwhile".split()
+)
+
+# What a modifier makes one word with: "low level", "long term".
+ENGLISH_MEASURES = frozenset(
+    "level term end side time way class quality speed scale range hand order tech rate cost density resolution tier "
+    "grade power pass frequency latency priority memory energy".split()
+)
+# Ends of compound adjectives: "APT-based", "table-like".
+ENGLISH_ADJECTIVE_ENDS = tuple(
+    "-based -free -like -only -wide -specific -aware -oriented -friendly -ready -related -style -scope -date -driven "
+    "-capable -compatible -compliant -dependent -independent -enabled -level -size -sized -style -safe -able -long -old "
+    "-made -known -written -defined -provided -generated -supplied".split()
 )
 
 # Given names that are other words too: part of the name that follows them at the beginning of a sentence.
@@ -168,6 +189,11 @@ JAPANESE_HEADS = frozenset(
     "なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
 )
 
+# What stands after a person's name and is not of it: forms of address, roles and works.
+JAPANESE_AFTER_PERSON = frozenset(
+    "氏君様殿嬢翁著作編訳画役賞派系家杯展論説像邸卿公王帝妃宮院伯侯爵記伝碑墓号流版製個宅側達等共方戦"
+)
+
 # What ends the names of Japanese places and institutions: 金閣寺, 東京駅, 伊勢神宮.
 JAPANESE_NAME_ENDS = frozenset(
     "寺 寺院 神社 大社 神宮 宮 城 堂 院 園 公園 庭園 駅 空港 港 橋 塔 館 山 岳 峠 川 河 湖 島 岬 半島 大学 高校 学園 "
@@ -221,11 +247,14 @@ CJK_MODIFIERS = frozenset(
     "重要 主要 著名 新 旧 舊 全新 主な 最新 最大 最高 最終 既存 提案 従来 新規 推奨 同 当該 該 各 某 不同 各种 "
     "各種 有关 有關 相关 相關 现有 現有 现行 現行 完整 明显 明顯 "
     "有名 大手 通称 俗称 所谓 所謂 上述 前述 其他 其它 当时 當時 当時 崇高 伟大 偉大 优秀 優秀 一般 普通 具体 具體 "
-    "关键 關鍵 所属 所屬".split()
+    "关键 關鍵 所属 所屬 所在 大多数 大多數 多个 多個 多种 多種 若干 零星 少数 少數 个别 個別 任意 任何 整个 整個 全部 "
+    "比較的 多数 複数 少数 大規模 小規模 任意 単純 典型 典型的 一連 全ての すべて".split()
 )
+# After the number of a part of a book.
+CJK_NUMBERINGS = frozenset("章 節 节 部 編 项 項 条 條 表 図 图 圖 頁 页 巻 卷".split())
 CJK_TAILS = frozenset(
     "全体 自体 付近 周辺 一帯 各地 固有 最大 最小 最高 最低 後 前 以降 以前 以来 以外 以内 内 外 間 中 側 時 当時 "
-    "対応 あたり 不要 可能 必要 推奨 向け "
+    "自动 手动 自動 手動 调用 調用 由来 経由 以外 用 製 同士 なし あり 込み 無し 済み 済 対応 あたり 不要 可能 必要 推奨 向け "
     "当中 當中 之中 图中 圖中 期间 期間 旗下 附近 一带 一帶 以下 以上 左右 等等 上下 前後 前后 之间 之間 以后 以後 "
     "以来 以來 下 上 里 裡".split()
 )

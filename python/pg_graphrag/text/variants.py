@@ -61,7 +61,7 @@ def modern(run: str) -> str:
 def unified(text: str) -> str:
     """Return a text in lower case, of usual width, and with one form of each Han character: 神戸, 神戶 and 神户 are one."""
     normalized = unicodedata.normalize("NFKC", text).casefold()
-    if normalized.isascii() or not _HAN.search(normalized):
+    if normalized.isascii() or not _han().search(normalized):
         return normalized
     return simplified(normalized.translate(_former_forms()))
 
@@ -88,7 +88,10 @@ def han_forms(run: str) -> set[str]:
     return {origin, simplified(origin), modern(origin), _convert(origin, "t2tw", "zh")} - {run}
 
 
-_HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+@cache
+def _han() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
 def _convert(run: str, table: str, extra: str) -> str:

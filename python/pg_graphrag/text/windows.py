@@ -40,7 +40,7 @@ def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, i
             spans.append((window_start, piece_end))
             window_start, size = piece_end, 0
     if window_start < end:
-        if spans and size < _LEAST and _size(text, *spans[-1]) + size <= _MOST_WITH_REST:
+        if spans and size < _LEAST and half_words(text, *spans[-1]) + size <= _MOST_WITH_REST:
             window_start = spans.pop()[0]
         spans.append((window_start, end))
     return spans
@@ -52,7 +52,7 @@ def _pieces(text: str, start: int, end: int, language: str) -> Iterator[tuple[in
     if not cuts or cuts[-1][0] < end:
         cuts.append((end, 0))
     for cut, strength in cuts:
-        size = _size(text, start, cut)
+        size = half_words(text, start, cut)
         if size > _MOST:
             for middle, part in _breaks(text, start, cut):
                 yield middle, part, 0
@@ -77,5 +77,6 @@ def _breaks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         size += weight
 
 
-def _size(text: str, start: int, end: int) -> int:
+def half_words(text: str, start: int, end: int) -> int:
+    """Return the size of ``text[start:end]`` in half words."""
     return 2 * len(_WORD.findall(text, start, end)) + len(_WIDE_CHARACTER.findall(text, start, end))

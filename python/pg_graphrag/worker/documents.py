@@ -70,8 +70,9 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         _settle_faulty(db, worker, jobs, {job["document_id"]: first_fault for job in jobs})
         return
     document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
-    documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
-    imported_documents = imported_of(db, documents) if documents else {}
+    with db.step("read"):
+        documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
+        imported_documents = imported_of(db, documents) if documents else {}
     long_ids = set[int]()
     if not is_second:
         long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(imported_documents)
@@ -85,19 +86,22 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         {job["document_id"] for job in jobs if json.loads(job["payload"]).get("text")} if asks else set[int]()
     )
     with_text_ids &= {row["id"] for row in documents if row["has_text"]} - set(imported_documents)
-    drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text_ids])
-    db.rollback()
+    with db.step("read"):
+        drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text_ids])
+        db.rollback()
     if documents:
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         cut_documents = [row for row in documents if row["id"] not in with_text_ids]
-        drafts += _cut(db, corpus, cut_documents, imported_documents, long_ids, ranks, lacks_graph=not is_second)
+        with db.step("chunks"):
+            drafts += _cut(db, corpus, cut_documents, imported_documents, long_ids, ranks, lacks_graph=not is_second)
         if asks:
             drafts = _extract(db, worker, corpus, jobs, documents, drafts, imported_documents, ranks)
     if not jobs:
         return
     new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
     skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
-    _conclude(db, worker, jobs, drafts, skipped_ids)
+    with db.step("queue"):
+        _conclude(db, worker, jobs, drafts, skipped_ids)
 
 
 def _cut(
@@ -123,6 +127,7 @@ def _cut(
             ranks,
             None if imported is None else imported.spans(content, ranks.count),
             is_long=number in long_ids,
+            step=db.step,
         ):
             poll(db)
             if document_draft is None:
@@ -149,7 +154,8 @@ def _extract(
     errors = {job["document_id"]: int(job["errors"]) for job in jobs}
     asked = {document["id"]: document for document in documents if document["id"] not in imported_documents}
     asked_drafts = [item for item in drafts if item.id in asked]
-    faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, errors, MAX_ERRORS, ranks)
+    with db.step("model"):
+        faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, errors, MAX_ERRORS, ranks)
     _settle_faulty(db, worker, jobs, faults)
     return [item for item in drafts if item.id not in faults]
 

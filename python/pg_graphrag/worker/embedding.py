@@ -41,7 +41,8 @@ def write_with_vectors(
             vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
             building = None
         try:
-            return write(vectors)
+            with db.step("write"):
+                return write(vectors)
         except MissingVectors as missing_vectors:
             db.rollback()
             model, texts = missing_vectors.model, list(missing_vectors.texts)

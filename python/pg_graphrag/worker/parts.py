@@ -40,8 +40,9 @@ def process_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
     for provider in providers:
         if (fault := open_breaker(db, provider)) is not None:
             raise fault
-    documents = db.query(_READ, ["int8"], [job["document_id"]])
-    drafts = stored_drafts(db, documents, job["first_chunk"], job["last_chunk"])
+    with db.step("read"):
+        documents = db.query(_READ, ["int8"], [job["document_id"]])
+        drafts = stored_drafts(db, documents, job["first_chunk"], job["last_chunk"])
     try:
         if not drafts or len(drafts[0].chunks) != job["last_chunk"] - job["first_chunk"] + 1:
             raise ChunksChanged
@@ -78,14 +79,20 @@ def _add_graph(
     if corpus.options.extractor == "llm":
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         errors = {document["id"]: int(job["errors"])}
-        for fault in extract(db, corpus, [document], [document_draft], errors, MAX_ERRORS, ranks).values():
+        with db.step("model"):
+            faults = extract(db, corpus, [document], [document_draft], errors, MAX_ERRORS, ranks)
+        for fault in faults.values():
             raise fault
     else:
         start = document_draft.chunks[0].start
         clean = prose(_stretch(db, document_draft))
-        for chunk_draft in document_draft.chunks:
-            add_concepts(chunk_draft, document["title"], clean[chunk_draft.own_start - start : chunk_draft.end - start])
-            poll(db)
+        own_proses = (clean[draft.own_start - start : draft.end - start] for draft in document_draft.chunks)
+        with_full_names = corpus.options.full_names
+        with db.step("concepts"):
+            for _ in add_concepts(
+                document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names
+            ):
+                poll(db)
 
     def write(vectors: VectorsByModel) -> None:
         write_graph(db, worker, corpus, job, document_draft, vectors)

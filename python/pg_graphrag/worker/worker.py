@@ -1,12 +1,15 @@
 """The worker: three short transactions per batch, and the slow part with none open (docs/decisions.md)."""
 
+import json
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 
 from pg_graphrag.corpus.corpora import by_id
 from pg_graphrag.errors import GraphRAGError, is_interrupt
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, fail, finish, release, settle
 from pg_graphrag.jobs.claim import WORKER_LOCK, Batch, claim
+from pg_graphrag.profile import Profile
 from pg_graphrag.server import Database, check_may_commit, function_at
 from pg_graphrag.worker.documents import process_documents
 from pg_graphrag.worker.parts import process_part
@@ -17,6 +20,8 @@ MAX_CANCELS = 1000
 
 def process_jobs(db: Database, max_jobs: int | None) -> None:
     """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
+
+    Where the setting graphrag.profile_time is on, a NOTICE says at the end where the time went, if there were jobs.
 
     It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
     """
@@ -37,15 +42,14 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
         )
     check_may_commit(db, "process_jobs()")
-    worker = int(db.query("SELECT pg_catalog.nextval('graphrag.worker_id_seq')::int AS id")[0]["id"])
     try:
         # However the session ends, its leases are void then.
-        db.query("SELECT pg_catalog.pg_advisory_lock($1, $2)", ["int4", "int4"], [WORKER_LOCK, worker])
+        worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
             _watch_attached(db)
-            _process_batches(db, worker, max_jobs)
+            _process_profiled(db, worker, max_jobs)
         except BaseException:
             # Query cancel comes here too.
             _retry_cancelled(partial(_release_leases, db, worker))
@@ -53,7 +57,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         finally:
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
-        _retry_cancelled(partial(_release_worker_lock, db, worker))
+        _retry_cancelled(partial(_release_worker_lock, db))
 
 
 def _watch_attached(db: Database) -> None:
@@ -77,15 +81,14 @@ def _restore_settings(db: Database, settings: dict[str, str]) -> None:
     db.commit()
 
 
-def _release_worker_lock(db: Database, worker: int) -> None:
+def _release_worker_lock(db: Database) -> None:
     db.query(
         # Only if held: unlocking twice would be a WARNING. The user's search_path is in force again.
-        "SELECT pg_catalog.pg_advisory_unlock($1, $2) FROM pg_catalog.pg_locks l"
+        "SELECT pg_catalog.pg_advisory_unlock($1, l.objid::int4) FROM pg_catalog.pg_locks l"
         " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
-        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objid OPERATOR(pg_catalog.=) $2::oid"
-        " AND l.objsubid OPERATOR(pg_catalog.=) 2",
-        ["int4", "int4"],
-        [WORKER_LOCK, worker],
+        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objsubid OPERATOR(pg_catalog.=) 2 AND l.granted",
+        ["int4"],
+        [WORKER_LOCK],
     )
 
 
@@ -124,17 +127,44 @@ def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
     return {row["name"]: row["old"] for row in rows}
 
 
-def _process_batches(db: Database, worker: int, max_jobs: int | None) -> None:
-    jobs_left = max_jobs
-    while jobs_left is None or jobs_left > 0:
-        batch = claim(db, worker, jobs_left)
+def _process_profiled(db: Database, worker: int, max_jobs: int | None) -> None:
+    if not _profiles_time(db):
+        _process_batches(db, worker, max_jobs)
+        return
+    db.profile = profile = Profile(perf_counter(), "other")
+    try:
+        count = _process_batches(db, worker, max_jobs)
+    finally:
+        db.profile = None
+    if count:
+        db.notice(f"process_jobs() did {count} jobs", detail=json.dumps(profile.milliseconds()))
+
+
+def _profiles_time(db: Database) -> bool:
+    rows = db.query("SELECT nullif(pg_catalog.current_setting('graphrag.profile_time', true), '') AS value")
+    value = rows[0]["value"] or "off"
+    if value not in ("on", "off"):
+        raise GraphRAGError(
+            f'the setting graphrag.profile_time cannot be "{value}"',
+            sqlstate="22023",
+            hint="Give on or off: SET graphrag.profile_time = on",
+        )
+    return bool(value == "on")
+
+
+def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
+    """Return the number of jobs."""
+    done = 0
+    while max_jobs is None or done < max_jobs:
+        with db.step("queue"):
+            batch = claim(db, worker, None if max_jobs is None else max_jobs - done)
         if batch is None:
             break
-        count = len(batch.jobs)
+        done += len(batch.jobs)
         _process_batch(db, worker, batch)
-        db.commit()
-        if jobs_left is not None:
-            jobs_left -= count
+        with db.step("commit"):
+            db.commit()
+    return done
 
 
 def _process_batch(db: Database, worker: int, batch: Batch) -> None:
@@ -157,7 +187,8 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
             process_part(db, worker, corpus, job)
             return
         else:
-            is_done = function_at(SERVICES[batch.kind])(db, corpus, job)
+            with db.step(batch.kind):
+                is_done = function_at(SERVICES[batch.kind])(db, corpus, job)
     except Exception as error:
         if is_interrupt(error):
             raise

@@ -17,9 +17,19 @@ _MAP = "ag_catalog.agtype_build_map"
 _EXPECTED = {
     "Entity": f"""
         SELECT e.id, NULL::bigint AS start_id, NULL::bigint AS end_id,
-               {_MAP}('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type, 'description', e.description,
-                      'degree', e.degree) AS properties
-          FROM graphrag.entities e WHERE e.corpus_id = $1""",
+               {_MAP}_nonull('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type, 'description', e.description,
+                             'degree', e.degree, 'attributes', a.attributes::text::ag_catalog.agtype) AS properties
+          FROM graphrag.entities e
+          LEFT JOIN (SELECT v.entity_id, pg_catalog.jsonb_object_agg(v.key, v.value::jsonb) AS attributes
+                       FROM (SELECT x.entity_id, x.key,
+                                    pg_catalog.mode() WITHIN GROUP (ORDER BY x.value::text COLLATE "C") AS value
+                               FROM (SELECT DISTINCT m.entity_id, m.chunk_id, a.key, a.value
+                                       FROM graphrag.entity_mentions m
+                                      CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) a
+                                      WHERE m.corpus_id = $1 AND m.attributes IS NOT NULL) x (entity_id, chunk_id, key, value)
+                              GROUP BY x.entity_id, x.key) v
+                      GROUP BY v.entity_id) a ON a.entity_id = e.id
+         WHERE e.corpus_id = $1""",
     "Chunk": f"""
         SELECT c.id, NULL::bigint AS start_id, NULL::bigint AS end_id,
                {_MAP}('chunk_id', c.id, 'document_id', c.document_id, 'ordinal', c.ordinal) AS properties

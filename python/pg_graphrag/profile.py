@@ -1,17 +1,25 @@
-"""Where the time of a search goes, by step, where its option `profile_time` asks for that."""
+"""Where the time of a search or a worker's run goes, by step, where `profile_time` asks for that."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
+
+# Counts the time inside for a step.
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+def no_step(name: str) -> AbstractContextManager[None]:
+    """Count nothing."""
+    return nullcontext()
 
 
 class Profile:
     """Seconds by step. A step within another counts for itself alone, so that the steps add up to the whole."""
 
-    def __init__(self, start: float) -> None:
-        """Begin at a time of `perf_counter`; what comes before the first step is the caller and the arguments."""
+    def __init__(self, start: float, rest: str) -> None:
+        """Begin at a time of `perf_counter`; what is in no step counts for `rest`."""
         self._start = self._since = start
-        self._steps = ["caller"]
+        self._steps = [rest]
         self._seconds: dict[str, float] = {}
 
     @contextmanager

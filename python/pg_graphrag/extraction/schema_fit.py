@@ -1,0 +1,77 @@
+"""An extraction held against the corpus' schema: what fits, and what is kept apart."""
+
+from dataclasses import replace
+from typing import Any
+
+from pg_graphrag.corpus.extraction_schema import MAX_NAME, ExtractionSchema, as_value, folded
+from pg_graphrag.extraction.records import Extraction, Relationship
+
+# Items of a chunk that are kept apart; of more the others are counted by the last one alone.
+MAX_UNFIT = 200
+_SHOWN = 300
+
+
+def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
+    """Keep in `extraction` what fits; what does not goes to `unfit`: {kind, item, reason}, in the order of keys.
+
+    Of an open schema everything fits, but has no attributes. A relationship fits by the types of its ends and by one of its
+    keywords, and gets its direction from the schema; that keyword then stands first.
+    """
+    if not schema.is_closed:
+        for key, entity in extraction.entities.items():
+            extraction.entities[key] = replace(entity, attributes={}) if entity.attributes else entity
+        return
+    unfit: list[dict[str, Any]] = []
+    for key, entity in sorted(extraction.entities.items()):
+        attributes = schema.entities.get(entity.type)
+        if attributes is None:
+            del extraction.entities[key]
+            if entity.is_listed:
+                item = {"name": entity.name, "type": entity.type}
+                unfit.append({"kind": "entity", "item": item, "reason": "the schema has no such type"})
+            continue
+        values: dict[str, Any] = {}
+        for name, raw in sorted(entity.attributes.items()):
+            value = as_value(raw, attributes[name]) if name in attributes else None
+            if value is not None:
+                values[name] = value
+                continue
+            reason = f"it is no {attributes[name]}" if name in attributes else f"a {entity.type} has no such attribute"
+            item = {"name": entity.name, "attribute": name[:MAX_NAME], "value": raw[:_SHOWN]}
+            unfit.append({"kind": "attribute", "item": item, "reason": reason})
+        extraction.entities[key] = replace(entity, attributes=values)
+    for pair, relationship in sorted(extraction.relationships.items()):
+        fitting, reason = _fitting(extraction, relationship, schema)
+        if fitting is not None:
+            extraction.relationships[pair] = fitting
+            continue
+        del extraction.relationships[pair]
+        pair_item: dict[str, Any] = {
+            "source": relationship.source,
+            "target": relationship.target,
+            "keywords": list(relationship.keywords),
+        }
+        unfit.append({"kind": "relationship", "item": pair_item, "reason": reason})
+    if len(unfit) > MAX_UNFIT:
+        rest = {"kind": "rest", "item": {"count": len(unfit) - MAX_UNFIT}, "reason": "more than are kept"}
+        unfit = [*unfit[:MAX_UNFIT], rest]
+    extraction.unfit = unfit
+
+
+def _fitting(
+    extraction: Extraction, relationship: Relationship, schema: ExtractionSchema
+) -> tuple[Relationship | None, str]:
+    """Return (a relationship as the schema has it, ""), or (None, why it does not fit)."""
+    ends = [extraction.entities.get(end) for end in (relationship.source, relationship.target)]
+    source, target = ends
+    if source is None or target is None:
+        return None, "an end is no entity of the schema"
+    relation = schema.relation(source.type, relationship.keywords, target.type)
+    if relation is None:
+        return None, f"the schema has no such relation of {source.type} and {target.type}"
+    name, forward = relation
+    if schema.relations is None:
+        return relationship, ""
+    others = [word for word in relationship.keywords if folded(word) != folded(name)]
+    swapped = relationship if forward else replace(relationship, source=relationship.target, target=relationship.source)
+    return replace(swapped, keywords=(name, *others)), ""

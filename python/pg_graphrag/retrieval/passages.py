@@ -1,0 +1,73 @@
+"""Short passages of chunks: the sentences that a relevance test is made on, and the window around them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval import vectors
+from pg_graphrag.retrieval.lexical import shared_words
+from pg_graphrag.retrieval.query import Query, timed
+from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.shared_words import SharedWords
+from pg_graphrag.text.windows import half_words
+
+# Half words of a passage: about 50 words, or 100 Han characters. Of longer ones a model reads more, and finds hardly more.
+PASSAGE_SIZE = 100
+
+_WINDOWS = """
+SELECT w.id, w.chunk_id, c.language,
+       pg_catalog.substr(c.content, w.start_offset - c.start_offset + 1, w.end_offset - w.start_offset) AS content
+  FROM graphrag.chunks c
+  JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
+ WHERE c.id = ANY ($1)
+ ORDER BY w.chunk_id, w.ordinal
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The window of a chunk that is nearest a query, and the few sentences of it that are."""
+
+    window: str
+    sentences: str
+
+
+@timed("passages")
+def nearest(query: Query, chunks: Sequence[int]) -> dict[int, Passage]:
+    """Return {chunk: its passage nearest the query}; a chunk without text has none."""
+    rows = query.db.query(_WINDOWS, ["int8[]"], [list(chunks)]) if chunks else []
+    if not rows:
+        return {}
+    words = shared_words(query)
+    nearness = np.array([words.of_query(row["content"]) for row in rows])
+    if query.dense_works:
+        ids = np.array([row["id"] for row in rows], np.int64)
+        (cosines,) = vectors.read_cosines(query, "window", ids, [query.vector])
+        nearness += cosines
+    best: dict[int, int] = {}
+    for place, (row, score) in enumerate(zip(rows, np.round(nearness, 9).tolist(), strict=True)):
+        if row["chunk_id"] not in best or score > round(float(nearness[best[row["chunk_id"]]]), 9):
+            best[row["chunk_id"]] = place
+    return {chunk: _passage(rows[place]["content"], rows[place]["language"], words) for chunk, place in best.items()}
+
+
+def _passage(window: str, language: str, words: SharedWords) -> Passage:
+    """Return a window with the sentence that shares most with the query, and its neighbours as far as there is room."""
+    spans = sentences(window, language)
+    shares = [words.of_query(window[start:end]) for start, end in spans]
+    if not any(shares):
+        # Another language, or other words: the vector alone says that it is near.
+        return Passage(window.strip(), window.strip())
+    first = last = max(range(len(spans)), key=shares.__getitem__)
+    size = half_words(window, *spans[first])
+    while True:
+        # What follows a sentence tells more of it than what comes before.
+        following = [last + 1] if last + 1 < len(spans) else []
+        preceding = [first - 1] if first > 0 else []
+        room = [place for place in following + preceding if size + half_words(window, *spans[place]) <= PASSAGE_SIZE]
+        if not room:
+            break
+        place = max(room, key=shares.__getitem__)
+        size += half_words(window, *spans[place])
+        first, last = min(first, place), max(last, place)
+    return Passage(window.strip(), window[spans[first][0] : spans[last][1]].strip())

@@ -1,0 +1,71 @@
+"""Answers as they come, and what they cite."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.client import Answer, GraphRAG
+from pg_graphrag.client.hosts import is_beside
+from pg_graphrag.mode_names import REDUCED
+from pg_graphrag.serve.database import Connection
+
+_MARK = re.compile(r"\[(\d+)\]")
+
+
+def stream(
+    rag: GraphRAG, connection: Connection, question: str, arguments: Mapping[str, Any]
+) -> Iterator[str | Answer]:
+    """Yield the answer in pieces, then the `Answer` with its citations, both of one snapshot."""
+    mode = arguments.get("mode", "hybrid")
+    if mode in REDUCED:
+        # Models make the context: what failed of it would be asked again, and the answer be another.
+        answer = rag.ask(question, **arguments)
+        yield answer.answer
+        yield answer
+        return
+    if is_beside(connection):
+        # Each call is a snapshot of its own there. The answer is in the cache.
+        yield from rag.ask_stream(question, **arguments)
+        yield rag.ask(question, **arguments)
+        return
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    try:
+        with connection.transaction():
+            yield from rag.ask_stream(question, **arguments)
+            # The second statement has the first one's context, so its answer is known and costs no call.
+            yield rag.ask(question, **arguments)
+    finally:
+        if not connection.closed:
+            connection.isolation_level = None
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """Return answer, citations with the text that each points to, usage, and the parts of the context that a graph shows."""
+    texts = {chunk["chunk_id"]: chunk["content"] for chunk in answer.context["chunks"]}
+    citations = [asdict(citation) | {"content": texts.get(citation.chunk_id)} for citation in answer.citations]
+    return {
+        "answer": answer.answer,
+        "citations": citations,
+        "usage": answer.usage,
+        "context": context_parts(answer.context),
+    }
+
+
+def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a context its readers need besides the prompt."""
+    names = ("entities", "relationships", "reports", "claims", "chunks", "references", "tokens")
+    return {name: context[name] for name in names if name in context}
+
+
+def marks(answer: str) -> list[tuple[int, int, int]]:
+    """Return (number, start, end) of each citation in an answer."""
+    return [(int(match[1]), match.start(), match.end()) for match in _MARK.finditer(answer)]
+
+
+def turns(messages: Sequence[Mapping[str, str]]) -> tuple[str, list[dict[str, str]]]:
+    """Return (the last question, the conversation before it)."""
+    *history, last = messages
+    return last["content"], [dict(turn) for turn in history]

@@ -1,0 +1,129 @@
+"""The whole server as one ASGI application."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pg_graphrag import __version__
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.serve import api, mcp_server, openai_api
+from pg_graphrag.serve.callers import SESSION_SECONDS, Callers
+from pg_graphrag.serve.errors import Refusal, refusal
+from pg_graphrag.serve.guard import COOKIE, Guard
+from pg_graphrag.serve.service import Service, caller_of
+from pg_graphrag.serve.settings import Settings
+
+log = logging.getLogger("pg_graphrag.serve")
+STATIC = Path(__file__).with_name("static")
+
+
+def build(settings: Settings, callers: Callers) -> ASGIApp:
+    """Return the application: API, OpenAI's front, MCP and pages, behind the guard."""
+    service = Service(settings, callers)
+    mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
+    # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
+    mcp_app = mcp.streamable_http_app(streamable_http_path="/mcp", stateless_http=True, json_response=True)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await to_thread.run_sync(service.database.open, callers.all)
+        try:
+            async with mcp.session_manager.run():
+                yield
+        finally:
+            await to_thread.run_sync(service.database.close)
+
+    app = FastAPI(
+        title="pg_graphrag",
+        version=__version__,
+        lifespan=lifespan,
+        # Their pages load scripts of other hosts.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    _handle_errors(app)
+    app.include_router(api.router(service))
+    app.include_router(openai_api.router(service))
+    _add_pages(app, service)
+    app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
+    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    def reply(request: Request, told: Refusal) -> JSONResponse:
+        is_openai = request.url.path.startswith("/v1/")
+        return JSONResponse(openai_api.error_body(told) if is_openai else told.body(), told.status)
+
+    async def handle(request: Request, error: Exception) -> Response:
+        told = refusal(error)
+        if told.status == 500 and isinstance(error, psycopg.Error):
+            # Not its text, which may hold what was asked. Starlette logs other errors.
+            log.error("%s of the database: SQLSTATE %s", type(error).__name__, told.code)
+        return reply(request, told)
+
+    async def handle_validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return reply(request, Refusal(400, "22023", f"{where}: {first['msg']}", "See /api/openapi.json."))
+
+    async def handle_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return reply(request, Refusal(error.status_code, "42704", str(error.detail)))
+
+    app.add_exception_handler(RequestValidationError, handle_validation)
+    app.add_exception_handler(HTTPException, handle_http)
+    for kind in (Refusal, GraphRAGError, psycopg.Error, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+class _Static(StaticFiles):
+    """Files that browsers ask about again: after an update they have the new ones."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def _add_pages(app: FastAPI, service: Service) -> None:
+    @app.get("/", include_in_schema=False)
+    def index() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    @app.get("/healthz", include_in_schema=False)
+    def healthz() -> dict[str, str]:
+        return {"status": "up"}
+
+    @app.post("/api/session", tags=["session"])
+    def begin_session(request: Request, response: Response) -> dict[str, str]:
+        """Give a browser that shows a token a cookie in its place."""
+        cookie, session = service.callers.begin_session(caller_of(request))
+        is_secure = request.url.scheme == "https" or any(o.startswith("https:") for o in service.settings.origins)
+        response.set_cookie(
+            COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"
+        )
+        return {"csrf": session.csrf}
+
+    @app.delete("/api/session", tags=["session"])
+    def end_session(request: Request, response: Response) -> dict[str, str]:
+        """End a browser's session."""
+        service.callers.end_session(request.cookies.get(COOKIE, ""))
+        response.delete_cookie(COOKIE, path="/")
+        return {"status": "ended"}
+
+    app.mount("/static", _Static(directory=STATIC), name="static")

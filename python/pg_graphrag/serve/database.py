@@ -1,0 +1,194 @@
+"""Calls of the client with the rights of whoever calls, in threads, each with an end."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import anyio
+import psycopg
+from anyio import CapacityLimiter, to_thread
+from psycopg_pool import ConnectionPool
+
+from pg_graphrag.client import GraphRAG, hosts
+from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.serve.callers import Caller
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Any]
+
+# Seconds that a request waits for a connection.
+PATIENCE = 10.0
+
+
+class Database:
+    """Connections of one role, which takes on the callers' roles, call by call.
+
+    A connection says who it acts for before every call: the role, and all settings that any caller has. Nothing of the
+    last caller can be left, and a connection where that fails is not used.
+    """
+
+    def __init__(self, url: str, connections: int, callers: Iterable[Caller]) -> None:
+        names = {name for caller in callers for name, _ in caller.settings}
+        self._setting_names = sorted(names)
+        self._become = "SELECT pg_catalog.set_config('role', %s, false)" + "".join(
+            ", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names
+        )
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=connections,
+            kwargs=SETTINGS,
+            configure=_check_installed,
+            timeout=PATIENCE,
+            open=False,
+            name="pg_graphrag",
+        )
+        self._threads = CapacityLimiter(connections)
+
+    def open(self, callers: Iterable[Caller]) -> None:
+        """Connect, and take on every caller's role once.
+
+        Raises
+        ------
+        psycopg.Error, GraphRAGError
+            When there is no such server, schema or role, or the role of the URL may not take it on.
+        """
+        self._pool.open(wait=False)
+        for caller in {caller.role: caller for caller in callers}.values():
+            with self.connection(caller):
+                pass
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close(timeout=2.0)
+
+    @contextmanager
+    def connection(self, caller: Caller) -> Iterator[Connection]:
+        """Take a connection that acts for a caller."""
+        with self._pool.connection() as connection:
+            claims = dict(caller.settings)
+            values = [caller.role or "none"]
+            for name in self._setting_names:
+                values += [name, claims.get(name, "")]
+            try:
+                connection.execute(self._become.encode(), values, prepare=True)
+            except psycopg.Error:
+                connection.close()
+                raise
+            yield connection
+
+    async def run(self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], T], seconds: float) -> T:
+        """Return what `work` returns, as the caller. What takes longer, or whose request has gone, is cancelled.
+
+        Raises
+        ------
+        psycopg.Error, GraphRAGError
+            Of the call; 57014 after `seconds`.
+        """
+        call = _Call()
+
+        def body() -> T:
+            with self.connection(caller) as connection, call.of(connection):
+                return work(GraphRAG(connection, corpus), connection)
+
+        try:
+            with anyio.fail_after(seconds):
+                return await to_thread.run_sync(body, abandon_on_cancel=True, limiter=self._threads)
+        except TimeoutError:
+            raise _too_long(seconds) from None
+        finally:
+            call.end()
+
+    async def stream(
+        self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], Iterator[T]], seconds: float
+    ) -> AsyncIterator[T]:
+        """Yield what `work` yields, as the caller. Closing the iterator ends the call."""
+        call = _Call()
+        loop = asyncio.get_running_loop()
+        items: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
+
+        def put(item: "tuple[T] | BaseException | None") -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(items.put_nowait, item)
+
+        def body() -> None:
+            try:
+                with self.connection(caller) as connection, call.of(connection):
+                    for item in work(GraphRAG(connection, corpus), connection):
+                        put((item,))
+                        if call.is_over:
+                            return
+                put(None)
+            except BaseException as error:
+                put(error)
+
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        deadline = loop.time() + seconds
+        try:
+            while True:
+                try:
+                    item = await asyncio.wait_for(items.get(), deadline - loop.time())
+                except TimeoutError:
+                    raise _too_long(seconds) from None
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item[0]
+        finally:
+            call.end()
+
+
+class _Call:
+    """A call that another thread may end."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def of(self, connection: Connection) -> Iterator[None]:
+        with self._lock:
+            if self.is_over:
+                raise GraphRAGError("the request has gone", sqlstate="57014")
+            self._connection = connection
+        try:
+            yield
+        finally:
+            # After this no cancel can meet the next caller's statement.
+            with self._lock:
+                self._connection = None
+
+    def end(self) -> None:
+        """End the call if it is under way, without waiting for it."""
+        self.is_over = True
+        if self._connection is not None:
+            threading.Thread(target=self._cancel, daemon=True).start()
+
+    def _cancel(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                with suppress(psycopg.Error):
+                    hosts.cancel(self._connection)
+
+
+def _too_long(seconds: float) -> GraphRAGError:
+    return GraphRAGError(
+        f"the request took longer than {seconds:g} s",
+        sqlstate="57014",
+        hint="Ask for less, or raise the server's limit.",
+    )
+
+
+def _check_installed(connection: Connection) -> None:
+    if not hosts.is_installed(connection):
+        raise GraphRAGError(
+            f'database "{connection.info.dbname}" has neither the extension pg_graphrag nor its schema',
+            sqlstate="58P01",
+            hint="CREATE EXTENSION pg_graphrag CASCADE, or pg-graphrag install.",
+        )

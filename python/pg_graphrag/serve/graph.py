@@ -1,0 +1,174 @@
+"""Parts of the graph as pages draw them: {nodes, edges}, as the caller sees it."""
+
+from collections.abc import Collection
+from typing import Any
+
+from pg_graphrag.client import GraphRAG
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.serve.database import Connection
+from pg_graphrag.serve.reading import rows
+
+# An overview of more is a cloud.
+MAX_NODES = 2_000
+MAX_EDGES = 10_000
+MAX_HOPS = 6
+
+Graph = dict[str, Any]
+
+_NODE = "n.entity_id AS id, n.name, n.type, n.degree, n.description"
+
+
+def overview(connection: Connection, corpus: str, limit: int, community: int | None) -> Graph:
+    """Return the most connected entities, or those of a community, with their community of the coarsest level."""
+    if community is None:
+        nodes = rows(
+            connection,
+            f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
+            " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
+            corpus=corpus,
+            limit=limit,
+        )
+    else:
+        nodes = rows(
+            connection,
+            f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id IN (SELECT e.entity_id"
+            " FROM graphrag.community_entities e WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s)"
+            " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
+            corpus=corpus,
+            community=community,
+            limit=limit,
+        )
+    return _with_edges(connection, corpus, nodes)
+
+
+def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return communities of the coarsest level, or those inside another, largest first. None where the caller sees a part."""
+    return rows(
+        connection,
+        """
+        SELECT o.community_id AS id, o.level, o.parent_id, o.size, o.title, o.summary,
+               ARRAY(SELECT n.name FROM graphrag.community_entities e JOIN graphrag.graph_nodes n ON n.entity_id = e.entity_id
+                      WHERE e.community_id = o.community_id AND e.corpus = %(corpus)s AND n.corpus = %(corpus)s
+                      ORDER BY n.degree DESC, n.entity_id LIMIT 3) AS names
+          FROM (SELECT v.community_id, v.level, v.parent_id, v.size, v.title, v.summary
+                  FROM graphrag.community_overview v
+                 WHERE v.corpus = %(corpus)s
+                   AND CASE WHEN %(parent)s::bigint IS NULL THEN v.level = 0 ELSE v.parent_id = %(parent)s END
+                 ORDER BY v.size DESC, v.community_id
+                 LIMIT %(limit)s) o
+         ORDER BY o.size DESC, o.community_id
+        """,
+        corpus=corpus,
+        parent=parent,
+        limit=limit,
+    )
+
+
+def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) -> Graph:
+    """Return an entity, and the strongest relationships that it has, with their other ends.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when the caller sees no such entity.
+    """
+    found = rows(
+        connection,
+        f"SELECT {_NODE}, n.mention_count FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id = %(id)s",
+        corpus=rag.corpus,
+        id=entity_id,
+    )
+    if not found:
+        raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
+    near = rag.neighbors(found[0]["name"])[:limit]
+    nodes = [
+        {"id": n.entity_id, "name": n.name, "type": n.type, "degree": n.degree, "description": n.description}
+        for n in near
+    ]
+    return {"entity": found[0]} | _with_edges(connection, rag.corpus, [found[0], *nodes])
+
+
+def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:
+    """Return a shortest path between two entities, by their names: {path, nodes, edges}; path is empty where there is none.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when there is no such entity.
+    """
+    start, end = (_entity_named(rag, name) for name in (source, target))
+    if start["id"] == end["id"]:
+        return {"path": [start["id"]], "nodes": [start], "edges": []}
+    ids: dict[tuple[str, ...], int] = {(start["name"],): start["id"]}
+    nodes = {start["id"]: start}
+    for hops in range(1, MAX_HOPS + 1):
+        near = rag.neighbors(start["name"], hops)
+        for row in near:
+            ids[tuple(row.path)] = row.entity_id
+            nodes[row.entity_id] = {
+                "id": row.entity_id,
+                "name": row.name,
+                "type": row.type,
+                "degree": row.degree,
+                "description": row.description,
+            }
+        arrival = next((row for row in near if row.entity_id == end["id"]), None)
+        if arrival is not None:
+            steps = [ids[tuple(arrival.path[: count + 1])] for count in range(len(arrival.path))]
+            return {"path": steps} | _with_edges(connection, rag.corpus, [nodes[step] for step in steps])
+        if not near or max(row.hop for row in near) < hops:
+            break
+    return {"path": [], "nodes": [start, end], "edges": []}
+
+
+def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
+    found = rag.search_entities(name, top_k=10, low_level_keywords=[name])
+    best = next((entity for entity in found if entity.name.casefold() == name.strip().casefold()), None)
+    if best is None:
+        near = ", ".join(entity.name for entity in found[:3])
+        raise GraphRAGError(
+            f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
+        )
+    return {
+        "id": best.entity_id,
+        "name": best.name,
+        "type": best.type,
+        "degree": best.degree,
+        "description": best.description,
+    }
+
+
+def _with_edges(connection: Connection, corpus: str, nodes: list[dict[str, Any]]) -> Graph:
+    ids = [node["id"] for node in nodes]
+    communities = _communities(connection, corpus, ids)
+    for node in nodes:
+        node["community"] = communities.get(node["id"])
+    return {"nodes": nodes, "edges": _edges(connection, corpus, ids)}
+
+
+def _edges(connection: Connection, corpus: str, ids: Collection[int]) -> list[dict[str, Any]]:
+    """Return the strongest relationships among entities."""
+    return rows(
+        connection,
+        """
+        SELECT g.relationship_id AS id, g.source_id AS source, g.target_id AS target, g.weight, g.description
+          FROM graphrag.graph_edges g
+         WHERE g.corpus = %(corpus)s AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)
+         ORDER BY g.weight DESC, g.relationship_id
+         LIMIT %(limit)s
+        """,
+        corpus=corpus,
+        ids=list(ids),
+        limit=MAX_EDGES,
+    )
+
+
+def _communities(connection: Connection, corpus: str, ids: Collection[int]) -> dict[int, int]:
+    found = rows(
+        connection,
+        "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
+        " WHERE e.corpus = %(corpus)s AND e.level = 0 AND e.entity_id = ANY (%(ids)s)",
+        corpus=corpus,
+        ids=list(ids),
+    )
+    return {row["entity_id"]: row["community_id"] for row in found}

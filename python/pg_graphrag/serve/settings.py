@@ -1,0 +1,63 @@
+"""What a server is started with."""
+
+from dataclasses import dataclass, field
+
+RIGHTS = frozenset(("insert", "curate", "cypher"))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of what callers may take.
+
+    Parameters
+    ----------
+    body, upload : int
+        Bytes of a request, and of one that uploads files.
+    rate, burst : float, int
+        Requests a second of a caller, on average, and at once.
+    calls : int
+        Requests of a caller at work at a time.
+    failures : int
+        Requests a minute with a wrong token, of an address.
+    seconds, ask_seconds : float
+        Time of a request, and of one that asks a model.
+    """
+
+    body: int = 1 << 20
+    upload: int = 32 << 20
+    rate: float = 50.0
+    burst: int = 200
+    calls: int = 8
+    failures: int = 20
+    seconds: float = 60.0
+    ask_seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is started with.
+
+    Parameters
+    ----------
+    url : str
+        libpq URL of a role that may take on the callers' roles.
+    corpus : str
+        Corpus of requests that name none.
+    host, port : str, int
+        Where it listens.
+    origins : tuple of str
+        Addresses under which a reverse proxy shows it, such as ``https://rag.example.com``.
+    mcp_rights : frozenset of str
+        Which of `RIGHTS` MCP offers tools for. A caller needs them too.
+    connections : int
+        Connections to the database, at most.
+    """
+
+    url: str
+    corpus: str = "default"
+    host: str = "127.0.0.1"
+    port: int = 8765
+    origins: tuple[str, ...] = ()
+    mcp_rights: frozenset[str] = frozenset()
+    connections: int = 8
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,96 @@
+// The frame: who is there, which corpus and view, theme and keys. Addresses: #/CORPUS/VIEW and #/CORPUS/document/NUMBER.
+
+import { begin, get, session } from "./api.js";
+import { $, complain, h } from "./dom.js";
+import { close, open } from "./document.js";
+import * as curation from "./curation.js";
+import * as documents from "./documents.js";
+import * as graph from "./graph.js";
+import * as search from "./search.js";
+
+const VIEWS = { search, graph, documents, curation };
+let current = null;
+
+async function start() {
+  const shown = localStorage.getItem("theme");
+  if (shown) document.documentElement.dataset.theme = shown;
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  // Out of the address, so that it is in no history.
+  if (token) history.replaceState(null, "", "/");
+  try {
+    await begin(token);
+    const corpora = await get("/api/corpora");
+    const names = [...new Set([session.corpus, ...corpora.map(({ name }) => name)])];
+    $("#corpus").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    $("#bar").hidden = false;
+    route();
+  } catch (error) {
+    if (error.status === 401) signIn(token ? error : null);
+    else $("#main").replaceChildren(h("p", { class: "card error", role: "alert" }, error.message));
+  }
+}
+
+function signIn(error) {
+  const form = h("form", { class: "card fields", onsubmit: async (event) => {
+    event.preventDefault();
+    location.hash = `#token=${encodeURIComponent(event.target.elements.token.value.trim())}`;
+    await start();
+  } },
+  h("h1", {}, "pg_graphrag"),
+  error ? h("p", { class: "error", role: "alert" }, error.message) : null,
+  h("label", {}, "Token", h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" })),
+  h("p", { class: "soft small" }, "pg-graphrag serve prints an address with it when it starts."), h("button", {}, "Enter"));
+  $("#main").replaceChildren(h("div", { class: "column" }, form));
+  $("input", form).focus();
+}
+
+function route() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [corpus, view = "search", number] = path.split("/").map(decodeURIComponent);
+  const values = new URLSearchParams(query);
+  if (corpus && corpus !== session.corpus) {
+    session.corpus = corpus;
+    graph.forget();
+  }
+  if (![...$("#corpus").options].some((option) => option.value === session.corpus)) $("#corpus").append(h("option", { value: session.corpus }, session.corpus));
+  $("#corpus").value = session.corpus;
+  const name = view in VIEWS ? view : "search";
+  for (const link of document.querySelectorAll("#views a")) {
+    link.href = `#/${encodeURIComponent(session.corpus)}/${link.dataset.view}`;
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${name[0].toUpperCase()}${name.slice(1)} · ${session.corpus} · pg_graphrag`;
+  if (view === "document" && number) open(Number(number), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
+  else close();
+  current?.stop?.();
+  current = VIEWS[name];
+  if (name === "search") search.ready(values.get("q"));
+  current.view($("#main"));
+  if (name === "search" && values.get("q")) $("#search").click();
+}
+
+const go = (view) => { location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; };
+
+addEventListener("hashchange", () => { if (!location.hash.startsWith("#token=")) route(); });
+$("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); const view = Object.keys(VIEWS).find((name) => VIEWS[name] === current); close(); location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; });
+$("#theme").addEventListener("click", () => {
+  const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  document.documentElement.dataset.theme = isDark ? "light" : "dark";
+  localStorage.setItem("theme", document.documentElement.dataset.theme);
+  if (current === graph) graph.view($("#main"));
+});
+$("#help").addEventListener("click", () => $("#keys").showModal());
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && close()) return;
+  const isTyping = event.target.closest?.("input, textarea, select, dialog");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const view = { 1: "search", 2: "graph", 3: "documents", 4: "curation" }[event.key];
+  if (view) go(view);
+  else if (event.key === "/") { event.preventDefault(); if (current !== search) go("search"); setTimeout(() => $("#question")?.focus()); }
+  else if (event.key === "?") $("#keys").showModal();
+  else if (event.key === "j" || event.key === "k") search.step(event.key === "j" ? 1 : -1);
+});
+addEventListener("unhandledrejection", (event) => complain(event.reason));
+
+start();

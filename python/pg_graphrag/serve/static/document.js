@@ -1,0 +1,65 @@
+// A document in the panel beside, opened at the sentence that a hit or citation is about.
+
+import { get, post } from "./api.js";
+import { $, complain, h } from "./dom.js";
+import { nearest } from "./sentences.js";
+
+let opener = null;
+
+// chunk: the text found; sought: what the sentence should say.
+export async function open(id, { chunk = "", sought = "" } = {}) {
+  opener = document.activeElement;
+  try {
+    let part = await get(`/api/documents/${id}`);
+    if (chunk && part.next_offset !== null && !part.content.includes(chunk)) {
+      const { offset } = await post(`/api/documents/${id}/place`, { text: chunk });
+      if (offset !== null) part = await get(`/api/documents/${id}`, { offset: Math.max(0, offset - 20000) });
+    }
+    show(part, chunk, sought);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+export function close() {
+  const panel = $("#panel");
+  if (panel.hidden) return false;
+  panel.hidden = true;
+  panel.replaceChildren();
+  opener?.focus?.();
+  return true;
+}
+
+function show(part, chunk, sought) {
+  const panel = $("#panel");
+  const start = chunk ? part.content.indexOf(chunk) : -1;
+  const sentence = start >= 0 ? nearest(chunk, sought) : null;
+  const text = h("div", { class: "text", lang: part.metadata?.language });
+  if (start < 0) text.append(...lines(part.content));
+  else {
+    const within = h("span", { class: "chunk" });
+    if (sentence) {
+      within.append(
+        ...lines(chunk.slice(0, sentence.start)),
+        h("mark", { id: "sentence", tabindex: "-1" }, chunk.slice(sentence.start, sentence.end)),
+        ...lines(chunk.slice(sentence.end)),
+      );
+    } else within.append(...lines(chunk));
+    text.append(...lines(part.content.slice(0, start)), within, ...lines(part.content.slice(start + chunk.length)));
+  }
+  const more = (label, offset) =>
+    h("p", {}, h("button", { class: "second", type: "button", onclick: async () => show(await get(`/api/documents/${part.document_id}`, { offset }), "", "") }, label));
+  const head = h("div", { class: "head" },
+    h("div", { class: "grow" }, h("h2", {}, part.title || part.source_key), h("div", { class: "soft small" }, part.source_key)),
+    h("button", { class: "second", type: "button", "aria-label": "Close the document", onclick: close }, "✕"));
+  const parts = [head, part.offset > 0 && more("Earlier text", Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more("Later text", part.next_offset)];
+  panel.replaceChildren(...parts.filter(Boolean));
+  panel.hidden = false;
+  panel.focus({ preventScroll: true });
+  ($("#sentence", panel) ?? $(".chunk", panel))?.scrollIntoView({ block: "center" });
+}
+
+// Text nodes, with headings of Markdown in bold.
+function lines(text) {
+  return text.split(/(^#{1,6} .*$)/m).filter(Boolean).map((part) => (/^#{1,6} /.test(part) ? h("span", { class: "heading" }, part.replace(/^#+ /, "")) : part));
+}

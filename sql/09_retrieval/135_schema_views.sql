@@ -1,0 +1,63 @@
+-- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for. Callers under
+-- row-level security read a part of its own, which conditions do not enter: see 130_graph_views.sql.
+CREATE VIEW graphrag.graph_mentions WITH (security_barrier = true) AS
+SELECT n.corpus, n.entity_id, n.name, n.type, x.document_id, x.source_key, x.chunk_id, x.attributes
+  FROM (
+SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.documents d ON d.id = m.document_id
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
+ UNION ALL
+SELECT v.*
+  FROM (SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes
+          FROM graphrag._visible_documents s
+          JOIN graphrag.documents d ON d.id = s.id
+          JOIN graphrag.entity_mentions m ON m.document_id = s.id
+         WHERE pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
+        OFFSET 0) v) x
+  JOIN graphrag.graph_nodes n ON n.entity_id = x.entity_id;
+
+COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks mention which entities, one row for each name in a chunk';
+COMMENT ON COLUMN graphrag.graph_mentions.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.graph_mentions.entity_id IS 'Number of the entity';
+COMMENT ON COLUMN graphrag.graph_mentions.name IS 'Its name';
+COMMENT ON COLUMN graphrag.graph_mentions.type IS 'Its type';
+COMMENT ON COLUMN graphrag.graph_mentions.document_id IS 'Document that mentions it';
+COMMENT ON COLUMN graphrag.graph_mentions.source_key IS 'Its key: a view of these serves as $relation of a filter';
+COMMENT ON COLUMN graphrag.graph_mentions.chunk_id IS 'Chunk that mentions it';
+COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
+
+CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
+SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+  FROM graphrag.graph_mentions m
+ CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) x
+ WHERE m.attributes IS NOT NULL
+ GROUP BY m.corpus, m.entity_id, m.name, m.type, x.key, x.value;
+
+COMMENT ON VIEW graphrag.entity_attributes IS 'Attributes of entities, which a model extracted by the schema of the corpus: one row for each value that chunks give';
+COMMENT ON COLUMN graphrag.entity_attributes.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.entity_attributes.entity_id IS 'Number of the entity';
+COMMENT ON COLUMN graphrag.entity_attributes.name IS 'Its name';
+COMMENT ON COLUMN graphrag.entity_attributes.type IS 'Its type';
+COMMENT ON COLUMN graphrag.entity_attributes.attribute IS 'Attribute';
+COMMENT ON COLUMN graphrag.entity_attributes.value IS 'Value, of the attribute''s type: a JSON string (also a date, as 2024-12-31), number or boolean';
+COMMENT ON COLUMN graphrag.entity_attributes.mention_count IS 'Number of chunks that give this value';
+
+CREATE VIEW graphrag.unfit_extractions WITH (security_barrier = true) AS
+SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason
+  FROM (SELECT s.corpus, s.id AS document_id, d.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
+               x.value ->> 'reason' AS reason
+          FROM graphrag._visible_documents s
+          JOIN graphrag.documents d ON d.id = s.id
+          JOIN graphrag.chunks c ON c.document_id = s.id AND c.unfit IS NOT NULL
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(c.unfit) x
+        OFFSET 0) u;
+
+COMMENT ON VIEW graphrag.unfit_extractions IS 'What models extracted and the schema of the corpus has no place for. It is kept apart: no search, view or graph shows it';
+COMMENT ON COLUMN graphrag.unfit_extractions.corpus IS 'Corpus';
+COMMENT ON COLUMN graphrag.unfit_extractions.document_id IS 'Document';
+COMMENT ON COLUMN graphrag.unfit_extractions.source_key IS 'Its key';
+COMMENT ON COLUMN graphrag.unfit_extractions.chunk_id IS 'Chunk';
+COMMENT ON COLUMN graphrag.unfit_extractions.kind IS 'entity, attribute or relationship; rest: so many more of the chunk, which are only counted';
+COMMENT ON COLUMN graphrag.unfit_extractions.item IS 'What the model said: {name, type}, {name, attribute, value}, {source, target, keywords} or {count}';
+COMMENT ON COLUMN graphrag.unfit_extractions.reason IS 'Why it does not fit';

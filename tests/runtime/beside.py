@@ -1,0 +1,275 @@
+"""Tests of the server's SQL on the second host: statements as they are, their calls of Python functions served by this process.
+
+With ``PG_GRAPHRAG_TEST_HOST=process`` the databases of tests have the plain schema, whose owner is no superuser. A statement
+such as ``SELECT … FROM graphrag.search('x')`` has its arguments computed by the database and the function called by the
+process, as the session's role; a temporary function of the same name then returns what that gave. `CANNOT` names the tests
+that this cannot serve.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Any, LiteralString, cast
+
+import psycopg
+import pytest
+from pg_graphrag.client import hosts
+from pg_graphrag.process import schema
+from pg_graphrag.process.routines import Routine, find, routines
+from psycopg import sql
+
+IS_BESIDE = os.environ.get("PG_GRAPHRAG_TEST_HOST") == "process"
+
+# Owns the plain schema: no superuser, and nothing but what it needs.
+OWNER = "plain_owner"
+ROLES = (
+    "CREATE ROLE graphrag_member NOLOGIN",
+    "CREATE ROLE graphrag_reader NOLOGIN IN ROLE graphrag_member",
+    "CREATE ROLE graphrag_writer NOLOGIN IN ROLE graphrag_member",
+    f"CREATE ROLE {OWNER} LOGIN PASSWORD '{OWNER}'",
+)
+
+_AGE = "Apache AGE is not there"
+_PLPYTHON = "the test itself runs PL/Python in the server"
+_TRANSACTION = "a call is no part of a transaction of its caller"
+_PLAN = "a call is no part of a plan of the server"
+_CURSOR = "a cursor of the server, or a statement's timeout, is no part of a call"
+_TURNS = "calls of one process take turns, also while one waits for a model"
+_OVERLOAD = "of two functions of one name, the types of unnamed arguments choose"
+_WRAPPER = "a function in SQL that calls graphrag.search()"
+_SESSION = "what a session of the server remembers, or how it is cancelled; test_two_hosts.py has the process'"
+_EXTENSION = "of the extension as such, or of commands that manage a server"
+# Test files, or tests of them, that say nothing of a database without the extension, and why.
+CANNOT = {
+    "test_two_hosts.py": "compares both hosts itself",
+    "test_copy_between_hosts.py": "compares both hosts itself",
+    "test_worker_beside.py": "is of this host in either case",
+    "test_cypher.py": _AGE,
+    "test_cypher_option.py": _AGE,
+    "test_projection.py": _AGE,
+    "test_uninstall.py": _EXTENSION,
+    "test_schedule_worker.py": "pg_cron is not there",
+    "test_server_cli.py": _EXTENSION,
+    "test_server_cli_docker.py": _EXTENSION,
+    "test_quickstart.py": _EXTENSION,
+    "test_bundle.py": _EXTENSION,
+    "test_migrations.py": _EXTENSION,
+    "test_session_cache.py": _SESSION,
+    "test_search.py::test_the_wrapper_of_a_mode_gives_what_search_gives": _WRAPPER,
+    "test_bad_input.py::test_any_title_and_source_key_are_kept_and_projected": _AGE,
+    "test_bad_input.py::test_the_projection_has_every_entity_exactly": _AGE,
+    "test_ask_faults.py::test_pieces_arrive_before_the_answer_is_complete": _CURSOR,
+    "test_ask_faults.py::test_closing_the_cursor_closes_the_connection_and_gives_the_place_back": _CURSOR,
+    "test_ask_faults.py::test_statement_timeout_ends_a_question": _CURSOR,
+    "test_ask_faults.py::test_a_stream_that_breaks_off_is_an_error_and_nothing_is_kept": _CURSOR,
+    "test_ask_faults.py::test_the_end_of_the_transaction_ends_a_stream": _CURSOR,
+    "test_understand.py::test_a_cancel_gets_through": _CURSOR,
+    "test_client.py::test_cypher_rows_are_dictionaries": _AGE,
+    "test_client.py::test_results_have_the_columns_of_the_sql_functions": _AGE,
+    "test_client.py::test_the_async_client_does_the_same": _AGE,
+    "test_client.py::test_process_jobs_inside_a_transaction_is_the_servers_error": _TRANSACTION,
+    "test_process_jobs.py::test_inside_a_transaction_block_it_is_an_error_with_a_hint_and_nothing_stays_leased": _TRANSACTION,
+    "test_communities.py::test_the_graph_has_vertices_and_edges_of_communities": _AGE,
+    "test_extraction.py::test_hostile_names_are_data": _AGE,
+    "test_extraction.py::test_the_graph_and_the_views_show_what_the_model_said": _AGE,
+    "test_reports.py::test_the_graph_and_the_overview_have_the_titles": _AGE,
+    "test_endpoint_embeddings.py::test_an_entity_that_goes_and_comes_back_while_a_worker_embeds_has_its_vector": _TURNS,
+    "test_evaluate.py::test_questions_come_from_json_text_or_a_table": _OVERLOAD,
+    "test_evaluate.py::test_an_unknown_corpus_and_an_unknown_table_are_named": _OVERLOAD,
+}
+
+# What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
+QUICK = (
+    "test_search.py",
+    "test_search_filter.py",
+    "test_process_jobs.py",
+    "test_curation.py",
+    "test_merge.py",
+    "test_protect.py",
+    "test_neighbors.py",
+    "test_context.py",
+)
+
+_execute = psycopg.Connection.execute
+# Texts, quoted names and comments, in which no call is one; and calls.
+_CALL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|\bgraphrag\.(\w+)\s*\(", re.DOTALL)
+
+
+def reason_to_skip(file: str, name: str, fixtures: Collection[str]) -> str | None:
+    """Return why a test cannot be run on this host, or None."""
+    if {"runtime", "cluster"} & set(fixtures):
+        return "has clusters of its own, with the extension"
+    return CANNOT.get(file) or CANNOT.get(f"{file}::{name}")
+
+
+def prepare(superuser: psycopg.Connection[Any]) -> None:
+    """Have a role that may make the plain schema in the database of a superuser's connection, where pgvector then is."""
+    for role in ROLES:
+        with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+            superuser.execute(role.encode())
+    superuser.execute("CREATE EXTENSION vector")
+    superuser.execute(f"GRANT CREATE ON DATABASE {superuser.info.dbname} TO {OWNER}".encode())
+
+
+def install(owner_url: str) -> None:
+    """Make the plain schema."""
+    with psycopg.connect(owner_url, autocommit=True) as connection:
+        assert schema.install(connection)
+
+
+def serve_calls() -> None:
+    """Have the calls of every connection to a plain database served by this process from now on."""
+    psycopg.Connection.execute = execute  # type: ignore[method-assign, assignment]
+
+
+def execute(
+    connection: psycopg.Connection[Any],
+    query: Any,
+    params: Any = None,
+    *,
+    prepare: bool | None = None,
+    binary: bool = False,
+) -> Any:
+    """Run a statement as `psycopg.Connection.execute` does, its calls served."""
+    text = _text(connection, query)
+    if "plpython3u" in text and _is_beside(connection):
+        pytest.skip(f"beside a database: {_PLPYTHON}")
+    if "graphrag." not in text or not _has_calls(text) or not _is_beside(connection):
+        return _execute(connection, query, params, prepare=prepare, binary=binary)
+    if connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS or not connection.autocommit:
+        pytest.skip(f"beside a database: {_TRANSACTION}")
+    if re.match(r"\s*EXPLAIN\b", text):
+        pytest.skip(f"beside a database: {_PLAN}")
+    if params is not None:
+        text = psycopg.ClientCursor(connection).mogrify(cast(LiteralString, text), params)
+    if (call := re.fullmatch(r"\s*CALL\s+graphrag\.(\w+)\s*\((.*)\)\s*;?\s*", text, re.DOTALL)) and call[
+        1
+    ] in routines():
+        _serve(connection, *_resolved(connection, call[1], call[2]))
+        return _execute(connection, "SELECT WHERE false")
+    return _execute(connection, _served(connection, text).encode(), prepare=prepare, binary=binary)
+
+
+def _text(connection: psycopg.Connection[Any], query: Any) -> str:
+    if isinstance(query, sql.Composable):
+        return query.as_string(connection)
+    return query.decode() if isinstance(query, bytes) else str(query)
+
+
+def _has_calls(text: str) -> bool:
+    return any(match[2] in routines() for match in _CALL.finditer(text) if match[2])
+
+
+def _is_beside(connection: psycopg.Connection[Any]) -> bool:
+    if connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+        return False
+    return hosts.is_beside(connection)
+
+
+def _served(connection: psycopg.Connection[Any], text: str) -> str:
+    """Return a statement with its calls of Python functions replaced by calls of functions that return the same."""
+    parts: list[str] = []
+    place = 0
+    for match in _CALL.finditer(text):
+        if match.start() < place or not match[2] or match[2] not in routines():
+            continue
+        if re.search(r"\b(FUNCTION|ROUTINE|PROCEDURE)\s+$", text[: match.start()]):
+            continue  # DDL
+        end = _end(text, match.end())
+        routine, arguments = _resolved(connection, match[2], text[match.end() : end])
+        rows = _serve(connection, routine, arguments)
+        parts += [text[place : match.start()], _returning(connection, routine, rows, len(parts)), "()"]
+        place = end + 1
+    return "".join([*parts, text[place:]])
+
+
+def _end(text: str, start: int) -> int:
+    """Return the place of the bracket that closes the one before `start`."""
+    depth = 1
+    for match in re.finditer(r"'(?:[^']|'')*'|\"[^\"]*\"|[()\[\]]", text[start:]):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(match[0], 0)
+        if depth == 0:
+            return start + match.start()
+    raise AssertionError(f"no closing bracket: {text}")
+
+
+def _resolved(connection: psycopg.Connection[Any], name: str, text: str) -> tuple[Routine, dict[str, Any]]:
+    """Return the routine that a call means, and its arguments by name, computed by the database."""
+    positional, named = [], {}
+    for part in _parts(_served(connection, text)):
+        match = re.fullmatch(r"\s*(\w+)\s*=>(.*)", part, re.DOTALL)
+        if match:
+            named[match[1]] = match[2]
+        elif part.strip():
+            positional.append(part)
+    for routine in routines()[name]:
+        names = [argument.name for argument in routine.arguments]
+        expressions = dict(zip(names, positional, strict=False)) | named
+        if len(positional) <= len(names) and set(expressions) <= set(names):
+            break
+    routine = find(name, expressions)
+    types = {argument.name: argument.type for argument in routine.arguments}
+    casts = {"jsonb": "jsonb::text"}
+    selected = ", ".join(
+        f"({value})::{casts.get(types[key], types[key])} AS {key}" for key, value in expressions.items()
+    )
+    with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        row = cursor.execute(f"SELECT {selected}".encode()).fetchone() if selected else {}
+    assert row is not None
+    return routine, row
+
+
+def _parts(text: str) -> Iterator[str]:
+    depth = start = 0
+    for match in re.finditer(r"'(?:[^']|'')*'|\"[^\"]*\"|[()\[\],]", text):
+        if match[0] == "," and depth == 0:
+            yield text[start : match.start()]
+            start = match.end()
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(match[0], 0)
+    yield text[start:]
+
+
+def _serve(connection: psycopg.Connection[Any], routine: Routine, arguments: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return hosts.process(connection).call(routine.name, arguments)
+
+
+def _returning(connection: psycopg.Connection[Any], routine: Routine, rows: list[tuple[Any, ...]], number: int) -> str:
+    """Make a temporary function that returns these rows; return its name."""
+    name = sql.Identifier("pg_temp", routine.name if number == 0 else f"{routine.name}_{number}")
+    names = [column or "value" for column, _ in routine.columns]
+    types = [type_.replace("@extschema:vector@", "public") for _, type_ in routine.columns]
+    definitions = ", ".join(f"{column} {type_}" for column, type_ in zip(names, types, strict=True))
+    if not routine.columns:
+        returns, body = "void", "BEGIN END"
+    else:
+        records = json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str)
+        select = ", ".join(names)
+        body = f"SELECT {select} FROM pg_catalog.json_to_recordset({_literal(records)}) AS t ({definitions})"
+        returns = ("SETOF " if routine.is_set else "") + types[0] if names == ["value"] else f"TABLE ({definitions})"
+    # Whoever calls next has another role, and could not replace it.
+    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        row = cursor.execute("SELECT current_user, session_user").fetchone()
+    assert row is not None
+    statement = sql.SQL(
+        "BEGIN READ WRITE; SET ROLE {3}; DROP FUNCTION IF EXISTS {0}();"
+        " CREATE FUNCTION {0}() RETURNS {1} LANGUAGE {5} AS {2}; SET ROLE {4}; COMMIT"
+    )
+    parts = sql.SQL(cast(LiteralString, returns)), sql.Literal(body), sql.Identifier(row[1]), sql.Identifier(row[0])
+    parts = *parts, sql.SQL("sql" if routine.columns else "plpgsql")
+    _execute(connection, statement.format(name, *parts).as_string(connection).encode())
+    if row[0] == row[1]:
+        _execute(connection, "RESET ROLE")
+    return name.as_string(connection)
+
+
+def _literal(text: str) -> str:
+    return sql.Literal(text).as_string(None)
+
+
+if __name__ == "__main__":
+    # For ./test: the files of QUICK.
+    print(*(f"tests/sql/{file}" for file in QUICK), sep="\n")

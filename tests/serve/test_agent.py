@@ -1,0 +1,84 @@
+"""An agent answers ten questions on the PostgreSQL manual by MCP: the official client, and a model that keeps to a script."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from pg_graphrag import GraphRAG
+from pg_graphrag.client import Document
+from pg_graphrag.readers import read
+
+from tests.runtime.cluster import Database, Runtime
+from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.test_mcp import call
+
+PAGES = (
+    *("indexes-types", "indexes-multicolumn", "indexes-ordering", "indexes-bitmap-scans", "indexes-unique"),
+    *("indexes-expressional", "indexes-partial", "indexes-index-only-scans", "indexes-collations", "indexes-examine"),
+)
+# Each question, the page that answers it, and words of the answer.
+QUESTIONS = (
+    ("Which comparisons can a hash index handle?", "indexes-types", "simple equality comparisons"),
+    ("What are GIN indexes appropriate for?", "indexes-types", "multiple component values"),
+    ("Up to how many columns can indexes have?", "indexes-multicolumn", "up to 32 columns"),
+    ("Which type of index can produce sorted output?", "indexes-ordering", "only B-tree can produce sorted output"),
+    ("How does the system combine multiple indexes?", "indexes-bitmap-scans", "bitmap in memory"),
+    ("Which indexes can be declared unique?", "indexes-unique", "only B-tree indexes can be declared unique"),
+    ("How is an index on lower(col1) used for case-insensitive comparisons?", "indexes-expressional", "lower(col1)"),
+    ("What is a partial index built over?", "indexes-partial", "subset of a table"),
+    ("What is a covering index designed for?", "indexes-index-only-scans", "include the columns needed"),
+    (
+        "How many collations can an index support per column?",
+        "indexes-collations",
+        "only one collation per index column",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def manual(runtime: Runtime, module_db: Database) -> Iterator[Serving]:
+    folder = runtime.root / "usr/share/doc/postgresql-doc-17/html"
+    module_db.execute("SELECT graphrag.create_corpus('manual', '{\"communities\": false}')")
+    with GraphRAG(module_db.url, "manual") as rag:
+        for page in PAGES:
+            rag.insert(item for item in read(folder / f"{page}.html", page) if isinstance(item, Document))
+        rag.process_jobs()
+    with serving(module_db.url, corpus="manual") as server:
+        yield server
+
+
+async def answer(client: Client, question: str) -> tuple[str, str]:
+    """What the script does: search, read the best document whole, and answer by its sentence that shares most words."""
+    found = await call(client, "search", query=question, limit=3)
+    best = found["results"][0]
+    text, offset = "", 0
+    while offset is not None:
+        part = await call(client, "read_document", document_id=best["document_id"], offset=offset)
+        text, offset = text + part["content"], part["next_offset"]
+    words = set(re.findall(r"\w{3,}", question.lower()))
+    sentences = re.split(r"(?<=[.!?:])\s+", text)
+    ranked = sorted(sentences, key=lambda sentence: -len(words & set(re.findall(r"\w{3,}", sentence.lower()))))
+    return best["source_key"], " ".join(ranked[:5])
+
+
+def test_ten_questions_are_answered(manual: Serving) -> None:
+    async def main() -> list[str]:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(f"{manual.url}/mcp", http_client=http)) as client,
+        ):
+            wrong = []
+            for question, page, words in QUESTIONS:
+                source, said = await answer(client, question)
+                if source != page or words.lower() not in " ".join(said.split()).lower():
+                    wrong.append(f"{question} {source}: {said}")
+            return wrong
+
+    assert asyncio.run(main()) == []

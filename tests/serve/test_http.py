@@ -1,0 +1,199 @@
+"""The HTTP API of ``pg-graphrag serve`` on a real server."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pg_graphrag import GraphRAG
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.serve.serving import Serving
+from tests.sql.asking import ANSWER
+from tests.sql.ingest import STORIES, wait_for
+
+QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    """The events of a stream."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines())
+        if lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def test_a_search_has_the_rows_of_the_client(server: Serving, module_db: Database, corpus: str) -> None:
+    with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
+        for mode in ("bm25", "naive", "hybrid"):
+            reply = client.post("/api/search", json={"query": QUESTION, "mode": mode, "top_k": 3})
+            rows = [(row["rank"], row["chunk_id"], row["score"]) for row in reply.json()["results"]]
+            assert rows == [(hit.rank, hit.chunk_id, hit.score) for hit in rag.search(QUESTION, mode=mode, top_k=3)]
+        second = client.post("/api/search", json={"query": QUESTION, "top_k": 1, "offset": 1}).json()["results"]
+        assert [row["chunk_id"] for row in second] == [rag.search(QUESTION, top_k=2)[1].chunk_id]
+
+
+def test_a_context_is_that_of_the_client(server: Serving, module_db: Database, corpus: str) -> None:
+    with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
+        made = client.post("/api/context", json={"query": QUESTION, "max_tokens": 500}).json()
+        assert made["prompt"] == rag.context(QUESTION, max_tokens=500)["prompt"]
+
+
+def test_an_answer_comes_in_pieces_and_then_with_what_it_cites(server: Serving) -> None:
+    with server.client() as client:
+        reply = client.post("/api/ask", json={"question": QUESTION})
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    *pieces, (last, answer) = events(reply.text)
+    assert {name for name, _ in pieces} == {"piece"}
+    assert len(pieces) > 3
+    assert "".join(piece["text"] for _, piece in pieces) == ANSWER
+    assert last == "answer"
+    assert answer["answer"] == ANSWER
+    (citation,) = answer["citations"]
+    assert citation["content"] == STORIES[citation["source_key"]]
+    assert answer["context"]["entities"]
+
+
+def test_who_leaves_a_stream_ends_the_request_to_the_model(server: Serving, module_endpoint: Endpoint) -> None:
+    module_endpoint.misbehave("hanging_stream")
+    with server.client() as client:
+        with client.stream("POST", "/api/ask", json={"question": f"{QUESTION} Really?"}) as reply:
+            assert next(reply.iter_lines()) == "event: piece"
+            assert module_endpoint.in_flight == 1
+        wait_for(lambda: module_endpoint.in_flight == 0, "the end of the request")
+
+
+def test_documents_are_listed_in_pages_and_read_in_parts(server: Serving) -> None:
+    with server.client() as client:
+        first = client.get("/api/documents", params={"limit": 2}).json()
+        keys = [row["source_key"] for row in first["documents"]]
+        while first["next"] is not None:
+            first = client.get("/api/documents", params={"limit": 2, "after": first["next"]}).json()
+            keys += [row["source_key"] for row in first["documents"]]
+        assert sorted(keys) == sorted(STORIES)
+        (ada,) = client.get("/api/documents", params={"text": "ADA"}).json()["documents"]
+        text, offset = "", 0
+        while offset is not None:
+            part = client.get(f"/api/documents/{ada['document_id']}", params={"offset": offset, "limit": 40}).json()
+            text, offset = text + part["content"], part["next_offset"]
+        assert text == STORIES["ada"]
+        assert client.get("/api/documents/999999").status_code == 404
+
+
+def test_status_says_how_far_it_is(server: Serving) -> None:
+    with server.client() as client:
+        assert client.get("/api/status").json()["indexed"] == len(STORIES)
+        ((name, last),) = events(client.get("/api/status/events").text)
+        assert (name, last["pending"]) == ("status", 0)
+        assert [row["name"] for row in client.get("/api/corpora").json()] == sorted(
+            row["name"] for row in client.get("/api/corpora").json()
+        )
+        assert client.get("/api/status", params={"corpus": "none"}).status_code == 404
+
+
+def test_the_graph_is_walked_from_communities_to_an_entity(server: Serving) -> None:
+    with server.client() as client:
+        communities = client.get("/api/graph/communities").json()
+        assert communities
+        inside = client.get("/api/graph", params={"community": communities[0]["id"]}).json()
+        assert len(inside["nodes"]) == communities[0]["size"]
+        overview = client.get("/api/graph", params={"limit": 5}).json()
+        degrees = [node["degree"] for node in overview["nodes"]]
+        assert degrees == sorted(degrees, reverse=True)
+        ids = {node["id"] for node in overview["nodes"]}
+        assert all({edge["source"], edge["target"]} <= ids for edge in overview["edges"])
+        (ada, *_) = client.get("/api/graph/entities", params={"query": "Ada Lovelace"}).json()
+        entity = client.get(f"/api/graph/entities/{ada['entity_id']}").json()
+        assert entity["entity"]["name"] == "Ada Lovelace"
+        assert len(entity["nodes"]) == entity["entity"]["degree"] + 1
+
+
+def test_a_path_leads_from_entity_to_entity(server: Serving) -> None:
+    with server.client() as client:
+        found = client.get("/api/graph/path", params={"source": "Grace Hopper", "target": "Bombe"}).json()
+        names = {node["id"]: node["name"] for node in found["nodes"]}
+        steps = [names[step] for step in found["path"]]
+        assert (steps[0], steps[-1]) == ("Grace Hopper", "Bombe")
+        pairs = {frozenset((names[edge["source"]], names[edge["target"]])) for edge in found["edges"]}
+        assert all(frozenset(pair) in pairs for pair in pairwise(steps))
+        assert client.get("/api/graph/path", params={"source": "Ada Lovelace", "target": "Nobody"}).status_code == 404
+
+
+def test_a_curation_is_made_and_undone(server: Serving) -> None:
+    with server.client() as client:
+        made = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}})
+        number = made.json()["id"]
+        assert client.get("/api/graph/entities", params={"query": "Mark I"}).json()[0]["name"] == "Mark I"
+        assert client.get("/api/curations").json()[0]["id"] == number
+        assert client.delete(f"/api/curations/{number}").status_code == 200
+        assert client.get("/api/curations").json()[0]["undone_at"] is not None
+        assert client.delete(f"/api/curations/{number}").status_code == 409
+        assert client.delete("/api/curations/999999").status_code == 404
+        bad = client.post("/api/curations", json={"kind": "drop_corpus", "arguments": {}})
+        assert (bad.status_code, bad.json()["error"]["code"]) == (400, "22023")
+
+
+def test_files_become_documents(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('uploads')")
+    files = [
+        ("files", ("notes/plan.md", b"# Plan\n\nWe test the engine in May.")),
+        ("files", ("../../etc/passwd.txt", b"Not a path.")),
+        ("files", ("program.exe", b"MZ")),
+        ("files", ("broken.pdf", b"%PDF-1.7 nothing")),
+    ]
+    with server.client() as client:
+        plan, path, program, broken = client.post("/api/upload", files=files, params={"corpus": "uploads"}).json()
+        assert (plan["inserted"], plan["errors"]) == (1, [])
+        assert (path["inserted"], path["errors"]) == (1, [])
+        assert program["inserted"] == broken["inserted"] == 0
+        assert "no reader" in program["errors"][0]
+        assert broken["errors"]
+        listed = client.get("/api/documents", params={"corpus": "uploads"}).json()["documents"]
+        assert [row["source_key"] for row in listed] == ["notes/plan.md", "etc/passwd.txt"]
+        again = client.post("/api/upload", files=files[:1], params={"corpus": "uploads"}).json()
+        assert again[0]["unchanged"] == 1
+        new = {"documents": [{"content": "One more.", "source_key": "more"}], "corpus": "uploads"}
+        assert client.post("/api/documents", json=new).json() == {"inserted": 1, "updated": 0, "unchanged": 0}
+        gone = client.delete(f"/api/documents/{listed[1]['document_id']}", params={"corpus": "uploads"})
+        assert gone.json() == {"deleted": 1}
+        assert client.get("/api/status", params={"corpus": "uploads"}).json()["pending"] == 2
+
+
+def test_the_description_names_every_route(server: Serving) -> None:
+    with server.client() as client:
+        described = client.get("/api/openapi.json").json()
+    paths = set(described["paths"])
+    assert {"/api/search", "/api/context", "/api/ask", "/api/documents", "/api/status", "/api/graph"} <= paths
+    assert {"/v1/models", "/v1/chat/completions"} <= paths
+    for path, methods in described["paths"].items():
+        for method, route in methods.items():
+            assert route.get("description"), f"{method} {path} has no description"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"query": ""}, 400, "22023"),
+        ({"query": "x", "top_k": 101}, 400, "22023"),
+        ({"query": "x", "mode": "best"}, 400, "22023"),
+        ({"query": "x", "corpus": "none"}, 404, "42704"),
+        ({"query": "x", "other": 1}, 400, "22023"),
+        ({"query": "x", "options": {"corpus": "other"}}, 400, "22023"),
+        ({"query": "x", "options": {"nothing": 1}}, 400, "22023"),
+        ({"query": "\0"}, 400, None),
+    ],
+)
+def test_a_bad_search_is_refused_with_its_reason(
+    server: Serving, body: dict[str, Any], status: int, code: str | None
+) -> None:
+    with server.client() as client:
+        reply = client.post("/api/search", json=body)
+        error = reply.json()["error"]
+        assert reply.status_code == status, error
+        assert code is None or error["code"] == code
+        assert error["message"]

@@ -1,0 +1,79 @@
+"""``pg-graphrag serve`` on a database without the extension: the server is the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from pg_graphrag import GraphRAG
+from pg_graphrag.serve.callers import Caller
+
+from tests.runtime.cluster import Cluster, Server
+from tests.serve.serving import Serving, callers, serving
+from tests.sql.ingest import STORIES
+from tests.sql.two_hosts import OWNER, plain_database
+
+TENANTS = ("north", "south")
+TOKENS = {name: f"token-of-the-tenant-{name}" for name in TENANTS}
+
+
+@pytest.fixture(scope="module")
+def beside(shared_cluster: Cluster | Server) -> Iterator[Serving]:
+    with plain_database(shared_cluster) as url:
+        with GraphRAG(url, "stories") as rag:
+            rag.create_corpus(communities=False)
+            for name in TENANTS:
+                rag.insert(
+                    {
+                        "source_key": f"{name}/{key}",
+                        "content": f"{text} The {name} knows.",
+                        "metadata": {"tenant": name},
+                    }
+                    for key, text in STORIES.items()
+                )
+            rag.process_jobs()
+        with psycopg.connect(url, autocommit=True) as connection:
+            superuser = connection.info.dbname
+            connection.execute(
+                "SELECT graphrag.protect('stories', $$metadata ->> 'tenant' = current_setting('app.tenant', true)$$)"
+            )
+        with shared_cluster.connect(superuser) as admin:
+            admin.execute("CREATE ROLE serve_beside IN ROLE graphrag_reader")
+            admin.execute(f"GRANT serve_beside TO {OWNER}".encode())
+        who = {TOKENS[name]: Caller(name, "serve_beside", (("app.tenant", name),)) for name in TENANTS}
+        with serving(url, callers(who), corpus="stories", connections=3) as server:
+            yield server
+        with shared_cluster.connect(superuser) as admin:
+            admin.execute("DROP OWNED BY serve_beside; DROP ROLE serve_beside")
+
+
+def test_the_owner_searches_and_sees_the_graph(beside: Serving) -> None:
+    with beside.client() as client:
+        found = client.post("/api/search", json={"query": "Who broke Enigma?", "top_k": 4}).json()["results"]
+        assert {row["source_key"].split("/")[0] for row in found} == set(TENANTS)
+        assert client.get("/api/graph").json()["nodes"]
+        made = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}}).json()
+        assert client.delete(f"/api/curations/{made['id']}").status_code == 200
+
+
+def test_tenants_at_once_see_their_own(beside: Serving) -> None:
+    def ask(number: int) -> tuple[str, set[str]]:
+        name = TENANTS[number % 2]
+        with beside.client(TOKENS[name]) as client:
+            reply = client.post(
+                "/api/search", json={"query": "Ada Lovelace notes", "mode": ("bm25", "hybrid")[number % 3 % 2]}
+            )
+            assert reply.status_code == 200, reply.text
+            return name, {row["source_key"].split("/")[0] for row in reply.json()["results"]}
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(seen == {name} for name, seen in threads.map(ask, range(60)))
+
+
+def test_what_this_host_has_not_is_said(beside: Serving) -> None:
+    with beside.client(TOKENS["north"]) as client:
+        reply = client.get("/api/graph")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (501, "0A000")
+        assert client.get("/api/graph/entities", params={"query": "Ada Lovelace"}).json()[0]["name"] == "Ada Lovelace"

@@ -1,0 +1,61 @@
+"""Names of a document that mean one thing are one entity, whatever the order of documents; an option undoes it."""
+
+from __future__ import annotations
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import new_corpus, put, rows, work
+
+DOCUMENTS = {
+    "bob": "Bob Stone joined Acme Rockets. He designed the Kestrel engine. Everybody knows Stone and Kestrel.",
+    "other": "Everybody knows Stone. Kestrel is old.",
+    "two": "Bob Stone met Ann Stone. She knows Stone.",
+}
+
+
+def entities(db: Database, corpus: str) -> dict[str, int]:
+    found = rows(
+        db,
+        "SELECT e.key, e.mention_count FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id"
+        " WHERE c.name = %s AND e.key ~ 'stone|kestrel'",
+        corpus,
+    )
+    return dict(found)
+
+
+def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: Database) -> None:
+    graphs = []
+    for order in (list(DOCUMENTS), list(reversed(DOCUMENTS))):
+        corpus = new_corpus(module_db)
+        for key in order:
+            put(module_db, corpus, key, DOCUMENTS[key])
+            work(module_db)
+        graphs.append((entities(module_db, corpus), rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)))
+        assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    assert graphs[0] == graphs[1]
+    # In "two" it may be either of them; "other" names nobody else.
+    assert graphs[0][0] == {"bob stone": 2, "ann stone": 1, "stone": 2, "kestrel engine": 1, "kestrel": 1}
+
+
+def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "bob", DOCUMENTS["bob"])
+    work(module_db)
+    before = rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
+    assert set(entities(module_db, corpus)) == {"bob stone", "kestrel engine"}
+    module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"full_names\": false}')", [corpus])
+    work(module_db)
+    assert set(entities(module_db, corpus)) == {"bob stone", "stone", "kestrel engine", "kestrel"}
+    module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"full_names\": true}')", [corpus])
+    work(module_db)
+    assert rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+
+
+def test_a_change_elsewhere_changes_nothing(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "bob", DOCUMENTS["bob"])
+    put(module_db, corpus, "other", DOCUMENTS["other"])
+    work(module_db)
+    assert {"stone", "kestrel"} <= set(entities(module_db, corpus))
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = 'other'", [corpus])
+    work(module_db)
+    assert set(entities(module_db, corpus)) == {"bob stone", "kestrel engine"}

@@ -1,0 +1,151 @@
+"""`pg-graphrag worker` beside a database without the extension: several processes, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pg_graphrag import GraphRAG
+
+from tests.endpoint import Endpoint
+from tests.endpoint.server import Messages
+from tests.runtime.cluster import PROJECT, Cluster, Server
+from tests.sql.ingest import wait_for
+from tests.sql.two_hosts import plain_database
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def plain(shared_cluster: Cluster | Server) -> Iterator[str]:
+    with plain_database(shared_cluster) as url:
+        yield url
+
+
+@pytest.fixture
+def start(plain: str) -> Iterator[Start]:
+    """Start workers; whatever still runs after the test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        environment = os.environ | {"PG_GRAPHRAG_URL": plain, "PYTHONPATH": str(PROJECT / "python")}
+        command = [sys.executable, "-m", "pg_graphrag.cli", "worker", *arguments]
+        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def fill(rag: GraphRAG, documents: int) -> None:
+    rag.insert(
+        {
+            "source_key": f"{number}",
+            "content": " ".join(f"Engineer Smith{number} met Director Jones{other}." for other in range(15)),
+        }
+        for number in range(documents)
+    )
+
+
+def count(url: str, what: str) -> int:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(f"SELECT count(*) FROM {what}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("concurrency", ["1", "2"])
+def test_a_signal_ends_workers_and_others_do_what_is_left(
+    plain: str, start: Start, number: int, concurrency: str
+) -> None:
+    with (
+        GraphRAG(plain, f"signal {number} {concurrency}") as rag,
+        GraphRAG(plain, f"alone {number} {concurrency}") as alone,
+    ):
+        rag.create_corpus(communities=False)
+        fill(rag, 80)
+        process = start("--concurrency", concurrency)
+        wait_for(lambda: count(plain, "graphrag.jobs WHERE state = 'leased'"), "a lease")
+        process.send_signal(number)
+        assert process.wait(20) == 0, process.communicate()
+        pending = count(plain, "graphrag.documents WHERE status = 'pending'")
+        assert pending > 0, "the worker was done before the signal: the test shows nothing"
+        assert count(plain, "graphrag.jobs WHERE errors > 0") == 0
+        # Their sessions are gone, and with them what holds the leases.
+        assert count(plain, "pg_locks WHERE locktype = 'advisory'") == 0
+        again = start("--once", "--concurrency", concurrency)
+        assert again.wait(240) == 0, again.communicate()
+        assert rag.progress().indexed == 80 and rag.call("check") == []
+        alone.create_corpus(communities=False)
+        fill(alone, 80)
+        alone.process_jobs()
+        assert rag.call("fingerprint") == alone.call("fingerprint")
+        for each in (rag, alone):
+            each.drop_corpus()
+
+
+def test_a_signal_ends_a_worker_that_waits_for_a_model(plain: str, start: Start) -> None:
+    def slowly(messages: Messages) -> str:
+        time.sleep(30)
+        return "{}"
+
+    with Endpoint() as endpoint, GraphRAG(plain, "slow") as rag:
+        endpoint.reply(slowly)
+        rag.call("set_provider", name="slow", kind="openai", base_url=endpoint.url)
+        rag.create_corpus(extractor="llm", llm={"provider": "slow", "model": "m"})
+        rag.insert("Ada Lovelace met Charles Babbage.")
+        process = start()
+        wait_for(lambda: endpoint.requests, "a request")
+        begin = time.monotonic()
+        process.terminate()
+        assert process.wait(20) == 0, process.communicate()
+        assert time.monotonic() - begin < 4
+        rag.drop_corpus()
+
+
+def test_an_idle_worker_ends_at_once(plain: str, start: Start) -> None:
+    process = start("--concurrency", "2")
+    # Two children, each with a session, and the parent's.
+    wait_for(lambda: len(children(process.pid)) >= 2, "children")
+    time.sleep(2)
+    begin = time.monotonic()
+    process.terminate()
+    assert process.wait(10) == 0
+    assert time.monotonic() - begin < 4
+
+
+def test_workers_end_with_a_parent_that_is_killed(plain: str, start: Start) -> None:
+    process = start("--concurrency", "2")
+    wait_for(lambda: len(children(process.pid)) >= 2, "children")
+    pids = children(process.pid)
+    time.sleep(2)
+    process.kill()
+    wait_for(lambda: not any(is_alive(pid) for pid in pids), "their end")
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a worker has started, which have threads of their own, and no helper of multiprocessing."""
+    pids = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+            pids.append(int(child))
+    return pids
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

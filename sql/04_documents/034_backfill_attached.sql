@@ -18,12 +18,15 @@ $$;
 -- Whether the table of an attachment was dropped here. After a restore nobody has seen it, and nothing is said of it: its table may be
 -- still to come.
 CREATE FUNCTION graphrag._is_dropped(a graphrag._attached_tables) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT graphrag_attached._relation(a) IS NULL
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not BEGIN ATOMIC: a parsed body would keep updates from altering the table whose row it takes.
+    RETURN graphrag_attached._relation(a) IS NULL
        AND EXISTS (SELECT FROM graphrag._attached_seen s
-                    WHERE s.attached_id = a.id AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = s.relation));
-END;
+                    WHERE s.attached_id = a.id AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.relation));
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._is_dropped(graphrag._attached_tables) FROM PUBLIC;
 
 -- Why the rows of an attached table wait for somebody else than a worker; null: workers may read it.

@@ -65,7 +65,7 @@ def graph(db: Database, corpus: str, at: str | None = None) -> tuple[list[Any], 
         rows(
             db,
             "SELECT source, source_type, target, target_type, keywords, description, weight, mention_count,"
-            f" round(pmi::numeric, 9) FROM {call.format('edges')} ORDER BY 1, 3",
+            f" round(pmi::numeric, 9), round(strength::numeric, 9) FROM {call.format('edges')} ORDER BY 1, 3",
             *arguments,
         ),
     )

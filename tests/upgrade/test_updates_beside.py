@@ -31,7 +31,7 @@ EARLIER, BETWEEN = "0.2.8", "0.2.9"
 DIFFERENCES = [
     # No such column, index and trigger yet.
     ("04_documents/030_attached_tables.sql", r"    needs_grant [^\n]*\n", ""),
-    ("04_documents/030_attached_tables.sql", r"COMMENT ON COLUMN graphrag\.attached_tables\.needs_grant [^\n]*\n", ""),
+    ("04_documents/030_attached_tables.sql", r"COMMENT ON COLUMN graphrag\._attached_tables\.needs_grant [^\n]*\n", ""),
     ("04_documents/010_documents.sql", r"CREATE INDEX documents_metadata_idx [^\n]*\n", ""),
     # A view and a function with other bodies, a comment of other words.
     (

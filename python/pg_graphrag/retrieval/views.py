@@ -79,6 +79,7 @@ def _edge_rows(query: Query, graph: VisibleGraph) -> list[Row]:
     for row in graph.stated_relationships(np.sort(graph.topology.relationships.ids).tolist()):
         source, target = entities[row["source_id"]], entities[row["target_id"]]
         counts = row["mention_count"], source["mention_count"], target["mention_count"]
+        bits = _bits(*counts, chunks) if min(*counts, chunks) > 0 else None
         rows.append(
             {
                 "corpus": query.corpus.name,
@@ -89,15 +90,16 @@ def _edge_rows(query: Query, graph: VisibleGraph) -> list[Row]:
                 "keywords": ", ".join(row["keywords"]),
                 "keyword_list": row["keywords"],
                 "mention_count": row["mention_count"],
-                "pmi": _pmi(*counts, chunks) if min(*counts, chunks) > 0 else None,
+                "pmi": None if bits is None else row["mention_count"] / chunks * bits,
+                "strength": None if bits is None else row["weight"] * bits,
             }
         )
     return rows
 
 
-def _pmi(pair: int, source: int, target: int, chunks: int) -> float:
-    """Return the share of the pair times the pointwise mutual information, in bits, as graphrag.graph_edges has it."""
-    return pair / chunks * log2(pair * chunks / source / target)
+def _bits(pair: int, source: int, target: int, chunks: int) -> float:
+    """Return the pointwise mutual information of two entities, in bits."""
+    return log2(pair * chunks / source / target)
 
 
 def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:

@@ -75,14 +75,13 @@ def main() -> None:
     for name in arguments.sets:
         with GraphRAG(arguments.url, corpus_of(name, "nlp")) as rag, Endpoint(keep=False) as endpoint:
             set_provider(rag, "selector", "openai", endpoint.url)
-            rag.alter_corpus(llm={"roles": {"relevance": {"provider": "selector", "model": "selector"}}})
             asked = [question for question in questions(arguments.data, name) if question["evidence"]]
             for kind in ("none", "oracle", "chance", "adversary"):
                 selector = None if kind == "none" else Selector(arguments.data, name, kind)
                 if selector is not None:
                     endpoint.reply(selector)
-                with rag._connection() as connection:
-                    connection.execute("DELETE FROM graphrag.llm_cache")
+                # By another name, or the answers of the selector before would be known.
+                rag.alter_corpus(llm={"roles": {"relevance": {"provider": "selector", "model": kind}}})
                 search = {"mode": "hybrid"} | ({"select": True} if selector else {})
                 rows = {row.k: row for row in rag.evaluate(asked, modes=[kind], k=[2, 5, 10], variants={kind: search})}
                 cells = [f"{rows[k].recall:.3f}" for k in (2, 5, 10)] + [f"{rows[10].ndcg:.3f}"]

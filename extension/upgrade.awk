@@ -16,12 +16,15 @@ function begins() { return /^(CREATE|ALTER|DROP|COMMENT|GRANT|REVOKE|SELECT|DO)[
 function is_of_a_trigger(statement) { return statement ~ /^ALTER TABLE [^ ]+ (ENABLE|DISABLE) .*TRIGGER / }
 function is_replaced() { return /^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) / }
 
+# Tables that upgrade/OLD--NEW.sql gives another name, which have their old one in the released script.
+BEGIN { renamed["graphrag._attached_tables"] = "graphrag.attached_tables" }
+
 # What tells a statement from others: the name of what it makes, or the whole of it.
 function identity(statement,    words) {
     if (statement ~ /^CREATE (TABLE|SEQUENCE|TYPE|INDEX|UNIQUE INDEX) /) {
         sub(/^CREATE UNIQUE INDEX /, "CREATE INDEX ", statement)
         split(statement, words, /[ \t\n(]+/)
-        return words[1] " " words[2] " " words[3]
+        return words[1] " " words[2] " " (words[3] in renamed ? renamed[words[3]] : words[3])
     }
     return statement
 }

@@ -66,7 +66,41 @@ BEGIN
 END
 $block$;
 -- Tables that are attached go on feeding their corpora, whatever their owners were given.
-ALTER TABLE graphrag.attached_tables ADD COLUMN needs_grant boolean NOT NULL DEFAULT false;
+ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
+ALTER TABLE graphrag._attached_tables
+    ADD COLUMN needs_grant boolean NOT NULL DEFAULT false, ADD COLUMN key_columns name[], ADD COLUMN key_prefix text NOT NULL DEFAULT '',
+    ADD COLUMN metadata_keys name[] NOT NULL DEFAULT '{}', ADD COLUMN where_column name, ADD COLUMN valid_from_column name,
+    ADD COLUMN valid_to_column name;
+UPDATE graphrag._attached_tables SET key_columns = ARRAY[key_column], metadata_keys = metadata_columns;
+ALTER TABLE graphrag._attached_tables ALTER COLUMN key_columns SET NOT NULL, DROP COLUMN key_column;
+ALTER TABLE graphrag._attach_requests ALTER COLUMN key_column TYPE name[] USING ARRAY[key_column];
+ALTER TABLE graphrag._attach_requests RENAME COLUMN key_column TO key_columns;
+ALTER TABLE graphrag._attach_requests
+    ADD COLUMN key_prefix text, ADD COLUMN where_column name,
+    ADD COLUMN valid_from_column name, ADD COLUMN valid_to_column name;
+-- attach_table() has another argument; who may call the old one may call the new one. What it does comes below.
+CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
+    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql AS 'BEGIN END';
+DO $block$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT r.rolname AS role, x.is_grantable
+          FROM pg_catalog.pg_proc p
+         CROSS JOIN LATERAL pg_catalog.aclexplode(p.proacl) x
+          JOIN pg_catalog.pg_roles r ON r.oid = x.grantee
+         WHERE p.oid = 'graphrag.attach_table(pg_catalog.regclass, pg_catalog.text, pg_catalog.name, pg_catalog.name[], pg_catalog.name, pg_catalog.name[])'::pg_catalog.regprocedure
+           AND x.grantee <> p.proowner
+         ORDER BY r.rolname
+    LOOP
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) TO %I%s',
+                                  item.role, CASE WHEN item.is_grantable THEN ' WITH GRANT OPTION' END);
+    END LOOP;
+END
+$block$;
+DROP FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]);
 DROP FUNCTION graphrag._attached_changed();
 DROP FUNCTION graphrag._sweep_attached(int, boolean);
 DROP FUNCTION graphrag._backfill_attached(int, text, int, boolean);
@@ -79,8 +113,9 @@ DROP FUNCTION graphrag._attached_key_index(oid, name);
 DROP FUNCTION graphrag._attached_value(oid, name);
 DROP FUNCTION graphrag._numbers_rows(oid, name);
 DROP FUNCTION graphrag._attached_type(oid, name);
-DROP FUNCTION graphrag._attached_relation(graphrag.attached_tables);
+DROP FUNCTION graphrag._attached_relation(graphrag._attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
+DROP FUNCTION graphrag._refuse_taken_key(text, text, int);
 
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;

@@ -37,8 +37,8 @@ COMMENT ON COLUMN graphrag.documents.source_key IS 'The application''s own key, 
 COMMENT ON COLUMN graphrag.documents.title IS 'Title; indexed with every chunk';
 COMMENT ON COLUMN graphrag.documents.content IS 'Text of the document, UTF-8';
 COMMENT ON COLUMN graphrag.documents.metadata IS 'Anything the application wants to filter by: search(filter => …) reads this column';
-COMMENT ON COLUMN graphrag.documents.valid_from IS 'Start of validity, where the application keeps one';
-COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity, where the application keeps one';
+COMMENT ON COLUMN graphrag.documents.valid_from IS 'Start of validity: as_of (an option of search, context and ask) finds no document before it; null: no bound';
+COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity: as_of finds no document from then on; null: no bound';
 COMMENT ON COLUMN graphrag.documents.status IS 'pending (text or graph are still to come), indexed, or failed (see failed_jobs)';
 COMMENT ON COLUMN graphrag.documents.error IS 'Last error of a failed document';
 COMMENT ON COLUMN graphrag.documents.content_hash IS 'SHA-256 (hex) of title and content; set by trigger';

@@ -62,61 +62,188 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION graphrag_attached._refuse_source_key(key text, source text) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+-- The unique index of the key: of one column as above; of several, of exactly these in any order, each NOT NULL. Null when there is none.
+CREATE FUNCTION graphrag_attached._keys_index(relation oid, column_names name[]) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RAISE EXCEPTION 'the key "%" of a row of % cannot name a document', left(key, 100), source
-        USING ERRCODE = 'check_violation', DETAIL = format('It has %s bytes.', octet_length(key)),
-              HINT = 'graphrag.documents.source_key takes 1 to 2000 bytes.';
+    IF cardinality(column_names) = 1 THEN
+        RETURN graphrag_attached._key_index(relation, column_names[1]);
+    END IF;
+    RETURN (SELECT i.indexrelid
+      FROM pg_index i
+     WHERE i.indrelid = relation AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+       AND i.indnkeyatts = cardinality(column_names)
+       AND i.indnkeyatts = (SELECT count(*) FROM pg_attribute a
+                             WHERE a.attrelid = relation AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+                               AND a.attnotnull AND a.attname = ANY (column_names))
+     ORDER BY i.indisprimary DESC, i.indexrelid
+     LIMIT 1);
 END
 $$;
 
--- What is needed to read an attached table: its name, and SQL for keys and documents of its row r. `key_value` is the key
--- without its domain: an operator made for the domain is not the key's.
-CREATE FUNCTION graphrag_attached._source(a graphrag_attached._attachments,
-    OUT source text, OUT key_value text, OUT key_type text, OUT key_text text, OUT equals text, OUT less text, OUT greater text, OUT document text)
+-- The source key of several key values: joined by "/"; what is "/" or "\" in a value has a "\" before it.
+CREATE FUNCTION graphrag_attached._joined(key_values text[]) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.string_agg(pg_catalog.replace(pg_catalog.replace(u.value, '\', '\\'), '/', '\/'), '/' ORDER BY u.n)
+      FROM pg_catalog.unnest(key_values) WITH ORDINALITY u (value, n);
+END;
+
+-- The values that _joined() made the key of.
+CREATE FUNCTION graphrag_attached._split(source_key text) RETURNS text[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.array_agg(pg_catalog.regexp_replace(m.match[1], '\\(.)', '\1', 'g') ORDER BY m.n)
+      FROM pg_catalog.regexp_matches(source_key || '/', '((?:[^\\/]|\\.)*)/', 'g') WITH ORDINALITY m (match, n);
+END;
+
+-- SQL for the values of the key columns, as text, of what `source_key` is SQL for.
+CREATE FUNCTION graphrag_attached._parsed(key_prefix text, count int, source_key text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rest text := CASE key_prefix WHEN '' THEN source_key
+                 ELSE format('CASE WHEN starts_with(%1$s, %2$L) THEN substr(%1$s, %3$s) END', source_key, key_prefix, length(key_prefix) + 1) END;
+BEGIN
+    RETURN CASE count WHEN 1 THEN ARRAY[rest]
+           ELSE ARRAY(SELECT format('(graphrag_attached._split(%s))[%s]', rest, n) FROM generate_series(1, count) n) END;
+END
+$$;
+
+-- Refuses an attachment that cannot be followed: 42703 where a column is gone, 42804 where one has a type that it cannot have, 55000
+-- where the key is no longer one.
+CREATE FUNCTION graphrag_attached._check_columns(a graphrag_attached._attachments) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    missing text;
+    source text := format('%I.%I', a.schema_name, a.table_name);
+    wrong text;
 BEGIN
-    source := format('%I.%I', a.schema_name, a.table_name);
-    SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.name) INTO missing
-      FROM unnest(array_cat(ARRAY[a.key_column, a.title_column], array_cat(a.content_columns, a.metadata_columns))) u (name)
+    SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.name) INTO wrong
+      FROM (SELECT DISTINCT x.name
+              FROM unnest(ARRAY[a.title_column, a.where_column, a.valid_from_column, a.valid_to_column]
+                          || a.key_columns || a.content_columns || a.metadata_columns) x (name)) u
      WHERE u.name IS NOT NULL AND (graphrag_attached._type(a.relation, u.name)).base IS NULL;
-    IF missing IS NOT NULL THEN
-        RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, a.corpus, missing
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, a.corpus, wrong
             USING ERRCODE = 'undefined_column',
                   HINT = format('SELECT graphrag.detach_table(%L, %L); then attach it again with the columns it has. Unchanged documents are not indexed anew.',
                                 source, a.corpus);
     END IF;
-    SELECT min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 1),
-           min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 3),
-           min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 5)
-      INTO less, equals, greater
-      FROM pg_index i
-      JOIN pg_opclass c ON c.oid = i.indclass[0]
-      JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
-      JOIN pg_operator o ON o.oid = m.amopopr
-      JOIN pg_namespace n ON n.oid = o.oprnamespace
-     WHERE i.indexrelid = graphrag_attached._key_index(a.relation, a.key_column);
-    IF equals IS NULL OR NOT (graphrag_attached._type(a.relation, a.key_column)).trusted THEN
-        RAISE EXCEPTION 'column "%" is no longer a key of table %, by which it is attached to corpus "%"', a.key_column, source, a.corpus
+    SELECT string_agg(format('"%s" (%s)', u.name, format_type(y.oid, NULL)), ', ' ORDER BY u.name) INTO wrong
+      FROM (SELECT a.where_column AS name, ARRAY['bool'::regtype] AS types
+             UNION ALL
+            SELECT x.name, ARRAY['date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype]
+              FROM unnest(ARRAY[a.valid_from_column, a.valid_to_column]) x (name)
+             UNION ALL
+            SELECT x.name, NULL FROM unnest(a.content_columns || a.title_column) x (name)) u
+     CROSS JOIN LATERAL (SELECT (graphrag_attached._type(a.relation, u.name)).base AS oid) y
+     WHERE u.name IS NOT NULL AND CASE WHEN u.types IS NULL THEN y.oid = 'bytea'::regtype ELSE y.oid <> ALL (u.types::oid[]) END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'table % cannot be attached to corpus "%" by the types of these columns: %', source, a.corpus, wrong
+            USING ERRCODE = 'datatype_mismatch',
+                  HINT = 'Text must not be bytea (of text kept as bytes make a column GENERATED ALWAYS AS (convert_from(…, ''UTF8'')) STORED), '
+                         'the column of "where" must be boolean, those of "valid_from" and "valid_to" date or timestamp.';
+    END IF;
+    IF graphrag_attached._keys_index(a.relation, a.key_columns) IS NULL
+       OR EXISTS (SELECT FROM unnest(a.key_columns) u (name) WHERE NOT (graphrag_attached._type(a.relation, u.name)).trusted) THEN
+        RAISE EXCEPTION 'column % is no longer a key of table %, by which it is attached to corpus "%"',
+                (SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.n) FROM unnest(a.key_columns) WITH ORDINALITY u (name, n)), source, a.corpus
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Make a unique index on it and make it NOT NULL, or detach the table with graphrag.detach_table().';
     END IF;
-    SELECT v.value, v.as_text INTO key_value, key_text FROM graphrag_attached._value(a.relation, a.key_column) v;
-    key_type := format_type((graphrag_attached._type(a.relation, a.key_column)).base, -1);
+END
+$$;
+
+-- What is needed to read an attached table: its name, and SQL for keys and documents of its row r. `key_values` are those of the key
+-- columns without their domains: an operator made for the domain is not the key's. `key_text` is the source key. `condition` says which
+-- rows are documents.
+CREATE FUNCTION graphrag_attached._source(a graphrag_attached._attachments,
+    OUT source text, OUT condition text, OUT key_prefix text, OUT key_values text[], OUT key_types text[], OUT key_text text,
+    OUT equals text[], OUT less text[], OUT greater text[], OUT at_least text[], OUT document text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag_attached._check_columns(a);
+    source := format('%I.%I', a.schema_name, a.table_name);
+    SELECT array_agg(o.equals ORDER BY u.n), array_agg(o.less ORDER BY u.n), array_agg(o.greater ORDER BY u.n), array_agg(o.at_least ORDER BY u.n)
+      INTO equals, less, greater, at_least
+      FROM unnest(a.key_columns) WITH ORDINALITY u (name, n)
+      JOIN pg_attribute t ON t.attrelid = a.relation AND t.attname = u.name
+      JOIN pg_index i ON i.indexrelid = graphrag_attached._keys_index(a.relation, a.key_columns)
+      JOIN LATERAL unnest(i.indkey::int2[], i.indclass::oid[]) k (number, class) ON k.number = t.attnum AND k.class IS NOT NULL
+     CROSS JOIN LATERAL (
+           SELECT min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 1) AS less,
+                  min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 3) AS equals,
+                  min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 5) AS greater,
+                  min(format('OPERATOR(%I.%s)', n.nspname, o.oprname)) FILTER (WHERE m.amopstrategy = 4) AS at_least
+             FROM pg_opclass c
+             JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype
+             JOIN pg_operator o ON o.oid = m.amopopr
+             JOIN pg_namespace n ON n.oid = o.oprnamespace
+            WHERE c.oid = k.class) o;
+    SELECT array_agg(v.value ORDER BY u.n), array_agg(format_type((graphrag_attached._type(a.relation, u.name)).base, -1) ORDER BY u.n),
+           CASE WHEN count(*) = 1 THEN min(v.as_text) ELSE format('graphrag_attached._joined(ARRAY[%s])', string_agg(v.as_text, ', ' ORDER BY u.n)) END
+      INTO key_values, key_types, key_text
+      FROM unnest(a.key_columns) WITH ORDINALITY u (name, n)
+     CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+    key_prefix := a.key_prefix;
+    IF key_prefix <> '' THEN
+        key_text := format('(%L || %s)', key_prefix, key_text);
+    END IF;
+    condition := coalesce('r.' || quote_ident(a.where_column) || ' IS TRUE', 'true');
     document := format(
-        'CASE WHEN octet_length(%1$s) BETWEEN 1 AND 2000 THEN %1$s ELSE graphrag_attached._refuse_source_key(%1$s, %2$L) END AS source_key,'
-        ' %3$s AS title, array_to_string(ARRAY[%4$s], E''\n\n'') AS content, %5$s AS metadata',
-        key_text, source,
+        '%1$s AS source_key, %2$s AS title, array_to_string(ARRAY[%3$s], E''\n\n'') AS content, %4$s AS metadata,'
+        ' %5$s::timestamptz AS valid_from, %6$s::timestamptz AS valid_to',
+        key_text,
         CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag_attached._value(a.relation, a.title_column)).as_text END,
         (SELECT string_agg((graphrag_attached._value(a.relation, u.name)).as_text, ', ' ORDER BY u.n)
            FROM unnest(a.content_columns) WITH ORDINALITY u (name, n)),
         coalesce((SELECT format('(SELECT to_jsonb(m.*) FROM (SELECT %s) m)',
-                                string_agg(format('%s AS %I', (graphrag_attached._value(a.relation, u.name)).value, u.name), ', ' ORDER BY u.n))
-                    FROM unnest(a.metadata_columns) WITH ORDINALITY u (name, n) HAVING count(*) > 0), '''{}''::jsonb'));
+                                string_agg(format('%s AS %I', (graphrag_attached._value(a.relation, u.name)).value, u.field), ', ' ORDER BY u.n))
+                    FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n) HAVING count(*) > 0), '''{}''::jsonb'),
+        CASE WHEN a.valid_from_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_from_column)).value END,
+        CASE WHEN a.valid_to_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_to_column)).value END);
+END
+$$;
+
+-- SQL that compares the key of row r with other values, one for each key column.
+CREATE FUNCTION graphrag_attached._has_key(s record, others text[]) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT string_agg(format('%s %s %s', u.value, u.equals, u.other), ' AND ' ORDER BY u.n)
+              FROM unnest(s.key_values, s.equals, others) WITH ORDINALITY u (value, equals, other, n));
+END
+$$;
+
+-- SQL for values of the key columns under the names k1, k2, …
+CREATE FUNCTION graphrag_attached._as_keys(key_values text[]) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT string_agg(format('%s AS k%s', u.value, u.n), ', ' ORDER BY u.n) FROM unnest(key_values) WITH ORDINALITY u (value, n));
+END
+$$;
+
+-- These names, of a row that is called `alias`.
+CREATE FUNCTION graphrag_attached._key_names(alias text, count int) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT format('%s.k%s', alias, n) FROM generate_series(1, count) n);
+END
+$$;
+
+-- SQL for the values of the key columns, by their types, of what `source_key` is SQL for.
+CREATE FUNCTION graphrag_attached._typed(s record, source_key text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT format('(%s)::%s', u.part, u.type)
+                   FROM unnest(graphrag_attached._parsed(s.key_prefix, cardinality(s.key_values), source_key), s.key_types)
+                        WITH ORDINALITY u (part, type, n)
+                  ORDER BY u.n);
 END
 $$;

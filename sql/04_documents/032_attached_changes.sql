@@ -3,16 +3,19 @@
 -- PostgreSQL; what made them of the table's own types ran before, with its owner's rights.
 CREATE VIEW graphrag_attached._handover AS
 SELECT NULL::name AS caller, NULL::text AS action, NULL::int AS attached_id, NULL::oid AS relation, NULL::text[] AS source_keys,
-       NULL::text[] AS titles, NULL::text[] AS contents, NULL::jsonb[] AS metadata, NULL::bytea[] AS digests
+       NULL::text[] AS titles, NULL::text[] AS contents, NULL::jsonb[] AS metadata, NULL::bytea[] AS digests,
+       NULL::timestamptz[] AS valid_from, NULL::timestamptz[] AS valid_to
  WHERE false;
 ALTER VIEW graphrag_attached._handover ALTER COLUMN caller SET DEFAULT current_user;
-GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests), SELECT (source_keys)
+GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests, valid_from, valid_to), SELECT (source_keys)
     ON graphrag_attached._handover TO PUBLIC;
 
-CREATE FUNCTION graphrag_attached._digest(title text, content text, metadata jsonb) RETURNS bytea
+-- Seconds and not the text of a time, which the session's time zone changes.
+CREATE FUNCTION graphrag_attached._digest(title text, content text, metadata jsonb, valid_from timestamptz, valid_to timestamptz) RETURNS bytea
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT pg_catalog.sha256(pg_catalog.convert_to(ROW(title, content, metadata)::text, 'UTF8'));
+    SELECT pg_catalog.sha256(pg_catalog.convert_to(ROW(title, content, metadata, extract(epoch FROM valid_from), extract(epoch FROM valid_to))::text,
+                                                   'UTF8'));
 END;
 
 -- Keeps the names of an attached table's schemas where others could change them; for its owner, who reads it by these names. Not
@@ -27,20 +30,22 @@ BEGIN
 END
 $$;
 
--- SQL that hands over the documents of rows as they are now: `keys` is a query that gives their keys (column key), with $1.
+-- SQL that hands over the documents of rows as they are now: `keys` is a query that gives their keys (columns k1, k2, …), with $1.
 -- In slices, since no array is larger than 1 GB; these in the order of keys, so that no two sessions wait for each other.
 CREATE FUNCTION graphrag_attached._write_sql(attached_id int, relation oid, s record, keys text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN format(
-        'INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, titles, contents, metadata)'
-        ' SELECT ''write'', %1$s, %2$s, array_agg(x.source_key), array_agg(x.title), array_agg(x.content), array_agg(x.metadata)'
+        'INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, titles, contents, metadata, valid_from, valid_to)'
+        ' SELECT ''write'', %1$s, %2$s, array_agg(x.source_key), array_agg(x.title), array_agg(x.content), array_agg(x.metadata),'
+        '        array_agg(x.valid_from), array_agg(x.valid_to)'
         '   FROM (SELECT x.*, sum(100 + octet_length(x.content) + coalesce(octet_length(x.title), 0) + pg_column_size(x.metadata))'
         '                     OVER (ORDER BY x.source_key ROWS UNBOUNDED PRECEDING) / 8000000 AS slice'
-        '           FROM (SELECT %3$s FROM %4$s r JOIN (%5$s) k ON %6$s %7$s k.key) x) x'
+        '           FROM (SELECT %3$s FROM %4$s r JOIN (%5$s) k ON %6$s WHERE %7$s) x) x'
         '  GROUP BY x.slice ORDER BY x.slice',
-        attached_id, relation, s.document, s.source, keys, s.key_value, s.equals);
+        attached_id, relation, s.document, s.source, keys,
+        graphrag_attached._has_key(s, graphrag_attached._key_names('k', cardinality(s.key_values))), s.condition);
 END
 $$;
 
@@ -72,6 +77,8 @@ DECLARE
     foreign_code text;
     a graphrag_attached._attachments;
     s record;
+    keys text;
+    again text;
 BEGIN
     -- The table has changed hands, and is not for this owner to read any more; or the function has (REASSIGN OWNED), with settings of
     -- whoever had it. Workers compare the table, or its new owner does.
@@ -108,31 +115,62 @@ BEGIN
     IF to_regclass(s.source) IS DISTINCT FROM relation THEN
         RAISE EXCEPTION 'the attached table % has another name now', s.source USING ERRCODE = 'serialization_failure', HINT = 'Try the transaction again.';
     END IF;
+    keys := graphrag_attached._as_keys(s.key_values);
+    -- Whether a row that is a document now has the key of an old one (o).
+    again := format('SELECT FROM %s r WHERE %s AND %s = o.source_key AND %s', s.source,
+                    graphrag_attached._has_key(s, graphrag_attached._key_names('o', cardinality(s.key_values))), s.key_text, s.condition);
     RETURN CASE event
         WHEN 'INSERT' THEN ARRAY[
-            graphrag_attached._write_sql(attached_id, relation, s, format('SELECT %s AS key FROM inserted r', s.key_value))]
+            graphrag_attached._write_sql(attached_id, relation, s, format('SELECT %s FROM inserted r', keys))]
         WHEN 'DELETE' THEN ARRAY[
             format(handover, 'delete')
-            || format('array_agg(o.source_key) FROM (SELECT %1$s AS key, %2$s AS source_key FROM deleted r) o'
-                      ' WHERE NOT EXISTS (SELECT FROM %3$s r WHERE %1$s %4$s o.key AND %2$s = o.source_key) HAVING count(*) > 0',
-                      s.key_value, s.key_text, s.source, s.equals)]
+            || format('array_agg(o.source_key) FROM (SELECT %s, %s AS source_key FROM deleted r WHERE %s) o'
+                      ' WHERE NOT EXISTS (%s) HAVING count(*) > 0',
+                      keys, s.key_text, s.condition, again)]
         -- Rows whose key and document are as before are not looked at again.
         WHEN 'UPDATE' THEN ARRAY[
             format(handover, 'delete')
             || format('array_agg(o.source_key)'
-                      '  FROM (SELECT %1$s AS key, %2$s AS source_key FROM updated_old r'
-                      '         WHERE %2$s NOT IN (SELECT %2$s FROM updated_new r)) o'
-                      ' WHERE NOT EXISTS (SELECT FROM %3$s r WHERE %1$s %4$s o.key AND %2$s = o.source_key) HAVING count(*) > 0',
-                      s.key_value, s.key_text, s.source, s.equals),
+                      '  FROM (SELECT %1$s, %2$s AS source_key FROM updated_old r'
+                      '         WHERE %3$s AND %2$s NOT IN (SELECT %2$s FROM updated_new r WHERE %3$s)) o'
+                      ' WHERE NOT EXISTS (%4$s) HAVING count(*) > 0',
+                      keys, s.key_text, s.condition, again),
             graphrag_attached._write_sql(attached_id, relation, s, format(
-                'SELECT %1$s AS key, x.digest FROM updated_new r %2$s EXCEPT SELECT %1$s, x.digest FROM updated_old r %2$s',
-                s.key_value,
-                format('CROSS JOIN LATERAL (SELECT w.source_key, graphrag_attached._digest(w.title, w.content, w.metadata) FROM (SELECT %s) w)'
-                       ' x (source_key, digest)', s.document)))]
+                'SELECT %1$s, x.digest FROM updated_new r %2$s WHERE %3$s EXCEPT SELECT %1$s, x.digest FROM updated_old r %2$s WHERE %3$s',
+                keys,
+                format('CROSS JOIN LATERAL (SELECT w.source_key, graphrag_attached._digest(w.title, w.content, w.metadata, w.valid_from, w.valid_to)'
+                       ' FROM (SELECT %s) w) x (source_key, digest)', s.document),
+                s.condition))]
         -- The rows that there are again.
         WHEN 'TRUNCATE' THEN ARRAY[
-            format(handover, 'truncate') || format('array_agg(%s) FROM %s r', s.key_text, s.source)]
+            format(handover, 'truncate') || format('array_agg(%s) FROM %s r WHERE %s', s.key_text, s.source, s.condition)]
     END;
+END
+$$;
+
+-- Called where documents could not follow a statement, which goes on: records why, queues a pass through the table, and warns. What is
+-- recorded already is not said again.
+CREATE FUNCTION graphrag_attached._not_followed(attached_id int, relation oid, error_code text, message text, hint text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_new boolean := true;
+BEGIN
+    BEGIN
+        INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
+        VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
+        RETURNING source_keys IS NOT NULL INTO is_new;
+    EXCEPTION
+        WHEN deadlock_detected OR lock_not_available THEN
+            RAISE;
+        WHEN OTHERS THEN
+            hint := format('%s This could not be recorded: %s.', hint, SQLERRM);
+    END;
+    IF is_new THEN
+        RAISE WARNING 'documents do not follow table %: %', relation::regclass, message
+            USING ERRCODE = error_code, HINT = concat_ws(' ', nullif(hint, ''),
+                'The table was changed; graphrag.attached_tables says what is behind, graphrag.backfill_table() brings it up to date.');
+    END IF;
 END
 $$;
 
@@ -150,6 +188,7 @@ REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
 
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
+-- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error.
 -- What an attached table needs belongs to its owner. Superusers make it; beside a database without the extension, who owns the schema
@@ -182,11 +221,19 @@ SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' S
 AS $body$
 DECLARE
     statement text;
+    hint text;
 BEGIN
     FOREACH statement IN ARRAY graphrag_attached._changed_sql(%2$s, TG_RELID, TG_OP, TG_NAME) LOOP
         EXECUTE statement;
     END LOOP;
     RETURN NULL;
+EXCEPTION
+    WHEN deadlock_detected OR lock_not_available THEN
+        RAISE;
+    WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+        PERFORM graphrag_attached._not_followed(%2$s, TG_RELID, SQLSTATE, SQLERRM, hint);
+        RETURN NULL;
 END
 $body$
 $create$, name, attached_id);

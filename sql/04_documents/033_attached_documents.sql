@@ -1,34 +1,64 @@
-CREATE FUNCTION graphrag._refuse_taken_key(key text, corpus text, attached_id int) RETURNS int
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE EXCEPTION 'document "%" of corpus "%" comes from another table, %', key, corpus,
-            (SELECT format('%I.%I', a.schema_name, a.table_name) FROM graphrag.attached_tables a WHERE a.id = attached_id)
-        USING ERRCODE = 'unique_violation',
-              HINT = 'Attach one of the tables to a corpus of its own, or by a key that differs, for example a unique column '
-                     'GENERATED ALWAYS AS (''articles/'' || id) STORED.';
-END
-$$;
-REVOKE ALL ON FUNCTION graphrag._refuse_taken_key(text, text, int) FROM PUBLIC;
+-- Why documents of an attachment do not follow its rows; returns whether nobody said so before.
+CREATE FUNCTION graphrag._record_fault(attached_id int, error_code text, message text, hint text, needs_pass boolean) RETURNS boolean
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH recorded AS (
+        INSERT INTO graphrag._attached_faults (attached_id, error_code, message, hint, needs_pass)
+        SELECT _record_fault.attached_id, _record_fault.error_code, left(_record_fault.message, 2000), left(_record_fault.hint, 2000),
+               _record_fault.needs_pass
+         WHERE NOT EXISTS (SELECT FROM graphrag._attached_faults f
+                            WHERE f.attached_id = _record_fault.attached_id AND f.message = left(_record_fault.message, 2000)
+                              AND f.needs_pass = _record_fault.needs_pass)
+        RETURNING true AS is_new)
+    SELECT EXISTS (SELECT FROM recorded);
+END;
+REVOKE ALL ON FUNCTION graphrag._record_fault(int, text, text, text, boolean) FROM PUBLIC;
 
 -- Writes documents that the owner of an attached table hands over. Those that say the same already are left alone; documents
--- of the corpus that no table owns are taken over.
+-- of the corpus that no table owns are taken over. Rows that can be no documents are left out, and said.
 CREATE FUNCTION graphrag._write_attached(handed graphrag_attached._handover, corpus text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    refused record;
 BEGIN
-    INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata, attached_id)
-    SELECT _write_attached.corpus, u.source_key, u.title, u.content, u.metadata, handed.attached_id
-      FROM unnest(handed.source_keys, handed.titles, handed.contents, handed.metadata) u (source_key, title, content, metadata)
+    FOR refused IN
+        SELECT r.error_code, min(r.message) AS message, r.hint
+          FROM unnest(handed.source_keys, handed.valid_from, handed.valid_to) u (source_key, valid_from, valid_to)
+          LEFT JOIN graphrag.documents d ON d.corpus = _write_attached.corpus AND d.source_key = u.source_key AND d.attached_id <> handed.attached_id
+          LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id
+         CROSS JOIN LATERAL (
+               SELECT '23514' AS error_code, format('the key "%s" of a row cannot name a document: it has %s bytes', left(u.source_key, 100), octet_length(u.source_key)) AS message,
+                      'graphrag.documents.source_key takes 1 to 2000 bytes. Change the key, and call graphrag.backfill_table().' AS hint
+                WHERE octet_length(u.source_key) NOT BETWEEN 1 AND 2000
+                UNION ALL
+               SELECT '23514', format('the row of the key "%s" is valid to a time before it is valid from', left(u.source_key, 100)),
+                      'Mend the dates of the row.'
+                WHERE u.valid_from > u.valid_to
+                UNION ALL
+               SELECT '23505', format('document "%s" of corpus "%s" comes from another table, %I.%I', left(u.source_key, 100), _write_attached.corpus, a.schema_name, a.table_name),
+                      'Attach one of the tables with options => ''{"key_prefix": "articles/"}'', or to a corpus of its own.'
+                WHERE a.id IS NOT NULL) r
+         GROUP BY r.error_code, r.hint
+         ORDER BY r.error_code, r.hint
+    LOOP
+        IF graphrag._record_fault(handed.attached_id, refused.error_code, refused.message, refused.hint, false) THEN
+            RAISE WARNING '%', refused.message USING ERRCODE = refused.error_code, HINT = refused.hint;
+        END IF;
+    END LOOP;
+    INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata, valid_from, valid_to, attached_id)
+    SELECT _write_attached.corpus, u.source_key, u.title, u.content, u.metadata, u.valid_from, u.valid_to, handed.attached_id
+      FROM unnest(handed.source_keys, handed.titles, handed.contents, handed.metadata, handed.valid_from, handed.valid_to)
+           u (source_key, title, content, metadata, valid_from, valid_to)
+     WHERE octet_length(u.source_key) BETWEEN 1 AND 2000 AND (u.valid_from > u.valid_to) IS NOT TRUE
         ON CONFLICT (corpus, source_key) DO UPDATE
        SET title = excluded.title, content = excluded.content, metadata = excluded.metadata,
-           attached_id = CASE WHEN d.attached_id = handed.attached_id OR d.attached_id IS NULL
-                                OR NOT EXISTS (SELECT FROM graphrag.attached_tables a WHERE a.id = d.attached_id)
-                              THEN handed.attached_id
-                              ELSE graphrag._refuse_taken_key(d.source_key, _write_attached.corpus, d.attached_id) END
-     WHERE (d.title, d.content, d.metadata, d.attached_id)
-           IS DISTINCT FROM (excluded.title, excluded.content, excluded.metadata, handed.attached_id);
+           valid_from = excluded.valid_from, valid_to = excluded.valid_to, attached_id = handed.attached_id
+     WHERE (d.attached_id = handed.attached_id OR d.attached_id IS NULL
+            OR NOT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = d.attached_id))
+       AND (d.title, d.content, d.metadata, d.valid_from, d.valid_to, d.attached_id)
+           IS DISTINCT FROM (excluded.title, excluded.content, excluded.metadata, excluded.valid_from, excluded.valid_to, handed.attached_id);
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._write_attached(graphrag_attached._handover, text) FROM PUBLIC;
@@ -49,7 +79,7 @@ BEGIN
               LEFT JOIN graphrag.documents d
                 -- Not "=": the only index to use here is that of the key, whatever old statistics say.
                 ON d.corpus = _select_attached.corpus AND d.source_key = u.source_key AND d.attached_id IS NOT DISTINCT FROM handed.attached_id
-             WHERE d.id IS NULL OR graphrag_attached._digest(d.title, d.content, d.metadata) IS DISTINCT FROM u.digest;
+             WHERE d.id IS NULL OR graphrag_attached._digest(d.title, d.content, d.metadata, d.valid_from, d.valid_to) IS DISTINCT FROM u.digest;
         WHEN 'list' THEN
             SELECT array_agg(l.source_key ORDER BY l.source_key) INTO selected
               FROM (SELECT d.source_key
@@ -73,7 +103,7 @@ REVOKE ALL ON FUNCTION graphrag._select_attached(graphrag_attached._handover, te
 
 -- Refuses what the owner of a table may not do any more: where he attached it himself he needs level write in the corpus, as for
 -- an INSERT into documents; where the extension's owner did, its documents go with her rights.
-CREATE FUNCTION graphrag._check_may_feed(attached graphrag.attached_tables, owner name) RETURNS void
+CREATE FUNCTION graphrag._check_may_feed(attached graphrag._attached_tables, owner name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -90,7 +120,65 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_may_feed(graphrag.attached_tables, name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION graphrag._check_may_feed(graphrag._attached_tables, name) FROM PUBLIC;
+
+-- Remembers what an attached table is called and what its columns are, for a dump and for the next look. A column that has another
+-- number or type now has other values: a pass through the table brings the documents up to date.
+CREATE FUNCTION graphrag._see_attached(attached_id int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v graphrag_attached._attachments;
+    a graphrag._attached_tables;
+    before graphrag._attached_seen;
+    now graphrag._attached_seen;
+BEGIN
+    SELECT x.* INTO v FROM graphrag_attached._attachments x WHERE x.id = _see_attached.attached_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT x.* INTO a FROM graphrag._attached_tables x WHERE x.id = v.id;
+    SELECT x.* INTO before FROM graphrag._attached_seen x WHERE x.attached_id = v.id;
+    SELECT v.id, v.relation, v.owner, coalesce(array_agg(k.attname ORDER BY k.attnum), '{}'), coalesce(array_agg(k.attnum ORDER BY k.attnum), '{}'),
+           coalesce(array_agg(k.atttypid ORDER BY k.attnum), '{}')
+      INTO now
+      FROM pg_attribute k
+     WHERE k.attrelid = v.relation AND k.attnum > 0 AND NOT k.attisdropped
+       AND k.attname = ANY (ARRAY[v.title_column, v.where_column, v.valid_from_column, v.valid_to_column]
+                            || v.key_columns || v.content_columns || v.metadata_columns);
+    IF now IS DISTINCT FROM before THEN
+        -- Nobody waits here, and a transaction with an old snapshot does not fail: whoever looks next will see it.
+        IF before.attached_id IS NULL THEN
+            INSERT INTO graphrag._attached_seen SELECT now.* ON CONFLICT DO NOTHING;
+        ELSE
+            PERFORM FROM graphrag._attached_seen x WHERE x.attached_id = v.id FOR UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+            UPDATE graphrag._attached_seen x
+               SET relation = now.relation, owner = now.owner, names = now.names, numbers = now.numbers, types = now.types
+             WHERE x.attached_id = v.id;
+            IF (now.numbers, now.types) IS DISTINCT FROM (before.numbers, before.types) THEN
+                PERFORM graphrag._queue_attached(v.id);
+            END IF;
+        END IF;
+    END IF;
+    IF (a.relation, a.schema_name, a.table_name, a.key_columns, a.content_columns, a.title_column, a.metadata_columns, a.where_column,
+        a.valid_from_column, a.valid_to_column)
+       IS DISTINCT FROM
+       (v.relation, v.schema_name, v.table_name, v.key_columns, v.content_columns, v.title_column, v.metadata_columns, v.where_column,
+        v.valid_from_column, v.valid_to_column)
+    THEN
+        UPDATE graphrag._attached_tables x
+           SET relation = v.relation, schema_name = v.schema_name, table_name = v.table_name, key_columns = v.key_columns,
+               content_columns = v.content_columns, title_column = v.title_column, metadata_columns = v.metadata_columns,
+               where_column = v.where_column, valid_from_column = v.valid_from_column, valid_to_column = v.valid_to_column
+         WHERE x.id IN (SELECT y.id FROM graphrag._attached_tables y WHERE y.id = v.id FOR UPDATE SKIP LOCKED);
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._see_attached(int) FROM PUBLIC;
 
 -- Does what a handover asks for.
 -- SECURITY DEFINER: documents are written with the rights of the extension's owner, for the owner of the attached table alone.
@@ -98,14 +186,26 @@ CREATE FUNCTION graphrag._attached_handed_over() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    attached graphrag.attached_tables;
+    attached graphrag._attached_tables;
     t record;
     corpus_name text;
     is_older boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
     removed bigint;
     missed boolean := false;
 BEGIN
-    SELECT a.* INTO attached FROM graphrag.attached_tables a WHERE a.id = NEW.attached_id;
+    IF NEW.action = 'fault' THEN
+        -- A snapshot may be older than the attachment: whose function it is, is asked of what there is now. Nobody else may execute it.
+        IF has_function_privilege(NEW.caller, to_regprocedure(format('graphrag_attached._changed_%s()', NEW.attached_id)), 'EXECUTE') IS NOT TRUE THEN
+            RAISE EXCEPTION 'role "%" may not hand over rows of attachment %', NEW.caller, NEW.attached_id
+                USING ERRCODE = 'insufficient_privilege', HINT = 'Only the owner of the attached table may; its triggers do.';
+        END IF;
+        IF graphrag._record_fault(NEW.attached_id, NEW.titles[1], NEW.titles[2], NEW.titles[3], true) THEN
+            PERFORM graphrag._queue_attached(NEW.attached_id);
+            NEW.source_keys := '{}';
+        END IF;
+        RETURN NEW;
+    END IF;
+    SELECT a.* INTO attached FROM graphrag._attached_tables a WHERE a.id = NEW.attached_id;
     SELECT c.oid, c.relname, n.nspname, c.relowner, p.proowner INTO t
       FROM pg_class c
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -143,12 +243,13 @@ BEGIN
         WHEN 'hold' THEN
             PERFORM graphrag._hold_schemas(graphrag_attached._foreign_schemas(t.oid, t.relowner), t.relowner);
         WHEN 'begin' THEN
+            DELETE FROM graphrag._attached_faults f WHERE f.attached_id = attached.id;
             DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached.id AND j.state <> 'leased';
         WHEN 'later' THEN
             PERFORM graphrag._queue_attached(attached.id, '5 seconds');
         WHEN 'queue' THEN
             -- The table has changed hands: so does the function, made anew. Likewise where its settings are not ours. One session is enough.
-            PERFORM FROM graphrag.attached_tables a WHERE a.id = attached.id FOR UPDATE SKIP LOCKED;
+            PERFORM FROM graphrag._attached_tables a WHERE a.id = attached.id FOR UPDATE SKIP LOCKED;
             IF FOUND AND (t.proowner <> t.relowner OR NOT graphrag_attached._is_as_made(attached.id)) THEN
                 PERFORM graphrag._make_attached_function(attached.id, t.oid);
             END IF;
@@ -158,11 +259,7 @@ BEGIN
         -- Documents that the backfill wrote after this transaction's snapshot cannot be seen from here.
         PERFORM graphrag._queue_attached(attached.id);
     END IF;
-    UPDATE graphrag.attached_tables a
-       SET relation = t.oid, schema_name = t.nspname, table_name = t.relname
-     WHERE a.id IN (SELECT b.id FROM graphrag.attached_tables b
-                     WHERE b.id = attached.id AND (b.relation, b.schema_name, b.table_name) <> (t.oid, t.nspname, t.relname)
-                       FOR UPDATE SKIP LOCKED);
+    PERFORM graphrag._see_attached(attached.id);
     RETURN NEW;
 END
 $$;

@@ -1,13 +1,52 @@
+-- Why an attachment cannot be followed, as (SQLSTATE, message, hint); null: it can. Reads the catalog alone.
+CREATE FUNCTION graphrag_attached._defect(a graphrag_attached._attachments) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    hint text;
+BEGIN
+    IF a.id IS NOT NULL THEN
+        PERFORM graphrag_attached._check_columns(a);
+    END IF;
+    RETURN NULL;
+EXCEPTION WHEN undefined_column OR datatype_mismatch OR object_not_in_prerequisite_state THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RETURN ARRAY[SQLSTATE, SQLERRM, hint];
+END
+$$;
+
+-- Whether the table of an attachment was dropped here. After a restore nobody has seen it, and nothing is said of it: its table may be
+-- still to come.
+CREATE FUNCTION graphrag._is_dropped(a graphrag._attached_tables) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not BEGIN ATOMIC: a parsed body would keep updates from altering the table whose row it takes.
+    RETURN graphrag_attached._relation(a) IS NULL
+       AND EXISTS (SELECT FROM graphrag._attached_seen s
+                    WHERE s.attached_id = a.id AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.relation));
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._is_dropped(graphrag._attached_tables) FROM PUBLIC;
+
 -- Why the rows of an attached table wait for somebody else than a worker; null: workers may read it.
 CREATE FUNCTION graphrag._attached_waits(a graphrag_attached._attachments) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     extension_owner oid := (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'pg_graphrag');
-    source text := format('%I.%I', a.schema_name, a.table_name);
-    foreign_code text := graphrag_attached._foreign_code(a.relation, extension_owner);
+    source text;
+    foreign_code text;
+    defect text[];
 BEGIN
+    IF a.id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    source := format('%I.%I', a.schema_name, a.table_name);
+    foreign_code := graphrag_attached._foreign_code(a.relation, extension_owner);
+    defect := graphrag_attached._defect(a);
     RETURN CASE
+        WHEN defect IS NOT NULL THEN concat_ws(' ', defect[2] || '.', defect[3])
         WHEN foreign_code IS NULL THEN NULL
         WHEN pg_has_role(a.owner, extension_owner, 'USAGE') THEN format('reading %s would run code of others: %s; give it to "%s"',
                                                                       source, foreign_code, pg_get_userbyid(a.owner))
@@ -16,6 +55,22 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attached_waits(graphrag_attached._attachments) FROM PUBLIC;
+
+-- Why the documents of a dropped table wait; null: workers may delete them.
+CREATE FUNCTION graphrag._dropped_waits(a graphrag._attached_tables) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    owner oid := (SELECT s.owner FROM graphrag._attached_seen s WHERE s.attached_id = a.id);
+BEGIN
+    IF a.needs_grant AND graphrag._may_write((SELECT r.rolname FROM pg_roles r WHERE r.oid = owner), a.corpus_id) IS NOT TRUE THEN
+        RETURN format('the table was dropped, and its owner may not write the corpus any more: SELECT graphrag.detach_table(''%s'', keep_documents => false); deletes its documents, true keeps them',
+                      a.relation::bigint);
+    END IF;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._dropped_waits(graphrag._attached_tables) FROM PUBLIC;
 
 -- Queues the job that gives rows their documents and deletes documents without a row: of one attachment, or of all (after a
 -- restore, which brings no jobs). No worker takes the job of a table that is not the extension owner's: it is there to say
@@ -27,8 +82,8 @@ DECLARE
     attached record;
 BEGIN
     FOR attached IN
-        SELECT t.id, t.corpus_id, graphrag._attached_waits(v) AS waits
-          FROM graphrag.attached_tables t
+        SELECT t.id, t.corpus_id, CASE WHEN graphrag._is_dropped(t) THEN graphrag._dropped_waits(t) ELSE graphrag._attached_waits(v) END AS waits
+          FROM graphrag._attached_tables t
           LEFT JOIN graphrag_attached._attachments v ON v.id = t.id
          WHERE _queue_attached.attached_id IS NULL OR t.id = _queue_attached.attached_id
          ORDER BY t.id
@@ -40,6 +95,75 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._queue_attached(int, interval) FROM PUBLIC;
+
+-- Looks at all attached tables, as workers do before they look at the queue: remembers their columns, and makes due what waited for a
+-- defect that is gone, or for a table that was dropped.
+CREATE FUNCTION graphrag._watch_attached() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached record;
+BEGIN
+    FOR attached IN
+        SELECT a.id, v.relation, v.id IS NULL AS is_gone, p.proowner <> v.owner OR NOT graphrag_attached._is_as_made(a.id) AS is_changed,
+               d.is_dropped, graphrag_attached._defect(v) AS defect, j.id AS job, j.last_error,
+               CASE WHEN d.is_dropped THEN graphrag._dropped_waits(a) ELSE graphrag._attached_waits(v) END AS waits
+          FROM graphrag._attached_tables a
+          LEFT JOIN graphrag_attached._attachments v ON v.id = a.id
+          LEFT JOIN pg_proc p ON p.proname = '_changed_' || a.id AND p.pronamespace = 'graphrag_attached'::regnamespace
+         CROSS JOIN LATERAL (SELECT graphrag._is_dropped(a) AS is_dropped) d
+          LEFT JOIN LATERAL (SELECT x.id, x.last_error FROM graphrag.jobs x
+                              WHERE x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
+                              ORDER BY x.next_attempt_at LIMIT 1) j ON true
+         ORDER BY a.id
+    LOOP
+        IF NOT attached.is_gone THEN
+            PERFORM graphrag._see_attached(attached.id);
+        END IF;
+        IF attached.is_changed THEN
+            PERFORM graphrag._make_attached_function(attached.id, attached.relation);
+        END IF;
+        IF attached.is_changed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
+           OR attached.job IS NULL AND (attached.is_dropped OR EXISTS (SELECT FROM graphrag._attached_faults f
+                                                                        WHERE f.attached_id = attached.id AND f.needs_pass))
+           -- What it waited for is no more, or is something else.
+           OR attached.last_error IS DISTINCT FROM attached.waits AND attached.last_error IS NOT NULL AND NOT (attached.is_gone AND NOT attached.is_dropped)
+        THEN
+            DELETE FROM graphrag.jobs j WHERE j.id = attached.job AND j.state = 'pending' AND j.last_error IS NOT NULL;
+            PERFORM graphrag._queue_attached(attached.id);
+        END IF;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._watch_attached() FROM PUBLIC;
+
+-- Deletes documents of a dropped table, a batch at a time, and ends its attachment with the last; returns whether there are no more.
+-- Its owner must still be allowed to write the corpus, as for a TRUNCATE before the DROP.
+CREATE FUNCTION graphrag._remove_dropped(attached_id int) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    a graphrag._attached_tables;
+    removed bigint;
+BEGIN
+    SELECT x.* INTO a FROM graphrag._attached_tables x WHERE x.id = attached_id;
+    IF graphrag._is_dropped(a) IS NOT TRUE OR graphrag._dropped_waits(a) IS NOT NULL THEN
+        RETURN true;
+    END IF;
+    DELETE FROM graphrag.documents d
+     WHERE d.id IN (SELECT x.id FROM graphrag.documents x WHERE x.attached_id = _remove_dropped.attached_id ORDER BY x.corpus, x.source_key LIMIT 2000);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    IF removed < 2000 THEN
+        DELETE FROM graphrag._attached_tables x WHERE x.id = attached_id;
+        DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _remove_dropped.attached_id;
+        DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _remove_dropped.attached_id;
+        EXECUTE format('DROP FUNCTION IF EXISTS graphrag_attached._changed_%s() CASCADE', attached_id);
+        RETURN true;
+    END IF;
+    RETURN false;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._remove_dropped(int) FROM PUBLIC;
 
 -- Says which attached tables wait for their owners: of one attachment, or of all.
 CREATE FUNCTION graphrag._notice_waiting(attached_id int DEFAULT NULL) RETURNS void
@@ -111,26 +235,40 @@ AS $$
 DECLARE
     s record := graphrag_attached._source(a);
     max_rows int := 500;
+    width int := cardinality(s.key_values);
+    typed text[] := graphrag_attached._typed(s, '$1');
     keys text[];
     digests bytea[];
     differing text[];
     locked text[];
+    beyond text := format('%s %s %s', s.key_values[width], s.greater[width], typed[width]);
 BEGIN
+    IF after IS NULL THEN
+        beyond := 'true';
+    ELSIF width > 1 THEN
+        -- The first column is greater, or equal and the second is, and so on. What comes first is for the index.
+        FOR n IN REVERSE width - 1..1 LOOP
+            beyond := format('(%1$s %2$s %3$s OR %1$s %4$s %3$s AND %5$s)', s.key_values[n], s.greater[n], typed[n], s.equals[n], beyond);
+        END LOOP;
+        beyond := format('%s %s %s AND %s', s.key_values[1], s.at_least[1], typed[1], beyond);
+    END IF;
     EXECUTE format(
-        'SELECT array_agg(w.source_key), array_agg(graphrag_attached._digest(w.title, w.content, w.metadata))'
-        '  FROM (SELECT %1$s FROM (SELECT r.* FROM %2$s r %3$s ORDER BY %4$s USING %5$s LIMIT $2) r) w',
-        s.document, s.source, CASE WHEN after IS NOT NULL THEN format('WHERE %s %s $1::%s', s.key_value, s.greater, s.key_type) END,
-        s.key_value, s.less)
+        'SELECT array_agg(w.source_key), array_agg(graphrag_attached._digest(w.title, w.content, w.metadata, w.valid_from, w.valid_to))'
+        '  FROM (SELECT %1$s FROM (SELECT r.* FROM %2$s r WHERE %3$s AND %4$s ORDER BY %5$s LIMIT $2) r) w',
+        s.document, s.source, s.condition, beyond,
+        (SELECT string_agg(format('%s USING %s', u.value, u.less), ', ' ORDER BY u.n) FROM unnest(s.key_values, s.less) WITH ORDINALITY u (value, less, n)))
     INTO keys, digests USING after, max_rows;
     last_key := CASE WHEN cardinality(keys) = max_rows THEN keys[max_rows] END;
     INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys, digests)
     VALUES ('compare', a.id, a.relation, keys, digests)
     RETURNING source_keys INTO differing;
-    EXECUTE format('SELECT array_agg(l.key) FROM (SELECT u.key FROM unnest($1) u (key) JOIN %s r ON %s %s u.key::%s FOR SHARE OF r SKIP LOCKED) l',
-                   s.source, s.key_value, s.equals, s.key_type)
+    typed := graphrag_attached._typed(s, 'u.key');
+    EXECUTE format('SELECT array_agg(l.key) FROM (SELECT u.key FROM unnest($1) u (key) JOIN %s r ON %s WHERE %s FOR SHARE OF r SKIP LOCKED) l',
+                   s.source, graphrag_attached._has_key(s, typed), s.condition)
     INTO locked USING differing;
     left_over := cardinality(differing) > coalesce(cardinality(locked), 0);
-    EXECUTE graphrag_attached._write_sql(a.id, a.relation, s, format('SELECT u::%s AS key FROM unnest($1) u', s.key_type)) USING locked;
+    EXECUTE graphrag_attached._write_sql(a.id, a.relation, s, format('SELECT %s FROM unnest($1) u (key)', graphrag_attached._as_keys(typed)))
+      USING locked;
 END
 $$;
 
@@ -145,8 +283,13 @@ DECLARE
     s record := graphrag_attached._source(a);
     judged text := format(
         'SELECT array_agg(u.key) FROM unnest($1) u (key)'
-        ' WHERE NOT EXISTS (SELECT FROM %1$s r WHERE %2$s %3$s CASE WHEN pg_input_is_valid(u.key, %4$L) THEN u.key::%4$s END AND %5$s = u.key)',
-        s.source, s.key_value, s.equals, s.key_type, s.key_text);
+        ' WHERE NOT EXISTS (SELECT FROM %1$s r WHERE %2$s AND %3$s = u.key AND %4$s)',
+        s.source,
+        graphrag_attached._has_key(s, ARRAY(
+            SELECT format('CASE WHEN pg_input_is_valid(%1$s, %2$L) THEN (%1$s)::%2$s END', u.part, u.type)
+              FROM unnest(graphrag_attached._parsed(s.key_prefix, cardinality(s.key_values), 'u.key'), s.key_types) WITH ORDINALITY u (part, type, n)
+             ORDER BY u.n)),
+        s.key_text, s.condition);
     keys text[];
     orphans text[];
     locked text[];
@@ -204,6 +347,9 @@ CREATE FUNCTION graphrag._backfill_attached(attached_id int, after text, sweeps 
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF after IS NULL AND NOT sweeps THEN
+        DELETE FROM graphrag._attached_faults f WHERE f.attached_id = _backfill_attached.attached_id;
+    END IF;
     SELECT s.* INTO state, reason, last_key, left_over FROM graphrag_attached._step(attached_id, after, sweeps) s;
 END
 $$;

@@ -2,38 +2,68 @@
 -- superuser whose ANALYZE or REFRESH MATERIALIZED VIEW runs an attacker's function. A column default says it: `caller` is
 -- whoever runs the INSERT, and cannot be given. The trigger does the work and keeps no row.
 CREATE TABLE graphrag._attach_requests (
-    caller           name    NOT NULL DEFAULT current_user,
-    action           text    NOT NULL,
-    source           oid     NOT NULL,
-    corpus           text,
-    key_column       name,
-    content_columns  name[],
-    title_column     name,
-    metadata_columns name[],
-    keep_documents   boolean,
+    caller            name    NOT NULL DEFAULT current_user,
+    action            text    NOT NULL,
+    source            oid     NOT NULL,
+    corpus            text,
+    key_columns       name[],
+    content_columns   name[],
+    title_column      name,
+    metadata_columns  name[],
+    keep_documents    boolean,
+    key_prefix        text,
+    where_column      name,
+    valid_from_column name,
+    valid_to_column   name,
     CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'detach'))
 );
-GRANT INSERT (action, source, corpus, key_column, content_columns, title_column, metadata_columns, keep_documents)
+GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
+              valid_from_column, valid_to_column)
     ON graphrag._attach_requests TO PUBLIC;
 
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
-    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}') RETURNS void
+    title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    wrong text;
+    key_columns name[];
 BEGIN
-    IF num_nulls(source, corpus, key_column, content_columns, metadata_columns) > 0
-        OR cardinality(content_columns) = 0 OR array_position(content_columns || metadata_columns, NULL) IS NOT NULL THEN
+    IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
+        RAISE EXCEPTION 'options of attach_table() must be an object, not %', coalesce(jsonb_typeof(options), 'null')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'For example options => ''{"key_prefix": "articles/", "where": "is_public"}''.';
+    END IF;
+    SELECT min(o.key) INTO wrong
+      FROM jsonb_each(options) o
+     WHERE o.key NOT IN ('key_columns', 'key_prefix', 'where', 'valid_from', 'valid_to')
+        OR jsonb_typeof(o.value) IS DISTINCT FROM CASE o.key WHEN 'key_columns' THEN 'array' ELSE 'string' END
+        OR o.key = 'key_columns' AND (SELECT count(*) FILTER (WHERE jsonb_typeof(e.value) <> 'string') > 0 OR count(*) = 0 OR count(*) > 32
+                                        FROM jsonb_array_elements(CASE jsonb_typeof(o.value) WHEN 'array' THEN o.value ELSE '[]' END) e)
+        OR o.key = 'key_prefix' AND (octet_length(o.value #>> '{}') > 200 OR o.value #>> '{}' = '');
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'option "%" of attach_table() cannot be %', left(wrong, 100), left(options ->> wrong, 200) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Options are key_columns (a list of columns), key_prefix (a text of at most 200 bytes), where, valid_from and valid_to (a column each).';
+    END IF;
+    IF options ? 'key_columns' AND key_column IS NOT NULL THEN
+        RAISE EXCEPTION 'attach_table() takes key_column or the option key_columns, not both' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'For a key of several columns: key_column => NULL, options => ''{"key_columns": ["a", "b"]}''.';
+    END IF;
+    key_columns := CASE WHEN options ? 'key_columns' THEN ARRAY(SELECT jsonb_array_elements_text(options -> 'key_columns')::name) ELSE ARRAY[key_column] END;
+    IF num_nulls(source, corpus, content_columns, metadata_columns) > 0 OR cardinality(content_columns) = 0
+        OR array_position(content_columns || metadata_columns || key_columns, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'attach_table() needs a table, a corpus, a key column and one content column at least; none can be null'
             USING ERRCODE = 'null_value_not_allowed',
                   HINT = 'For example SELECT graphrag.attach_table(''articles'', ''default'', ''id'', ARRAY[''body''], title_column => ''headline'');';
     END IF;
-    INSERT INTO graphrag._attach_requests (action, source, corpus, key_column, content_columns, title_column, metadata_columns)
-    VALUES ('attach', source, corpus, key_column, content_columns, title_column, metadata_columns);
+    INSERT INTO graphrag._attach_requests (action, source, corpus, key_columns, content_columns, title_column, metadata_columns, key_prefix, where_column,
+                                           valid_from_column, valid_to_column)
+    VALUES ('attach', source, corpus, key_columns, content_columns, title_column, metadata_columns, coalesce(options ->> 'key_prefix', ''),
+            options ->> 'where', options ->> 'valid_from', options ->> 'valid_to');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[]) IS
-    'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are brought in by workers when the table is the extension owner''s, else by its owner: CALL backfill_table(). For the owner of the table, who may be granted EXECUTE. Writes that go straight to a partition, logical-replication apply, and disabled triggers bypass it: backfill_table() brings up to date what differs.';
+REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) IS
+    'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are brought in by workers when the table is the extension owner''s, else by its owner: CALL backfill_table(). Options: key_columns (a key of several columns, joined by "/"; key_column is null then), key_prefix (stands before the key), where (a boolean column that says which rows are documents), valid_from and valid_to (columns of dates). Columns are followed when they are renamed; what cannot be followed marks the attachment in attached_tables, and never fails a statement on the table. For the owner of the table, who may be granted EXECUTE. Writes that go straight to a partition, logical-replication apply, and disabled triggers bypass it: backfill_table() brings up to date what differs.';
 
 -- Does what a request asks for, with the rights of the extension's owner and for the caller the row names.
 CREATE FUNCTION graphrag._attach_requested() RETURNS trigger
@@ -44,7 +74,7 @@ DECLARE
     found_one boolean := false;
 BEGIN
     IF NEW.action = 'attach' THEN
-        IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[])', 'EXECUTE') THEN
+        IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb)', 'EXECUTE') THEN
             RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
         END IF;
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = NEW.source;
@@ -57,22 +87,22 @@ BEGIN
     END IF;
     FOR attached IN
         SELECT a.id, graphrag_attached._relation(a) AS relation
-          FROM graphrag.attached_tables a
+          FROM graphrag._attached_tables a
           JOIN graphrag.corpora c ON c.id = a.corpus_id
          WHERE coalesce(graphrag_attached._relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
          ORDER BY a.id
     LOOP
         -- The owner of a table that is gone is unknown; the extension's owner cleans up.
-        PERFORM graphrag._check_owner(NEW.caller, coalesce(attached.relation, 'graphrag.attached_tables'::regclass));
+        PERFORM graphrag._check_owner(NEW.caller, coalesce(attached.relation, 'graphrag._attached_tables'::regclass));
         IF NOT NEW.keep_documents THEN
-            PERFORM graphrag._check_may_feed(a, NEW.caller) FROM graphrag.attached_tables a WHERE a.id = attached.id;
+            PERFORM graphrag._check_may_feed(a, NEW.caller) FROM graphrag._attached_tables a WHERE a.id = attached.id;
         END IF;
         PERFORM graphrag._detach(attached.id, NEW.keep_documents);
         found_one := true;
     END LOOP;
     IF NOT found_one THEN
         RAISE EXCEPTION 'table % is not attached%', NEW.source::regclass, ' to corpus ' || quote_ident(NEW.corpus)
-            USING ERRCODE = 'undefined_object', HINT = 'See graphrag.attached_tables.';
+            USING ERRCODE = 'undefined_object', HINT = 'See graphrag._attached_tables.';
     END IF;
     RETURN NULL;
 END
@@ -148,14 +178,17 @@ AS $$
 DECLARE
     attached int;
 BEGIN
-    INSERT INTO graphrag.attached_tables (corpus_id, relation, schema_name, table_name, key_column, content_columns, title_column, metadata_columns,
-                                          needs_grant)
-    SELECT k.id, c.oid, n.nspname, c.relname, request.key_column, request.content_columns, request.title_column, request.metadata_columns,
-           NOT pg_has_role(request.caller, e.extowner, 'USAGE')
+    INSERT INTO graphrag._attached_tables (corpus_id, relation, schema_name, table_name, content_columns, title_column, metadata_columns, needs_grant,
+                                           key_columns, key_prefix, metadata_keys, where_column, valid_from_column, valid_to_column)
+    SELECT k.id, c.oid, n.nspname, c.relname, request.content_columns, request.title_column, request.metadata_columns,
+           NOT pg_has_role(request.caller, e.extowner, 'USAGE'),
+           request.key_columns, request.key_prefix, request.metadata_columns, request.where_column, request.valid_from_column, request.valid_to_column
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k, pg_extension e
      WHERE c.oid = request.source AND k.name = request.corpus AND e.extname = 'pg_graphrag'
     RETURNING id INTO attached;
     PERFORM graphrag._make_attached_triggers(attached, request.source);
+    PERFORM graphrag_attached._check_columns(v) FROM graphrag_attached._attachments v WHERE v.id = attached;
+    PERFORM graphrag._see_attached(attached);
     PERFORM graphrag._queue_attached(attached);
     PERFORM graphrag._notice_waiting(attached);
 END
@@ -165,6 +198,6 @@ REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;
 -- An update from a version whose triggers were other ones says which tables had them. A new installation has no attachment, whatever
 -- somebody (ALTER DATABASE … SET) has the setting say.
 SELECT graphrag._make_attached_triggers(a.id, u.value::oid)
-  FROM graphrag.attached_tables a
+  FROM graphrag._attached_tables a
   JOIN pg_catalog.jsonb_each_text(coalesce(nullif(pg_catalog.current_setting('graphrag.attached_relations', true), ''), '{}')::jsonb) u
     ON u.key = a.id::text;

@@ -5,8 +5,8 @@ AS $$
 DECLARE
     name text := request.source::regclass;
     t record;
-    columns name[] := request.content_columns || request.metadata_columns || request.key_column
-                      || CASE WHEN request.title_column IS NOT NULL THEN ARRAY[request.title_column] ELSE '{}'::name[] END;
+    columns name[] := array_remove(request.content_columns || request.metadata_columns || request.key_columns
+                                   || ARRAY[request.title_column, request.where_column, request.valid_from_column, request.valid_to_column], NULL);
     wrong text;
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relispartition, n.nspname INTO t
@@ -63,7 +63,7 @@ BEGIN
                   HINT = format('Whoever owns an attached table writes documents. The owner of the extension gives the corpus with SELECT graphrag.grant_corpus(%L, %L, ''write'');',
                                 request.corpus, t.owner);
     END IF;
-    IF EXISTS (SELECT FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
+    IF EXISTS (SELECT FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
                 WHERE c.name = request.corpus AND coalesce(graphrag_attached._relation(a), a.relation) = request.source) THEN
         RAISE EXCEPTION 'table % is already attached to corpus "%"', name, request.corpus USING ERRCODE = 'duplicate_object',
             HINT = format('To attach it with other columns, first SELECT graphrag.detach_table(%L, %L); unchanged documents are not indexed anew.', name, request.corpus);
@@ -79,36 +79,34 @@ BEGIN
     SELECT min(u.name) INTO wrong
       FROM (SELECT c.name FROM unnest(request.content_columns) c (name) GROUP BY c.name HAVING count(*) > 1
              UNION ALL
-            SELECT c.name FROM unnest(request.metadata_columns) c (name) GROUP BY c.name HAVING count(*) > 1) u (name);
+            SELECT c.name FROM unnest(request.metadata_columns) c (name) GROUP BY c.name HAVING count(*) > 1
+             UNION ALL
+            SELECT c.name FROM unnest(request.key_columns) c (name) GROUP BY c.name HAVING count(*) > 1) u (name);
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'column "%" is given twice', wrong USING ERRCODE = 'duplicate_column', HINT = 'Give it once.';
     END IF;
-    SELECT min(u.name) INTO wrong
-      FROM unnest(request.content_columns || request.title_column) u (name)
-     WHERE (graphrag_attached._type(request.source, u.name)).base = 'bytea'::regtype;
-    IF wrong IS NOT NULL THEN
-        RAISE EXCEPTION 'column "%" of table % is bytea, not text', wrong, name USING ERRCODE = 'datatype_mismatch',
-            HINT = 'Attach a text column; for text kept as bytes, one GENERATED ALWAYS AS (convert_from(…, ''UTF8'')) STORED.';
-    END IF;
-
-    IF graphrag_attached._key_index(request.source, request.key_column) IS NULL THEN
-        RAISE EXCEPTION 'column "%" is not a key of table %', request.key_column, name USING ERRCODE = 'invalid_parameter_value',
+    IF graphrag_attached._keys_index(request.source, request.key_columns) IS NULL THEN
+        RAISE EXCEPTION 'column % is not a key of table %',
+                (SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.n) FROM unnest(request.key_columns) WITH ORDINALITY u (name, n)), name
+            USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The key column must be NOT NULL and have a unique index of its own, neither partial nor deferrable (on a partitioned table '
-                   'it may be completed by columns of the partition key). For a key of several columns add one: ALTER TABLE … ADD document_key '
-                   'text GENERATED ALWAYS AS (a || ''/'' || b) STORED NOT NULL UNIQUE.';
+                   'it may be completed by columns of the partition key). For a key of several columns: key_column => NULL, options => ''{"key_columns": ["a", "b"]}''. '
+                   'Or add a column: ALTER TABLE … ADD document_key text GENERATED ALWAYS AS (…) STORED NOT NULL UNIQUE.';
     END IF;
-    IF NOT (graphrag_attached._type(request.source, request.key_column)).trusted THEN
-        RAISE EXCEPTION 'column "%" of table % is of type %, which cannot be a key here', request.key_column, name,
-                format_type((graphrag_attached._type(request.source, request.key_column)).base, NULL)
+    SELECT min(u.name) INTO wrong FROM unnest(request.key_columns) u (name) WHERE NOT (graphrag_attached._type(request.source, u.name)).trusted;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'column "%" of table % is of type %, which cannot be a key here', wrong, name,
+                format_type((graphrag_attached._type(request.source, wrong)).base, NULL)
             USING ERRCODE = 'datatype_mismatch', HINT = 'Types of PostgreSQL and of extensions can, user-defined ones cannot; add a unique text column.';
     END IF;
     -- Two tables that number their rows would take each other's documents, sooner or later.
-    IF (SELECT count(*) FROM graphrag.attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
-         WHERE c.name = request.corpus AND graphrag._numbers_rows(graphrag_attached._relation(a), a.key_column)) > 0
-        AND graphrag._numbers_rows(request.source, request.key_column) THEN
+    IF cardinality(request.key_columns) = 1 AND graphrag._numbers_rows(request.source, request.key_columns[1])
+       AND EXISTS (SELECT FROM graphrag._attachments v
+                    WHERE v.corpus = request.corpus AND v.key_prefix = request.key_prefix AND cardinality(v.key_columns) = 1
+                      AND graphrag._numbers_rows(v.relation, v.key_columns[1])) THEN
         RAISE EXCEPTION 'corpus "%" has an attached table with a numeric key already; the keys of % would collide with its', request.corpus, name
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'Attach it to a corpus of its own, or by a key that differs, for example a unique column GENERATED ALWAYS AS (''comments/'' || id) STORED NOT NULL.';
+                  HINT = 'Attach it with options => ''{"key_prefix": "comments/"}'', which its keys begin with, or to a corpus of its own.';
     END IF;
 END
 $$;

@@ -18,7 +18,7 @@ CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURN
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    source regclass := (SELECT graphrag_attached._relation(a) FROM graphrag.attached_tables a WHERE a.id = attached_id);
+    source regclass := (SELECT graphrag_attached._relation(a) FROM graphrag._attached_tables a WHERE a.id = attached_id);
     changed text := format('graphrag_attached._changed_%s()', attached_id);
     name text;
     trigger name;
@@ -34,7 +34,9 @@ BEGIN
     END IF;
     -- CASCADE: its owner can have made triggers of it too.
     EXECUTE format('DROP FUNCTION IF EXISTS %s CASCADE', changed);
-    DELETE FROM graphrag.attached_tables a WHERE a.id = attached_id;
+    DELETE FROM graphrag._attached_tables a WHERE a.id = attached_id;
+    DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _detach.attached_id;
+    DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _detach.attached_id;
     DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached_id;
     IF NOT keep_documents THEN
         DELETE FROM graphrag.documents d WHERE d.attached_id = _detach.attached_id;
@@ -48,7 +50,7 @@ CREATE FUNCTION graphrag._detach_all(corpus_id int) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT graphrag._detach(a.id, true)
-      FROM graphrag.attached_tables a
+      FROM graphrag._attached_tables a
      WHERE _detach_all.corpus_id IS NULL OR a.corpus_id = _detach_all.corpus_id
      ORDER BY a.id;
 END;

@@ -44,23 +44,14 @@ SELECT CASE b.state WHEN 'reached' THEN 'error' ELSE 'warning' END, pg_catalog.f
   FROM graphrag.budgets b
  WHERE b.budget IS NOT NULL AND (b.state = 'reached' OR greatest(b.spent, b.metered) >= 0.8 * b.budget)
  UNION ALL
-SELECT 'error', pg_catalog.format('attached table %I.%I', a.schema_name, a.table_name),
-       CASE WHEN t.relation IS NULL THEN pg_catalog.format('is gone; corpus "%s" still serves its documents', c.name)
-            ELSE pg_catalog.format('has no column %s any more: statements that change it fail', m.columns) END,
-       CASE WHEN t.relation IS NULL
-            THEN pg_catalog.format('SELECT graphrag.detach_table(''%s'', %L, keep_documents => false); removes them, true keeps them.', a.relation::bigint, c.name)
-            ELSE 'Rename the column back, or graphrag.detach_table() and attach_table() with its new name.' END
-  FROM graphrag.attached_tables a
-  JOIN graphrag.corpora c ON c.id = a.corpus_id
- CROSS JOIN LATERAL (SELECT graphrag_attached._relation(a) AS relation) t
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.string_agg(pg_catalog.quote_ident(n.name), ', ' ORDER BY n.name) AS columns
-         FROM (SELECT DISTINCT u.name
-                 FROM unnest(ARRAY[a.key_column, a.title_column] || a.content_columns || a.metadata_columns) u (name)
-                WHERE u.name IS NOT NULL
-                  AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute k
-                                   WHERE k.attrelid = t.relation AND k.attname = u.name AND k.attnum > 0 AND NOT k.attisdropped)) n) m
- WHERE t.relation IS NULL OR m.columns IS NOT NULL
+SELECT CASE WHEN s.state IN ('behind', 'waiting', 'dropped') THEN 'warning' ELSE 'error' END, 'attached table ' || s.attached_table,
+       pg_catalog.format('of corpus "%s" is %s%s', s.corpus, s.state,
+                         CASE WHEN s.error_code IN ('42703', '42804', '55000') OR s.state IN ('missing', 'dropped') THEN ': ' || s.detail
+                              WHEN s.error_code IS NOT NULL THEN ': SQLSTATE ' || s.error_code ELSE '' END),
+       CASE WHEN s.state IN ('missing', 'dropped') THEN s.hint
+            ELSE 'graphrag.attached_tables says why, to the owner of the table; CALL graphrag.backfill_table() brings it up to date.' END
+  FROM graphrag._attached_states s
+ WHERE s.state IN ('missing', 'broken', 'dropped') OR s.state IN ('behind', 'waiting') AND s.behind_since < pg_catalog.now() - '15 minutes'::interval
  UNION ALL
 SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed nothing for %s', pg_catalog.date_trunc('second', s.lag)),
        'Nothing was written since, or replication is behind: see pg_stat_replication on the primary.'
@@ -101,4 +92,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that are gone or lack a column, a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, or are behind for more than 15 minutes, a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

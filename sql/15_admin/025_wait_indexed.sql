@@ -51,4 +51,30 @@ BEGIN
     RETURN QUERY SELECT documents.indexed, documents.failed, documents.pending;
 END
 $$;
-COMMENT ON FUNCTION graphrag.wait_indexed(text, text[], interval) IS 'Waits until no document of a corpus, or of some keys of it, is pending, at most a time; returns how many are indexed, failed for good, and still pending. Of what the caller may see. Some worker must be at work; while it waits, its statement holds back vacuum. 42704 unknown corpus; P0002 a key that is not there; 25001 for documents of the own transaction, and where it does not see what others commit; 22023 a bad timeout.';
+COMMENT ON FUNCTION graphrag.wait_indexed(text, text[], interval) IS 'Waits until no document of a corpus, or of some keys of it, is pending, at most a time; returns how many are indexed, failed for good, and still pending. Of what the caller may see. Some worker must be at work; while it waits, its statement holds back vacuum: CALL wait_until_indexed() does not. 42704 unknown corpus; P0002 a key that is not there; 25001 for documents of the own transaction, and where it does not see what others commit; 22023 a bad timeout.';
+
+-- No SET clause: it would forbid the commits. Every look is a transaction of its own, and so is every pause of a second at most, so that
+-- no snapshot is older. Nothing but pg_catalog and graphrag is named.
+CREATE PROCEDURE graphrag.wait_until_indexed(corpus text DEFAULT 'default', keys text[] DEFAULT NULL, timeout interval DEFAULT '1 minute',
+    INOUT indexed bigint DEFAULT NULL, INOUT failed bigint DEFAULT NULL, INOUT pending bigint DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) coalesce(timeout, '0'::pg_catalog.interval);
+    pause double precision := 0.05;
+BEGIN
+    IF (timeout OPERATOR(pg_catalog.>=) '0'::pg_catalog.interval) IS NOT TRUE THEN
+        PERFORM FROM graphrag.wait_indexed(corpus, keys, timeout);  -- which refuses it
+    END IF;
+    LOOP
+        SELECT w.indexed, w.failed, w.pending INTO indexed, failed, pending FROM graphrag.wait_indexed(corpus, keys, '0') w;
+        EXIT WHEN pending OPERATOR(pg_catalog.=) 0 OR pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) deadline;
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(pause);
+        COMMIT;
+        pause := least(pause OPERATOR(pg_catalog.*) 1.5, 1.0);
+    END LOOP;
+END
+$$;
+COMMENT ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) IS 'As wait_indexed(), without holding back vacuum: it commits after each look. CALL it as a statement of its own; 2D000 within a transaction. The client of the application sees indexed, failed and pending as the row of the CALL.';

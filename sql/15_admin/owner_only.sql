@@ -18,7 +18,9 @@ CREATE TRIGGER corpus_grants_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRU
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER providers_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.providers
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
-CREATE TRIGGER attached_tables_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.attached_tables
+CREATE TRIGGER attached_tables_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._attached_tables
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
+CREATE TRIGGER attached_seen_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._attached_seen
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 
 -- What says that a document is indexed, and as what, is for those who index: else a reader is shown what was made of other text.

@@ -69,6 +69,7 @@ BEGIN
             END
         AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision);
     PERFORM graphrag._queue_jobs('reports', array_agg(DISTINCT c.corpus_id)) FROM graphrag.communities c WHERE c.report_due;
+    PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();
     PERFORM graphrag._notice_waiting();
     RETURN queued;

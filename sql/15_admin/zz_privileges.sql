@@ -72,6 +72,8 @@ GRANT EXECUTE ON FUNCTION
     graphrag.search_reports(text, text, int, jsonb, int),
     graphrag.neighbors(text, text, int),
     graphrag.neighbors(text, jsonb, int, text),
+    graphrag.graph_nodes_at(text, timestamptz),
+    graphrag.graph_edges_at(text, timestamptz),
     graphrag.to_dot(text, text, int, int),
     graphrag.to_dot(bigint, int),
     graphrag.to_mermaid(text, text, int, int),
@@ -91,6 +93,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb),
     graphrag.feedback(text, text, text, text[], text, text, text, text)
 TO graphrag_member;
+GRANT EXECUTE ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) TO graphrag_member;
 -- Private functions that members need: each with its reason in tests/security/private_functions.txt.
 GRANT EXECUTE ON FUNCTION
     graphrag._at_one_snapshot(text),
@@ -121,3 +124,5 @@ GRANT SELECT ON
     graphrag.metrics
 TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;
+-- Owners of attached tables need be members of nothing; the view shows each his own.
+GRANT SELECT ON graphrag.attached_tables TO PUBLIC;

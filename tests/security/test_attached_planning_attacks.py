@@ -7,7 +7,7 @@ from psycopg import errors
 
 from tests.runtime.cluster import Database
 from tests.security.mallory import SUPERUSERS_TABLE, alarmed, reporters, work
-from tests.sql.attach import attach, backfill, documents
+from tests.sql.attach import attach, backfill, documents, unfollowed
 
 
 def test_the_alarm_rings_for_a_superuser(db: Database, mallory: Database) -> None:
@@ -161,9 +161,9 @@ def test_a_superusers_table_that_runs_code_of_others_is_read_by_nobody(
     db.execute(code.encode())
     # Planting it has run it.
     db.execute("SELECT setval('mallory.alarm', 1, false)")
-    with pytest.raises(errors.InsufficientPrivilege, match="mallory") as refused:
+    with unfollowed(mallory, "42501", "mallory") as hints:
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
-    assert 'Give it to "postgres"' in str(refused.value.diag.message_hint)
+    assert 'Give it to "postgres"' in hints[0]
     work(db)
     ((waits,),) = db.execute("SELECT waiting_for FROM graphrag.progress").fetchall()
     assert "would run code of others" in waits
@@ -187,9 +187,9 @@ def test_partition_and_child_of_others_stop_the_reading_of_a_superusers_table(db
         "CREATE TABLE child () INHERITS (plain); ALTER TABLE child OWNER TO mallory; ALTER TABLE low OWNER TO mallory"
     )
     mallory.execute("CREATE INDEX ON public.low ((mallory.spy(1))); CREATE INDEX ON public.child ((mallory.spy(1)))")
-    with pytest.raises(errors.InsufficientPrivilege, match="would run code of others"):
+    with unfollowed(mallory, "42501", "would run code of others"):
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
-    with pytest.raises(errors.InsufficientPrivilege, match="would run code of others"):
+    with unfollowed(mallory, "42501", "would run code of others"):
         mallory.execute("INSERT INTO public.plain VALUES (1, 's', 'one')")
     work(db)
     assert not alarmed(db)

@@ -398,7 +398,7 @@ def test_only_the_owner_gives_and_takes_corpora_whatever_was_granted(db: Databas
             # A condition that repair() would put in force, with the owner's rights.
             denied(session, "UPDATE graphrag.corpora SET protection = 'true); DROP TABLE graphrag.documents; --'")
             denied(session, "UPDATE graphrag.providers SET base_url = 'https://mallory.example'")
-            denied(session, "UPDATE graphrag.attached_tables SET key_column = 'x'")
+            denied(session, "UPDATE graphrag._attached_tables SET title_column = 'x'")
 
 
 OWN = "CREATE POLICY own ON graphrag.documents USING (source_key <> 'hidden')"

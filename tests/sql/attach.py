@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import Diagnostic
 
 from tests.runtime.cluster import Database
 
@@ -79,6 +82,30 @@ def backfill_by_workers(db: Database) -> int:
 def backfill_later_by_workers(db: Database) -> int:
     db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE kind = 'attach'")
     return backfill_by_workers(db)
+
+
+@contextmanager
+def unfollowed(connection: Database, sqlstate: str, says: str = "") -> Iterator[list[str]]:
+    """A statement that goes on while its documents do not follow it: a WARNING says why; its HINTs are yielded."""
+    hints: list[str] = []
+    warnings: list[tuple[str | None, str]] = []
+
+    def take(diagnostic: Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            warnings.append((diagnostic.sqlstate, str(diagnostic.message_primary)))
+            hints.append(str(diagnostic.message_hint))
+
+    connection.add_notice_handler(take)
+    try:
+        yield hints
+    finally:
+        connection.remove_notice_handler(take)
+    assert [code for code, _ in warnings] == [sqlstate], warnings
+    assert says in warnings[0][1]
+
+
+def states(db: Database) -> dict[str, str]:
+    return dict(db.execute("SELECT attached_table, state FROM graphrag.attached_tables").fetchall())
 
 
 def isolated(app: Database, level: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from psycopg import errors
 
 from tests.runtime.cluster import Database
-from tests.sql.attach import ARTICLES, articles, attach, backfill, documents, indexed, queued
+from tests.sql.attach import ARTICLES, articles, attach, backfill, documents, indexed, queued, states, unfollowed
 
 
 def test_rows_become_documents_with_title_content_and_metadata(db: Database, app: Database) -> None:
@@ -183,8 +183,14 @@ def test_any_key_type_is_backfilled_and_followed(db: Database, app: Database, ty
     app.execute("DELETE FROM articles")
     assert documents(db) == {}
     if "" in keys:
-        with pytest.raises(errors.CheckViolation, match="cannot name a document"):
-            app.execute("INSERT INTO articles VALUES ('', 'x')")
+        with unfollowed(app, "23514", "cannot name a document"):
+            app.execute("INSERT INTO articles VALUES ('', 'x'), ('b', 'y')")
+        assert documents(db) == {"b": "y"}
+        backfill(app)
+        assert states(db) == {"app.articles": "broken"}
+        app.execute("DELETE FROM articles WHERE key = ''")
+        backfill(app)
+        assert states(db) == {"app.articles": "current"}
 
 
 def test_keys_equal_to_their_collation_only_are_two_documents(db: Database, app: Database) -> None:

@@ -40,7 +40,6 @@ def corpus(module_db: Database) -> str:
 @pytest.mark.parametrize("mode", MODES)
 def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, corpus: str, mode: str) -> None:
     whole = search(module_db, QUERY, corpus, mode, top_k=1000)
-    # A walk ends at names that are everywhere: ppr has the chunks that it reaches.
     assert len(whole) >= 10
     for count in (1, 7, 60, 61, 120, 205):
         assert search(module_db, QUERY, corpus, mode, top_k=count) == whole[:count], (mode, count)
@@ -49,7 +48,7 @@ def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, c
     assert len(set(keys(whole))) == len(whole)
 
 
-@pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid", "mix"])
+@pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid", "mix", "ppr"])
 def test_an_answer_has_as_many_rows_as_match(module_db: Database, corpus: str, mode: str) -> None:
     assert len(search(module_db, "Which letter came from Oslo?", corpus, mode, top_k=1000)) == COUNT
 

@@ -163,13 +163,40 @@ def test_health_names_attached_tables_that_are_gone_or_lack_a_column(db: Databas
     db.execute("INSERT INTO public.articles VALUES (1, 'Notes', 'Ada Lovelace wrote notes.')")
     work(db)
     assert issues(db) == {}
-    db.execute("ALTER TABLE public.articles RENAME body TO body_text")
+    db.execute("ALTER TABLE public.articles DROP body")
     with session_of(db, "pg_monitor") as monitor:
         ((_, detail),) = rows(monitor, "SELECT subject, detail FROM graphrag.health()")
-    assert "no column body any more" in detail
+    assert 'columns it no longer has: "body"' in detail
     db.execute("DROP TABLE public.articles")
-    assert issues(db) == {"attached table public.articles": "error"}
-    (hint,) = rows(db, "SELECT split_part(hint, ';', 1) FROM graphrag.health()")
-    db.execute(hint[0].encode())
+    assert issues(db) == {"attached table public.articles": "warning"}
+    work(db)
     assert issues(db) == {}
     assert rows(db, "SELECT count(*) FROM graphrag.documents") == [(0,)]
+
+
+def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connection) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
+    call = "CALL graphrag.wait_until_indexed(%s, %s, %s)"
+    waited: list[tuple[int, ...]] = []
+    waiting = threading.Thread(target=lambda: waited.extend(rows(other, call, corpus, ["a"], "60 s")))
+    waiting.start()
+    horizons = set()
+    for _ in range(100):
+        module_db.execute("SELECT pg_current_xact_id()")
+        ((horizon,),) = rows(
+            module_db, "SELECT backend_xmin::text FROM pg_stat_activity WHERE pid = %s", other.info.backend_pid
+        )
+        horizons.add(horizon)
+        if len(horizons - {None}) > 2:
+            break
+        module_db.execute("SELECT pg_sleep(0.1)")
+    work(module_db)
+    waiting.join()
+    assert waited == [(1, 0, 0)]
+    assert len(horizons - {None}) > 2
+    assert refused(module_db, call, corpus, ["a"], "-1 s").sqlstate == "22023"
+    assert refused(module_db, call, "nowhere", None, "1 s").sqlstate == "42704"
+    put(module_db, corpus, "b", "Ada Lovelace wrote notes.")
+    with pytest.raises(psycopg.errors.InvalidTransactionTermination), module_db.transaction():
+        module_db.execute(call.encode(), [corpus, None, "5 s"])

@@ -7,6 +7,7 @@ import pytest
 from pg_graphrag.retrieval.rankings import (
     Fused,
     Ranking,
+    one_after_the_other,
     ranking,
     reciprocal_rank,
     round_robin,
@@ -88,3 +89,13 @@ def test_round_robin_takes_first_of_each_then_second_and_no_chunk_twice() -> Non
 def test_nothing_fused_is_nothing(fuse: object) -> None:
     assert callable(fuse)
     assert fuse([Ranking.empty("a"), Ranking.empty("b")]).ids.tolist() == []
+
+
+def test_what_comes_after_another_ranking_stays_below_it_in_its_order() -> None:
+    first = Ranking("first", np.array([3, 1]), np.array([0.5, 1e-9]))
+    second = Ranking("second", np.array([1, 4, 2, 5]), np.array([40.0, 0.9, -0.2, -0.2]))
+    fused = one_after_the_other(first, second)
+    scores = dict(zip(fused.ids.tolist(), fused.scores.tolist(), strict=True))
+    assert (scores[3], scores[1]) == (0.5, 1e-9)
+    assert 1e-9 > scores[4] > scores[2] == scores[5] > 0
+    assert set(fused.explain(1)) == {"first"}

@@ -182,3 +182,7 @@ def test_emoji_and_symbols_are_words() -> None:
 def test_han_of_the_other_language_is_written_as_its_own(query: str, language: str, expected: str) -> None:
     pytest.importorskip("opencc")
     assert other_han(query, language) == expected
+
+
+def test_what_is_too_long_for_an_index_is_left_out() -> None:
+    assert lexical(f"a {'x' * 2047} b_{'y' * 2046} {'é' * 1100}", "en") == f"a   b_{'y' * 2046}  "

@@ -31,7 +31,7 @@ EARLIER, BETWEEN = "0.2.8", "0.2.9"
 DIFFERENCES = [
     # No such column, index and trigger yet.
     ("04_documents/030_attached_tables.sql", r"    needs_grant [^\n]*\n", ""),
-    ("04_documents/030_attached_tables.sql", r"COMMENT ON COLUMN graphrag\.attached_tables\.needs_grant [^\n]*\n", ""),
+    ("04_documents/030_attached_tables.sql", r"COMMENT ON COLUMN graphrag\._attached_tables\.needs_grant [^\n]*\n", ""),
     ("04_documents/010_documents.sql", r"CREATE INDEX documents_metadata_idx [^\n]*\n", ""),
     # A view and a function with other bodies, a comment of other words.
     (
@@ -57,10 +57,10 @@ CHANGES = {
         DROP FUNCTION graphrag._old(int);
         ALTER EXTENSION pg_graphrag DROP TABLE graphrag._old_table;
         DROP TABLE graphrag._old_table;
-        SELECT pg_catalog.pg_extension_config_dump('graphrag.attached_tables', '');
+        SELECT pg_catalog.pg_extension_config_dump('graphrag._attached_tables', '');
     """,
     f"{BETWEEN}--{__version__}": """
-        ALTER TABLE graphrag.attached_tables ADD COLUMN needs_grant boolean NOT NULL DEFAULT false;
+        ALTER TABLE graphrag._attached_tables ADD COLUMN needs_grant boolean NOT NULL DEFAULT false;
     """,
 }
 
@@ -127,7 +127,7 @@ def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_
         assert set(before.keys() ^ right.keys()) >= {
             "routine graphrag._old(integer)",
             "relation graphrag._old_table",
-            "column graphrag.attached_tables.needs_grant",
+            "column graphrag._attached_tables.needs_grant",
             "index graphrag.documents_metadata_idx",
         }
     with GraphRAG(earlier) as rag:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.json_reading import read_exact_json
+from pg_graphrag.json_reading import read_exact_json, read_json
 
 MAX_DEPTH = 32
 MAX_CONDITIONS = 1000
@@ -26,7 +26,7 @@ _MAX_ID = 2**63 - 1
 _ORDERINGS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OF_FIELDS = ("$contains", "$eq", "$exists", *_ORDERINGS, "$in", "$ne", "$nin", "$not", "$prefix")
 _OF_KEYS = ("$eq", "$in", "$ne", "$nin", "$prefix")
-_OF_DOCUMENTS = ("$and", "$contains", "$ids", "$not", "$or", "$relation", "$source_key")
+_OF_DOCUMENTS = ("$and", "$as_of", "$contains", "$ids", "$not", "$or", "$relation", "$source_key")
 _NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
 # Other names that begin with "$" are those of fields, as they have been before there were operators.
 _OPERATOR = re.compile(r"\$[A-Za-z_]+")
@@ -56,6 +56,8 @@ class Condition:
     joins: str = ""
 
 
+# What errors say of a moment.
+A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:00Z"'
 EVERY = Condition("true", (), ())
 
 
@@ -118,6 +120,11 @@ class _Compilation:
         if name == "$not":
             return _negated(self.documents(value, place, depth + 1))
         self._count(place)
+        if name == "$as_of":
+            if not is_date(value):
+                raise _bad(place, value, A_DATE)
+            moment = self._parameter("timestamptz", _zoned(value))
+            return f"(coalesce(d.valid_from <= {moment}, true) AND coalesce(d.valid_to > {moment}, true))"
         if name == "$contains":
             if not isinstance(value, dict):
                 raise _bad(place, value, "an object that the metadata contains")
@@ -228,12 +235,9 @@ class _Compilation:
 
     def _ordered(self, field: str, operator: str, value: Any, place: str) -> str:
         if isinstance(value, str) and _IS_DATE.fullmatch(value):
-            try:
-                datetime.fromisoformat(value)
-            except ValueError:
-                raise _bad(place, value, 'a date that exists, such as "2024-02-29"') from None
-            zoned = value if _HAS_ZONE.search(value, 10) else f"{value} UTC"
-            path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", zoned)
+            if not is_date(value):
+                raise _bad(place, value, 'a date that exists, such as "2024-02-29"')
+            path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", _zoned(value))
             return (
                 f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query(d.metadata, {path}, '{{}}', true) v (item)"
                 f" CROSS JOIN LATERAL ({_DATES}) s WHERE CASE WHEN pg_catalog.pg_input_is_valid(s.value, 'timestamptz')"
@@ -262,6 +266,35 @@ class _Compilation:
                 sqlstate="54000",
                 hint="Use $in for many values, or $relation for many documents.",
             )
+
+
+def is_date(value: Any) -> bool:
+    """Return whether a value is a date or time in ISO 8601 that exists."""
+    if not isinstance(value, str) or _IS_DATE.fullmatch(value) is None:
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _zoned(date: str) -> str:
+    """Return a date as PostgreSQL reads it in every session: of UTC, where it says no zone."""
+    return date if _HAS_ZONE.search(date, 10) else f"{date} UTC"
+
+
+def with_as_of(filter_: str | None, options: str | None) -> str | None:
+    """Return the filter of a call together with its option `as_of`.
+
+    What is no option of its own kind is left to who reads the options, and refused there.
+    """
+    values = read_json(options) if options not in (None, "{}") else {}
+    moment = values.get("as_of") if isinstance(values, dict) else None
+    if not is_date(moment):
+        return filter_
+    as_of = json.dumps({"$as_of": moment})
+    return as_of if filter_ is None else f'{{"$and": [{filter_}, {as_of}]}}'
 
 
 def _is_operator(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner, at_one_snapshot
+from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
@@ -63,7 +64,7 @@ def ask(
     arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
     def run() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
-        caller = caller_of(db, corpus, filter_)
+        caller = caller_of(db, corpus, with_as_of(filter_, options))
 
         def answered() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
             request, answer, citations, usage = answer_request(_prepare(db, caller, *arguments))
@@ -117,7 +118,7 @@ def ask_stream(
     arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
     def run() -> AskRequest:
-        caller = caller_of(db, corpus, filter_)
+        caller = caller_of(db, corpus, with_as_of(filter_, options))
         return as_owner(db, lambda: _prepare(db, caller, *arguments))
 
     pieces = _pieces(db, at_one_snapshot(db, run))

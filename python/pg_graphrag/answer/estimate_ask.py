@@ -7,6 +7,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.answer.ask import answer_request, build_request
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
@@ -34,7 +35,7 @@ def estimate(
     response_type: str | None,
 ) -> list[tuple[Any, ...]]:
     """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as of ask(); no model is asked."""
-    caller = caller_of(db, corpus, filter_)
+    caller = caller_of(db, corpus, with_as_of(filter_, options))
 
     def run() -> DryRun:
         mode = modes.find(mode_name)

@@ -592,5 +592,6 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := await rows_beside_async(connection, statement)) is not None:
         return statement.result(rows)
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-        await cursor.execute(statement.sql, statement.parameters)
+        # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
+        await cursor.execute(statement.sql, statement.parameters, prepare=False)
         return statement.result(await cursor.fetchall() if cursor.description else [])

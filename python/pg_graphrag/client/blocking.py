@@ -593,5 +593,6 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := rows_beside(connection, statement)) is not None:
         return statement.result(rows)
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-        cursor.execute(statement.sql, statement.parameters)
+        # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
+        cursor.execute(statement.sql, statement.parameters, prepare=False)
         return statement.result(cursor.fetchall() if cursor.description else [])

@@ -32,7 +32,7 @@ def is_beside(connection: psycopg.Connection[Any]) -> bool:
     """Whether the functions of the database's schema are served by this process."""
     if connection not in _is_beside:
         cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
-        return _note(connection, cursor.execute(_INSTALLED).fetchone())
+        return _note(connection, cursor.execute(_INSTALLED, prepare=False).fetchone())
     return _is_beside[connection]
 
 
@@ -54,7 +54,7 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
     """As `is_beside`, for a connection of asyncio."""
     if connection not in _is_beside:
         cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
-        return _note(connection, await (await cursor.execute(_INSTALLED)).fetchone())
+        return _note(connection, await (await cursor.execute(_INSTALLED, prepare=False)).fetchone())
     return _is_beside[connection]
 
 

@@ -7,5 +7,7 @@ SETTINGS: dict[str, Any] = {
     "autocommit": True,
     # Whatever PGCLIENTENCODING says: documents may hold any character.
     "client_encoding": "UTF8",
+    # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
+    "prepare_threshold": None,
     "fallback_application_name": "pg_graphrag",
 }

@@ -53,6 +53,11 @@ class BackfillPass:
         return "more"
 
 
+def watch(db: Database) -> None:
+    """Look at all attached tables: what became of their columns, and whether what waited for them can go on."""
+    db.query("SELECT graphrag._watch_attached()")
+
+
 def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is.
 
@@ -83,6 +88,9 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
         attached, payload.get("after"), payload.get("sweeps", False), payload.get("left_over", False)
     )
     state = progress.step(db, "graphrag._backfill_attached")
+    if state == "gone":
+        # Documents of a table that was dropped; of any other there is nothing to do.
+        return bool(db.query("SELECT graphrag._remove_dropped($1) AS done", ["int4"], [attached])[0]["done"])
     if state == "more":
         db.query(
             "UPDATE graphrag.jobs SET payload = $2 WHERE id = $1",

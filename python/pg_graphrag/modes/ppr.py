@@ -1,15 +1,31 @@
 """ppr: personalised PageRank alone."""
 
+from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.hipporag import hipporag
 from pg_graphrag.retrieval.hybrid import walk
+from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, single_ranking
+from pg_graphrag.retrieval.rankings import Fused, Ranking, one_after_the_other, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    """Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2."""
-    return single_ranking([hipporag(query, depth) if query.options.profile == "paper" else walk(query, depth)])
+    """Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2.
+
+    Chunks that the walk does not reach have no mass. They follow in the order of dense retrieval.
+    """
+    walked = hipporag(query, depth) if query.options.profile == "paper" else walk(query, depth)
+    if walked.retriever != "pagerank":
+        return single_ranking([_direct(query, depth)])
+    reached = walked.scores > 0
+    walked = Ranking(walked.retriever, walked.ids[reached], walked.scores[reached], walked.reason)
+    if len(walked.ids) >= depth:
+        return single_ranking([walked])
+    return one_after_the_other(walked, _direct(query, depth))
+
+
+def _direct(query: Query, depth: int) -> Ranking:
+    return dense.windows(query, depth) if query.dense_works else bm25(query, depth)
 
 
 MODE = Mode(

@@ -17,7 +17,7 @@ from pg_graphrag.process.routines import statements
 
 _DUMPED = re.compile(r"pg_extension_config_dump\('(graphrag\.\w+)',\s*'(.*?)'\);", re.DOTALL)
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
-_LEFT_OUT = "graphrag.attached_tables"
+_LEFT_OUT = "graphrag._attached_tables"
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
 _HOST = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
+from pg_graphrag.access.filters import A_DATE, is_date
+
 T = TypeVar("T")
 
 
@@ -87,6 +89,7 @@ class SearchOptions:
     include_chunks: bool = True
     profile_time: bool = False
     offset: int = 0
+    as_of: str | None = None
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -125,6 +128,8 @@ CHECKS: dict[str, Check] = {
     "include_chunks": FLAG,
     "profile_time": FLAG,
     "offset": integer(0, 10_000),
+    # Read with the filter (access/filters.py): it decides which documents there are.
+    "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -136,4 +141,4 @@ CHECKS: dict[str, Check] = {
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
-OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", *CONTEXT_OPTIONS)

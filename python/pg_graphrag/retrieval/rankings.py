@@ -139,6 +139,20 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
     return Fused(ids[by_id], (1.0 / np.arange(1, len(ids) + 1))[by_id], rankings)
 
 
+def one_after_the_other(first: Ranking, second: Ranking) -> Fused:
+    """All chunks of a ranking with positive scores, which stay as they are; then those that another adds, in its order.
+
+    Their scores are brought below those of the first by a function of the score alone, so that they do not depend on how many
+    chunks are asked for.
+    """
+    added = ~np.isin(second.ids, first.ids)
+    ids, scores = second.ids[added], second.scores[added]
+    # Increasing, and between 0 and 1/2, for any score.
+    below = (0.5 + np.arctan(scores) / np.pi) / 2 * first.scores.min(initial=1.0)
+    rest = Ranking(second.retriever, ids, scores, second.reason)
+    return _summed([first, rest], [(first.scores, 0.0), (below, 0.0)])
+
+
 def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
     """All chunks of the first ranking, then those that others add; the score is 1 / rank in the first ranking that has the
     chunk, less the number of rankings before it."""

@@ -4,8 +4,10 @@ A row holds the columns of all items of a corpus, packed: as array literals, sin
 longer than reading it. Null: the value of the merged row.
 """
 
+import json
 from collections.abc import Callable
 from functools import partial
+from math import log2
 from typing import Any
 
 from pg_graphrag.access.caller import Caller, caller_of
@@ -33,6 +35,71 @@ def nodes(db: Database) -> list[Row]:
 def edges(db: Database) -> list[Row]:
     """Return the same with columns of relationships."""
     return _of_corpora(db, _edges)
+
+
+def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
+    """Return rows as of graphrag.graph_nodes, of the graph that the documents make which are valid at a moment (ISO 8601)."""
+    return _at(db, corpus, moment, "graph_nodes", lambda query, graph: _node_rows(query, graph))
+
+
+def edges_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
+    """Return rows as of graphrag.graph_edges, of the same graph."""
+    return _at(db, corpus, moment, "graph_edges", lambda query, graph: _edge_rows(query, graph))
+
+
+def _at(
+    db: Database,
+    corpus: str | None,
+    moment: str | None,
+    view: str,
+    rows_of: Callable[[Query, VisibleGraph], list[Row]],
+) -> list[Row]:
+    caller = caller_of(db, corpus, json.dumps({"$as_of": moment}))
+
+    def read() -> list[Row]:
+        query = graph_query(db, caller)
+        graph = graph_of(query)
+        if isinstance(graph, VisibleGraph):
+            return rows_of(query, graph)
+        # All documents are valid: the owner sees the corpus whole.
+        return db.query(f"SELECT v.* FROM graphrag.{view} v WHERE v.corpus = $1", ["text"], [query.corpus.name])
+
+    return as_owner(db, read)
+
+
+def _node_rows(query: Query, graph: VisibleGraph) -> list[Row]:
+    rows = graph.stated_entities(graph.entity_ids().tolist())
+    return [{"corpus": query.corpus.name, "entity_id": row.pop("id"), **row} for row in rows]
+
+
+def _edge_rows(query: Query, graph: VisibleGraph) -> list[Row]:
+    entities = {row["id"]: row for row in graph.stated_entities(graph.entity_ids().tolist())}
+    chunks = graph.chunk_count()
+    rows = []
+    for row in graph.stated_relationships(np.sort(graph.topology.relationships.ids).tolist()):
+        source, target = entities[row["source_id"]], entities[row["target_id"]]
+        counts = row["mention_count"], source["mention_count"], target["mention_count"]
+        bits = _bits(*counts, chunks) if min(*counts, chunks) > 0 else None
+        rows.append(
+            {
+                "corpus": query.corpus.name,
+                "relationship_id": row["id"],
+                **{name: row[name] for name in ("source_id", "source", "target_id", "target", "description", "weight")},
+                "source_type": source["type"],
+                "target_type": target["type"],
+                "keywords": ", ".join(row["keywords"]),
+                "keyword_list": row["keywords"],
+                "mention_count": row["mention_count"],
+                "pmi": None if bits is None else row["mention_count"] / chunks * bits,
+                "strength": None if bits is None else row["weight"] * bits,
+            }
+        )
+    return rows
+
+
+def _bits(pair: int, source: int, target: int, chunks: int) -> float:
+    """Return the pointwise mutual information of two entities, in bits."""
+    return log2(pair * chunks / source / target)
 
 
 def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:

@@ -5,6 +5,7 @@ from time import perf_counter
 from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, to_json
@@ -23,7 +24,7 @@ def context(
 ) -> str:
     """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
     start = perf_counter()
-    caller = caller_of(db, corpus, filter_)
+    caller = caller_of(db, corpus, with_as_of(filter_, options))
 
     def run_context() -> str:
         mode = modes.find(mode_name)

@@ -9,6 +9,8 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.access.filters import with_as_of
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
@@ -35,7 +37,7 @@ def search(
     """
     start = perf_counter()
     limit = check_top_k(top_k)
-    caller = caller_of(db, corpus, filter_)
+    caller = caller_of(db, corpus, with_as_of(filter_, options))
 
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
@@ -119,6 +121,12 @@ def prepare(
     `start`: when the call began, for the option `profile_time`.
     """
     parsed = parse(options, mode, function)
+    if parsed.as_of is not None and caller.matching is None and caller.condition is None:
+        # Who does not narrow what the caller sees must not pretend to.
+        raise GraphRAGError(
+            'option "as_of" is of graphrag.search, context and ask',
+            hint='Else give the filter {"$as_of": "2024-02-29"}.',
+        )
     search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
     if not parsed.profile_time:
         return search_query

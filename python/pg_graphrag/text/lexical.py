@@ -13,6 +13,9 @@ _GLUE = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?
 _CJK_RUN = f"[{HAN}{KANA}]+"
 # A run without spaces that is longer is no word (Thai): its bigrams alone are terms.
 _LONGEST_WORD = 20
+# What to_tsvector leaves out, in bytes, with a NOTICE for each; encoded data has many. Its parser ends words at an underscore.
+_TOO_LONG = 2047
+_LONG_RUN = re.compile(rf"[^\W_]{{{_TOO_LONG // 4},}}")
 # Emoji, arrows, mathematical and currency signs, which the parser drops. Not bullets and lines, which lay a text out.
 _SYMBOL = re.compile(
     "[\u00a2-\u00a5\u00a7\u00b0-\u00b1\u20a0-\u20c0\u2190-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
@@ -33,6 +36,7 @@ def lexical(text: str, language: str) -> str:
         58P01 when the library for `language` is not installed.
     """
     normalized = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
+    normalized = _LONG_RUN.sub(lambda run: " " if len(run.group().encode()) >= _TOO_LONG else run.group(), normalized)
     if normalized.isascii():
         return normalized
     normalized = _SYMBOL.sub(lambda symbol: f" symbol{ord(symbol.group()):x} ", normalized)

@@ -48,6 +48,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
+            _watch_attached(db)
             _process_profiled(db, worker, max_jobs)
         except BaseException:
             # Query cancel comes here too.
@@ -57,6 +58,14 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
         _retry_cancelled(partial(_release_worker_lock, db))
+
+
+def _watch_attached(db: Database) -> None:
+    # Most databases have none, and nothing is imported for them.
+    if db.query("SELECT EXISTS (SELECT FROM graphrag._attached_tables) AS attached")[0]["attached"]:
+        watch: Callable[[Database], None] = function_at("documents.attach:watch")
+        watch(db)
+    db.commit()
 
 
 def _release_leases(db: Database, worker: int) -> None:

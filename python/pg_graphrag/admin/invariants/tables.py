@@ -119,6 +119,11 @@ _STATEMENTS = {
           LEFT JOIN graphrag.chunks c ON c.id = x.chunk_id
          WHERE (x.corpus_id = $1 OR c.corpus_id = $1)
            AND (x.document_id, x.corpus_id) IS DISTINCT FROM (c.document_id, c.corpus_id)""",
+    "an attached table is there, and can be followed": """
+        SELECT s.attached_table AS object, pg_catalog.format('is %s: %s', s.state, s.detail) AS detail
+          FROM graphrag._attached_states s
+          JOIN graphrag.corpora c ON c.name = s.corpus
+         WHERE c.id = $1 AND s.state IN ('dropped', 'missing', 'broken')""",
     "a corpus with chunks has a revision": """
         SELECT pg_catalog.format('corpus %s', $1) AS object, 'sessions cannot see that its vectors change' AS detail
          WHERE EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)

@@ -1,0 +1,144 @@
+-- How the attached tables are. Reads the catalog and what is recorded; nothing of the tables.
+CREATE VIEW graphrag._attached_states AS
+SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a.schema_name, a.table_name) AS attached_table,
+       CASE WHEN d.is_dropped THEN 'dropped'
+            WHEN v.id IS NULL THEN 'missing'
+            WHEN e.defect IS NOT NULL THEN 'broken'
+            WHEN f.at IS NOT NULL AND NOT f.needs_pass AND j.id IS NULL THEN 'broken'
+            WHEN j.last_error IS NOT NULL THEN 'waiting'
+            WHEN f.at IS NOT NULL OR j.id IS NOT NULL THEN 'behind'
+            ELSE 'current' END AS state,
+       least(f.at, j.created_at) AS behind_since,
+       CASE WHEN d.is_dropped OR v.id IS NULL THEN NULL ELSE coalesce(e.defect[1], f.error_code) END AS error_code,
+       CASE WHEN d.is_dropped THEN 'the table was dropped, and its documents are still there'
+            WHEN v.id IS NULL THEN 'the table is not there, or has no trigger of ours; its documents are still served'
+            ELSE coalesce(e.defect[2], f.message) END AS detail,
+       CASE WHEN d.is_dropped OR v.id IS NULL THEN
+                 coalesce(j.last_error, CASE WHEN d.is_dropped THEN 'Workers delete them: CALL graphrag.process_jobs(). ' ELSE '' END
+                          || pg_catalog.format('SELECT graphrag.detach_table(''%s'', %L, keep_documents => false); deletes them, true keeps them.',
+                                               a.relation::bigint, c.name))
+            ELSE coalesce(e.defect[3], f.hint, j.last_error) END AS hint,
+       a.attached_at
+  FROM graphrag._attached_tables a
+  JOIN graphrag.corpora c ON c.id = a.corpus_id
+  LEFT JOIN graphrag._attachments v ON v.id = a.id
+ CROSS JOIN LATERAL (
+       SELECT v.id IS NULL AND EXISTS (SELECT FROM graphrag._attached_seen s
+                                        WHERE s.attached_id = a.id
+                                          AND NOT EXISTS (SELECT FROM pg_catalog.pg_class k WHERE k.oid = s.relation)) AS is_dropped) d
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN v.id IS NOT NULL THEN graphrag_attached._defect(
+                   ROW(v.id, v.corpus, v.relation, v.owner, v.schema_name, v.table_name, v.key_columns, v.content_columns, v.title_column,
+                       v.metadata_columns, v.metadata_keys, v.key_prefix, v.where_column, v.valid_from_column, v.valid_to_column)) END AS defect) e
+  LEFT JOIN LATERAL (
+       SELECT x.at, x.error_code, x.message, x.hint, x.needs_pass FROM graphrag._attached_faults x
+        WHERE x.attached_id = a.id ORDER BY x.needs_pass DESC, x.at LIMIT 1) f ON true
+  LEFT JOIN LATERAL (
+       SELECT x.id, x.created_at, x.last_error FROM graphrag.jobs x
+        WHERE x.corpus_id = a.corpus_id AND x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
+        ORDER BY x.next_attempt_at LIMIT 1) j ON true;
+COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all of them';
+
+-- With the owner's rights, for owners of attached tables and for pg_monitor, whom faults of rows are told by their codes alone.
+CREATE VIEW graphrag.attached_tables WITH (security_barrier = true) AS
+SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s.behind_since AS lag, s.error_code,
+       CASE WHEN o.may_read THEN s.detail END AS detail, CASE WHEN o.may_read THEN s.hint END AS hint, s.attached_at
+  FROM graphrag._attached_states s
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') OR coalesce(pg_catalog.pg_has_role(s.owner, 'USAGE'), false) AS may_read
+         FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
+ WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table() made sources of documents, and whether these follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
+COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';
+COMMENT ON COLUMN graphrag.attached_tables.attached_table IS 'The table, as last seen';
+COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (not there after a restore, or without our triggers)';
+COMMENT ON COLUMN graphrag.attached_tables.behind_since IS 'Time of the first change that documents may not show; null: none';
+COMMENT ON COLUMN graphrag.attached_tables.lag IS 'Age of that change';
+COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of what kept documents from following';
+COMMENT ON COLUMN graphrag.attached_tables.detail IS 'What that was; it may quote a row. Null for pg_monitor';
+COMMENT ON COLUMN graphrag.attached_tables.hint IS 'What to do. Null for pg_monitor';
+COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time it was attached';
+
+-- After DDL: what a table is called and whether it can be followed is looked at at once, and who changed it is told. DDL never fails
+-- because of it.
+-- SECURITY DEFINER: whoever may change a table has no right to the tables of attachments. It takes numbers from the event alone.
+CREATE FUNCTION graphrag._attached_altered() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached record;
+    defect text[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM graphrag._attached_tables) THEN
+        RETURN;
+    END IF;
+    FOR attached IN
+        SELECT DISTINCT a.id
+          FROM pg_event_trigger_ddl_commands() e, graphrag._attached_tables a
+         WHERE CASE e.classid
+                   WHEN 'pg_class'::regclass THEN a.relation IN (e.objid, (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid))
+                   WHEN 'pg_namespace'::regclass THEN e.objid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = a.relation)
+               END
+    LOOP
+        PERFORM graphrag._see_attached(attached.id);
+        SELECT graphrag_attached._defect(v) INTO defect FROM graphrag_attached._attachments v WHERE v.id = attached.id;
+        IF defect IS NOT NULL AND graphrag._record_fault(attached.id, defect[1], defect[2], defect[3], true) THEN
+            PERFORM graphrag._queue_attached(attached.id);
+            RAISE WARNING '%', defect[2] USING ERRCODE = defect[1],
+                HINT = concat_ws(' ', defect[3], 'Until then its changes go on, and documents do not follow them.');
+        END IF;
+    END LOOP;
+EXCEPTION
+    WHEN deadlock_detected OR lock_not_available THEN
+        RAISE;
+    WHEN OTHERS THEN
+        RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'The next worker looks at them: CALL graphrag.process_jobs().';
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attached_altered() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._attached_altered() IS 'Event trigger: attached tables that were altered';
+
+-- After a DROP: workers delete the documents. In one transaction with it a million of them would hold it up.
+-- SECURITY DEFINER: as above.
+CREATE FUNCTION graphrag._attached_dropped() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached record;
+BEGIN
+    FOR attached IN
+        SELECT a.id, format('%I.%I', a.schema_name, a.table_name) AS name, c.name AS corpus
+          FROM pg_event_trigger_dropped_objects() e
+          JOIN graphrag._attached_tables a ON a.relation = e.objid
+          JOIN graphrag.corpora c ON c.id = a.corpus_id
+         WHERE e.classid = 'pg_class'::regclass AND e.objsubid = 0
+         ORDER BY a.id
+    LOOP
+        PERFORM graphrag._queue_attached(attached.id);
+        RAISE NOTICE 'table % was attached to corpus "%": workers will delete its documents', attached.name, attached.corpus;
+    END LOOP;
+EXCEPTION
+    WHEN deadlock_detected OR lock_not_available THEN
+        RAISE;
+    WHEN OTHERS THEN
+        RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'The next worker looks at them: CALL graphrag.process_jobs().';
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attached_dropped() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._attached_dropped() IS 'Event trigger: attached tables that were dropped';
+
+-- Event triggers are for superusers to make. Without them workers and repair() see what became of attached tables.
+CREATE FUNCTION graphrag._make_event_triggers() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) AND NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = 'graphrag_attached_altered') THEN
+        EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_altered ON ddl_command_end'
+                ' WHEN TAG IN (''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'') EXECUTE FUNCTION graphrag._attached_altered()';
+        EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_dropped ON sql_drop'
+                ' WHEN TAG IN (''DROP TABLE'', ''DROP SCHEMA'', ''DROP OWNED'') EXECUTE FUNCTION graphrag._attached_dropped()';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._make_event_triggers() FROM PUBLIC;
+SELECT graphrag._make_event_triggers();

@@ -1,0 +1,20 @@
+-- The graph as the documents valid at a moment say it. Functions, since a view takes no moment. SECURITY INVOKER: they ask as the caller
+-- which documents he may see, then read what these state with the owner's rights (access/entry.py).
+-- The settings make the moment the same text in every session.
+CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_nodes
+LANGUAGE plpython3u STABLE ROWS 1000
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.views:nodes_at", corpus, at)
+$$;
+COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of graph_nodes, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
+
+CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edges
+LANGUAGE plpython3u STABLE ROWS 1000
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
+AS $$
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "retrieval.views:edges_at", corpus, at)
+$$;
+COMMENT ON FUNCTION graphrag.graph_edges_at(text, timestamptz) IS 'Rows as of graph_edges, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';

@@ -274,7 +274,7 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
             times, processor, answers = (
                 values[-QUERIES:] + values[:-QUERIES] for values in (times, processor, answers)
             )
-        right = [rightly(rows, one, 1e-9) for rows, one in zip(answers, exact, strict=True)]
+        right = [rightly(rows, expected, 1e-9) for rows, expected in zip(answers, exact, strict=True)]
         line(f"pg_graphrag{again}", times, processor, right)
         print(f"{'':18} a session's first query {first:.0f} ms; private memory {memory}")
     for system in systems:
@@ -284,12 +284,12 @@ def compare(url: str, ranks: Any, ends: Any, systems: Sequence[str]) -> None:
             np.save(folder / "ends.npy", ends)
             (folder / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
             command = [peer_python(system, PEERS[system]), Path(__file__).with_name("bm25_peer.py"), system, folder]
-            said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        right = [rightly(rows, one, 1e-3) for rows, one in zip(said["rows"], exact, strict=True)]
-        line(system, said["times"], said["processor"], right if any(said["rows"]) else None)
+            figures = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        right = [rightly(rows, expected, 1e-3) for rows, expected in zip(figures["rows"], exact, strict=True)]
+        line(system, figures["times"], figures["processor"], right if any(figures["rows"]) else None)
         print(
-            f"{'':18} built in {said['built']:.1f} s, {said['built'] / len(ends) * 1e6:.0f} µs a chunk;"
-            f" opened in {1000 * said['opened']:.0f} ms; peak memory {said['memory']:.0f} MB"
+            f"{'':18} built in {figures['built']:.1f} s, {figures['built'] / len(ends) * 1e6:.0f} µs a chunk;"
+            f" opened in {1000 * figures['opened']:.0f} ms; peak memory {figures['memory']:.0f} MB"
         )
 
 

@@ -30,7 +30,7 @@ def main() -> None:
 
 def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     """Run the whole of it on one corpus."""
-    number = one(db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    number = scalar(db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
     work(db)
     db.execute(
         sql.SQL(
@@ -39,8 +39,8 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
             " WHERE mod(d.n, {}) = {}"
         ).format(corpus, EVERY, EVERY // 2)
     )
-    documents = one(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", corpus)
-    weights = one(db, "SELECT count(*) FROM held")
+    documents = scalar(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", corpus)
+    weights = scalar(db, "SELECT count(*) FROM held")
     db.execute(
         "DELETE FROM graphrag.documents d USING held h WHERE d.corpus = %s AND d.source_key = h.source_key", [corpus]
     )
@@ -51,7 +51,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     print(f"documents: {documents}, {weights} of them held back")
     print(f"from nothing: {seconds:.1f} s; {before}")
     seconds = work(db)
-    reports = one(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
+    reports = scalar(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
     print(f"reports: {reports} in {seconds:.1f} s")
     db.execute("CREATE TEMP TABLE written AS SELECT community_id, written_at FROM graphrag.community_reports")
 
@@ -64,15 +64,15 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     print(f"{weights} documents indexed in {seconds:.1f} s")
     update, seconds = refresh(db, corpus)
     print(f"update: {seconds:.1f} s; {update}")
-    unchanged = one(db, "SELECT count(*) FROM graphrag.communities c JOIN written w ON w.community_id = c.id")
+    unchanged = scalar(db, "SELECT count(*) FROM graphrag.communities c JOIN written w ON w.community_id = c.id")
     seconds = work(db)
-    rewritten = one(
+    rewritten = scalar(
         db,
         "SELECT count(*) FROM graphrag.community_reports r LEFT JOIN written w USING (community_id)"
         " WHERE r.corpus_id = %s AND r.written_at IS DISTINCT FROM w.written_at",
         number,
     )
-    total = one(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
+    total = scalar(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
     print(f"reports looked through in {seconds:.1f} s: {rewritten} of {total} written ({rewritten / total:.1%})")
     print(f"ids: {unchanged} of {reports} communities are still there")
     forget(db, number)
@@ -83,7 +83,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     work(db)
 
 
-def one(db: psycopg.Connection[tuple[Any, ...]], query: str, *values: Any) -> Any:
+def scalar(db: psycopg.Connection[tuple[Any, ...]], query: str, *values: Any) -> Any:
     """The one value of the one row."""
     ((value,),) = db.execute(query.encode(), values).fetchall()
     return value
@@ -99,7 +99,7 @@ def work(db: psycopg.Connection[tuple[Any, ...]]) -> float:
 def refresh(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> tuple[dict[str, Any], float]:
     """Refresh the communities; return what it says and the seconds."""
     started = time.perf_counter()
-    return one(db, "SELECT graphrag.refresh_communities(%s)", corpus), time.perf_counter() - started
+    return scalar(db, "SELECT graphrag.refresh_communities(%s)", corpus), time.perf_counter() - started
 
 
 def forget(db: psycopg.Connection[tuple[Any, ...]], number: int) -> None:

@@ -73,7 +73,7 @@ def ours(folder: Path) -> None:
     low, high, weight = np.load(folder / "relationships.npy")
     low, high = low.astype(np.int64), high.astype(np.int64)
     nodes = int(high.max()) + 1
-    said: dict[str, Any] = {"pagerank": pagerank, "mass": dict(zip(chunks.tolist(), mass.tolist(), strict=True))}
+    figures: dict[str, Any] = {"pagerank": pagerank, "mass": dict(zip(chunks.tolist(), mass.tolist(), strict=True))}
     for name, settings in (("all levels", Settings()), ("first level", Settings(max_cluster_size=nodes))):
         began = time.perf_counter()
         graph = graph_of(nodes, low, high, weight)
@@ -85,9 +85,9 @@ def ours(folder: Path) -> None:
         levels = 1 + max(item.level for item in clusters)
         took = time.perf_counter() - began
         quality = modularity(graph, labels)
-        said[f"Leiden, {name}"] = [took, quality, len(clusters), levels]
-    said["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(said))
+        figures[f"Leiden, {name}"] = [took, quality, len(clusters), levels]
+    figures["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(figures))
 
 
 def main() -> None:
@@ -117,15 +117,15 @@ def main() -> None:
             "igraph": said_by([*peer, "igraph"]),
             "leidenalg": said_by([*peer, "leidenalg"]),
         }
-    for system, said in results.items():
-        if "pagerank" in said:
-            print(f"{system:12} PageRank {said['pagerank']:.2f} s")
-        for key in (key for key in said if key.startswith("Leiden")):
-            took, quality, count, levels = said[key]
+    for system, figures in results.items():
+        if "pagerank" in figures:
+            print(f"{system:12} PageRank {figures['pagerank']:.2f} s")
+        for key in (key for key in figures if key.startswith("Leiden")):
+            took, quality, count, levels = figures[key]
             print(
                 f"{system:12} {key}: {took:.1f} s, modularity {quality:.4f}, {count:,} communities in {levels} levels"
             )
-        print(f"{system:12} peak memory {said['memory']:.0f} MB")
+        print(f"{system:12} peak memory {figures['memory']:.0f} MB")
     own, other = results["pg_graphrag"]["mass"], results["igraph"]["mass"]
     print(
         f"greatest difference of a chunk's mass, of 1 in all: {max(abs(own[chunk] - other.get(chunk, 0.0)) for chunk in own):.1e}"

@@ -53,12 +53,12 @@ def leiden(folder: Path, system: str) -> list[Any]:
 
 def main() -> None:
     folder, system = Path(sys.argv[1]), sys.argv[2]
-    said: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if system == "igraph":
-        said["pagerank"], said["mass"] = pagerank(folder)
-    said["Leiden, flat"] = leiden(folder, system)
-    said["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(said))
+        figures["pagerank"], figures["mass"] = pagerank(folder)
+    figures["Leiden, flat"] = leiden(folder, system)
+    figures["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

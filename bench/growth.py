@@ -72,14 +72,14 @@ class Worker(threading.Thread):
         self.connection.close()
 
 
-def one(connection: Connection, query: str, *parameters: Any) -> Any:
+def scalar(connection: Connection, query: str, *parameters: Any) -> Any:
     """Return the only column of the only row."""
     ((value,),) = connection.execute(query.encode(), parameters).fetchall()
     return value
 
 
 def indexed(connection: Connection) -> int:
-    return int(one(connection, "SELECT indexed FROM graphrag.progress WHERE corpus = %s", CORPUS))
+    return int(scalar(connection, "SELECT indexed FROM graphrag.progress WHERE corpus = %s", CORPUS))
 
 
 def insert(connection: Connection, documents: list[Text], start: int) -> None:
@@ -98,13 +98,13 @@ def ingest(url: str, connection: Connection, size: int, options: argparse.Namesp
     spent = {worker.pid: 0.0 for worker in workers}
     while time.monotonic() < deadline:
         time.sleep(1)
-        jobs = one(connection, "SELECT jobs FROM graphrag.progress WHERE corpus = %s", CORPUS)
+        jobs = scalar(connection, "SELECT jobs FROM graphrag.progress WHERE corpus = %s", CORPUS)
         now = indexed(connection)
         if now - count < options.step and jobs:
             continue
         statuses = {worker.pid: status(worker.pid) for worker in workers}
         seconds, cpu = time.monotonic() - began, sum(statuses[pid]["cpu"] - spent[pid] for pid in spent)
-        memory = " + ".join(f"{one['anonymous']:.0f}" for one in statuses.values())
+        memory = " + ".join(f"{worker_status['anonymous']:.0f}" for worker_status in statuses.values())
         if now > count:
             print(
                 f"{now:7,} documents: {(now - count) / seconds:6.1f} a second, worker's processor"
@@ -145,7 +145,7 @@ def searched(
 
 def nearest(connection: Connection, question: str, filter: dict[str, int] | None) -> dict[int, float]:
     """Return {chunk: distance} of those with the nearest windows, and all that tie, compared one by one."""
-    space = one(connection, "SELECT id FROM graphrag.embedding_spaces WHERE state = 'active'")
+    space = scalar(connection, "SELECT id FROM graphrag.embedding_spaces WHERE state = 'active'")
     query = (
         "WITH q AS MATERIALIZED (SELECT graphrag.embed(%s, %s)::vector AS q),"
         " b AS MATERIALIZED (SELECT v.chunk_id, min(v.embedding::vector(384) <=> q.q) AS distance FROM q,"
@@ -234,7 +234,7 @@ def measure_disk(connection: Connection, documents: int) -> None:
     for name, _, table, indexes in connection.execute(SIZES.encode()).fetchall():
         print(f"{name:50} {table / documents:8.0f} {indexes / documents:8.0f}")
     print(
-        f"{'the database':50} {one(connection, 'SELECT pg_database_size(current_database())') / documents:8.0f}",
+        f"{'the database':50} {scalar(connection, 'SELECT pg_database_size(current_database())') / documents:8.0f}",
         flush=True,
     )
 

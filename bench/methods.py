@@ -143,7 +143,10 @@ class Model:
             # A sub-query may be that of several questions; one is asked at a time.
             self._asked |= dict.fromkeys([question, *some], question)
         parts = [
-            {"question": part, "concepts": [one for one in concepts.splitlines() if words(one) & words(part)]}
+            {
+                "question": part,
+                "concepts": [concept for concept in concepts.splitlines() if words(concept) & words(part)],
+            }
             for part in [question, *some]
         ]
         return json.dumps({"queries": parts, "expanded": question})

@@ -42,8 +42,8 @@ class Text(NamedTuple):
 
 def texts() -> list[Text]:
     """Return all documents in an order that mixes their sources, the same every time."""
-    kept = CACHE / "documents.jsonl.gz"
-    if not kept.exists():
+    archive = CACHE / "documents.jsonl.gz"
+    if not archive.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             _download(Path(folder))
@@ -52,8 +52,8 @@ def texts() -> list[Text]:
             part = Path(folder) / "documents"
             with gzip.open(part, "wt", encoding="utf-8", compresslevel=3) as file:
                 file.writelines(json.dumps(text) + "\n" for text in ordered)
-            part.replace(kept)
-    with gzip.open(kept, "rt", encoding="utf-8") as file:
+            part.replace(archive)
+    with gzip.open(archive, "rt", encoding="utf-8") as file:
         return [Text(*json.loads(line)) for line in file]
 
 

@@ -70,8 +70,8 @@ def main() -> None:
 
 def repeated(content: str) -> int:
     """Count the lines of a report, heads apart, that stand in it before."""
-    told = Counter(line for line in content.splitlines() if line and not line.startswith("#"))
-    return sum(count - 1 for count in told.values())
+    counts = Counter(line for line in content.splitlines() if line and not line.startswith("#"))
+    return sum(count - 1 for count in counts.values())
 
 
 if __name__ == "__main__":

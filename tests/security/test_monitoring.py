@@ -98,8 +98,8 @@ def test_a_monitor_reads_no_word(watched: Database, monitor: Connection, relatio
                 heard += [str(row) for row in monitor.execute(sql.encode()).fetchall()]
             except psycopg.Error as error:
                 heard.append(str(error))
-    told = f"{shown} {heard}".lower()
-    assert WORD not in told
+    text = f"{shown} {heard}".lower()
+    assert WORD not in text
     # It would be heard, were it there.
     assert shown or relation in ("llm_usage", "llm_usage_by_role", "budgets", "query_stats")
 

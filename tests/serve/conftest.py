@@ -15,9 +15,9 @@ from tests.sql import asking
 @pytest.fixture(scope="module")
 def module_endpoint() -> Iterator[Endpoint]:
     """An endpoint for models, shared by the tests of a module."""
-    with Endpoint() as one:
-        one.reply(asking.lines)
-        yield one
+    with Endpoint() as server:
+        server.reply(asking.lines)
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -29,5 +29,5 @@ def corpus(module_db: Database, module_endpoint: Endpoint) -> str:
 @pytest.fixture(scope="module")
 def server(module_db: Database, corpus: str) -> Iterator[Serving]:
     """The server of the stories."""
-    with serving(module_db.url, corpus=corpus, mcp_rights=frozenset(("insert", "curate", "cypher"))) as one:
-        yield one
+    with serving(module_db.url, corpus=corpus, mcp_rights=frozenset(("insert", "curate", "cypher"))) as address:
+        yield address

@@ -55,8 +55,8 @@ def manual(runtime: Runtime, module_db: Database) -> Iterator[Serving]:
 
 async def answer(client: Client, question: str) -> tuple[str, str]:
     """What the script does: search, read the best document whole, and answer by its sentence that shares most words."""
-    found = await call(client, "search", query=question, limit=3)
-    best = found["results"][0]
+    results = await call(client, "search", query=question, limit=3)
+    best = results["results"][0]
     text, offset = "", 0
     while offset is not None:
         part = await call(client, "read_document", document_id=best["document_id"], offset=offset)
@@ -76,9 +76,9 @@ def test_ten_questions_are_answered(manual: Serving) -> None:
         ):
             wrong = []
             for question, page, words in QUESTIONS:
-                source, said = await answer(client, question)
-                if source != page or words.lower() not in " ".join(said.split()).lower():
-                    wrong.append(f"{question} {source}: {said}")
+                source, answered = await answer(client, question)
+                if source != page or words.lower() not in " ".join(answered.split()).lower():
+                    wrong.append(f"{question} {source}: {answered}")
             return wrong
 
     assert asyncio.run(main()) == []

@@ -43,8 +43,8 @@ AUDIT = Path(__file__).with_name("audit.js").read_text()
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as one:
-        chromium = one.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
 
@@ -290,9 +290,9 @@ def test_controls_have_names_and_texts_stand_out(opened: Open, scheme: str) -> N
     for view in ("search", "graph", "documents", "curation"):
         page.click(f"[data-view={view}]")
         page.wait_for_timeout(500)
-        found = page.evaluate(AUDIT)
-        assert found["nameless"] == [], view
-        assert found["faint"] == [], view
+        problems = page.evaluate(AUDIT)
+        assert problems["nameless"] == [], view
+        assert problems["faint"] == [], view
 
 
 def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) -> None:

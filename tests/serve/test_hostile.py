@@ -325,10 +325,10 @@ def test_the_file_of_callers_names_roles_claims_and_rights(tmp_path: Path) -> No
         [proxy]
         secret_sha256 = "{token_hash("secret")}"
     """)
-    found = read_callers(file)
-    assert found.by_token(TOKEN) == Caller("Ann", "ann", (("app.tenant", "a"),), frozenset(("insert",)))
-    assert found.by_token(token_hash(TOKEN)) is None
-    assert found.proxy is not None
+    callers = read_callers(file)
+    assert callers.by_token(TOKEN) == Caller("Ann", "ann", (("app.tenant", "a"),), frozenset(("insert",)))
+    assert callers.by_token(token_hash(TOKEN)) is None
+    assert callers.proxy is not None
     headers = {"x-forwarded-user": "bob@example.com", "x-proxy-secret": "secret"}
-    assert found.proxy.caller("127.0.0.1", headers) == Caller("bob", "bob")
-    assert found.proxy.caller("10.0.0.1", headers) is None
+    assert callers.proxy.caller("127.0.0.1", headers) == Caller("bob", "bob")
+    assert callers.proxy.caller("10.0.0.1", headers) is None

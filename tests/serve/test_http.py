@@ -20,12 +20,12 @@ QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
 def events(text: str) -> list[tuple[str, Any]]:
     """The events of a stream."""
-    found = []
+    collected = []
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines())
         if lines:
-            found.append((lines["event"], json.loads(lines["data"])))
-    return found
+            collected.append((lines["event"], json.loads(lines["data"])))
+    return collected
 
 
 def test_a_search_has_the_rows_of_the_client(server: Serving, module_db: Database, corpus: str) -> None:
@@ -40,8 +40,8 @@ def test_a_search_has_the_rows_of_the_client(server: Serving, module_db: Databas
 
 def test_a_context_is_that_of_the_client(server: Serving, module_db: Database, corpus: str) -> None:
     with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
-        made = client.post("/api/context", json={"query": QUESTION, "max_tokens": 500}).json()
-        assert made["prompt"] == rag.context(QUESTION, max_tokens=500)["prompt"]
+        context = client.post("/api/context", json={"query": QUESTION, "max_tokens": 500}).json()
+        assert context["prompt"] == rag.context(QUESTION, max_tokens=500)["prompt"]
 
 
 def test_an_answer_comes_in_pieces_and_then_with_what_it_cites(server: Serving) -> None:
@@ -115,19 +115,19 @@ def test_the_graph_is_walked_from_communities_to_an_entity(server: Serving) -> N
 
 def test_a_path_leads_from_entity_to_entity(server: Serving) -> None:
     with server.client() as client:
-        found = client.get("/api/graph/path", params={"source": "Grace Hopper", "target": "Bombe"}).json()
-        names = {node["id"]: node["name"] for node in found["nodes"]}
-        steps = [names[step] for step in found["path"]]
+        path = client.get("/api/graph/path", params={"source": "Grace Hopper", "target": "Bombe"}).json()
+        names = {node["id"]: node["name"] for node in path["nodes"]}
+        steps = [names[step] for step in path["path"]]
         assert (steps[0], steps[-1]) == ("Grace Hopper", "Bombe")
-        pairs = {frozenset((names[edge["source"]], names[edge["target"]])) for edge in found["edges"]}
+        pairs = {frozenset((names[edge["source"]], names[edge["target"]])) for edge in path["edges"]}
         assert all(frozenset(pair) in pairs for pair in pairwise(steps))
         assert client.get("/api/graph/path", params={"source": "Ada Lovelace", "target": "Nobody"}).status_code == 404
 
 
 def test_a_curation_is_made_and_undone(server: Serving) -> None:
     with server.client() as client:
-        made = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}})
-        number = made.json()["id"]
+        curation = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}})
+        number = curation.json()["id"]
         assert client.get("/api/graph/entities", params={"query": "Mark I"}).json()[0]["name"] == "Mark I"
         assert client.get("/api/curations").json()[0]["id"] == number
         assert client.delete(f"/api/curations/{number}").status_code == 200

@@ -82,9 +82,9 @@ def test_an_agent_goes_from_a_search_to_the_document_and_on_in_the_graph(server:
         near = await call(client, "neighbors", entity="Ada Lovelace", limit=1)
         assert len(near["neighbors"]) == near["next_offset"] == 1
         assert near["neighbors"][0]["relationship"]
-        made = await call(client, "context", query="Ada Lovelace notes", max_tokens=300)
-        assert made["tokens"] <= 300
-        assert made["references"]
+        context = await call(client, "context", query="Ada Lovelace notes", max_tokens=300)
+        assert context["tokens"] <= 300
+        assert context["references"]
         assert (await call(client, "status"))["indexed"] == len(STORIES)
         answer = await call(client, "ask", question="What did Ada Lovelace write on the Analytical Engine?")
         assert answer["answer"] == ANSWER
@@ -95,7 +95,7 @@ def test_an_agent_goes_from_a_search_to_the_document_and_on_in_the_graph(server:
 
 def test_documents_are_resources_and_common_uses_prompts(server: Serving, corpus: str) -> None:
     async def talk(client: Client) -> None:
-        templates = [one.uri_template for one in (await client.list_resource_templates()).resource_templates]
+        templates = [template.uri_template for template in (await client.list_resource_templates()).resource_templates]
         assert "graphrag://{corpus}/documents/{document_id}" in templates
         name = corpus.replace(" ", "%20")
         listed = await client.read_resource(f"graphrag://{name}/documents")
@@ -117,7 +117,7 @@ def test_what_a_flag_allows_changes_and_is_undone(server: Serving, module_db: Da
     async def talk(client: Client) -> None:
         await call(client, "insert", corpus="agents", source_key="kestrel", content="The Kestrel engine burns methane.")
         module_db.execute("CALL graphrag.process_jobs()")
-        made = await call(
+        curation = await call(
             client,
             "curate",
             corpus="agents",
@@ -130,7 +130,7 @@ def test_what_a_flag_allows_changes_and_is_undone(server: Serving, module_db: Da
         page = await call(client, "cypher", corpus="agents", query=query, limit=1)
         assert (page["rows"], page["next_offset"]) == ([{"name": names[0]}], 1)
         assert "read" in (await error_of(client, "cypher", corpus="agents", query="CREATE (n:Entity)")).lower()
-        await call(client, "undo_curation", corpus="agents", curation=made["curation"])
+        await call(client, "undo_curation", corpus="agents", curation=curation["curation"])
         names = [row["name"] for row in (await call(client, "cypher", corpus="agents", query=query))["rows"]]
         assert "Falcon" not in names
 
@@ -168,7 +168,7 @@ def test_standard_input_and_output(module_db: Database, corpus: str) -> None:
         async with Client(stdio_client(parameters)) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             assert tools == READING | {"cypher"}
-            found = await call(client, "search", query="Who broke Enigma?", mode="bm25", limit=1)
-            assert found["results"][0]["source_key"] == "enigma"
+            results = await call(client, "search", query="Who broke Enigma?", mode="bm25", limit=1)
+            assert results["results"][0]["source_key"] == "enigma"
 
     asyncio.run(main())

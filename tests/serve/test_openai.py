@@ -18,8 +18,8 @@ QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
 @pytest.fixture
 def client(server: Serving) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as one:
-        yield one
+    with OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
+        yield client
 
 
 def test_a_model_for_each_corpus_and_mode(client: OpenAI, corpus: str) -> None:
@@ -31,13 +31,13 @@ def test_a_model_for_each_corpus_and_mode(client: OpenAI, corpus: str) -> None:
 
 
 def test_an_answer_has_its_citations_as_annotations(client: OpenAI, corpus: str, server: Serving) -> None:
-    made = client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": QUESTION}])
-    message = made.choices[0].message
+    completion = client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": QUESTION}])
+    message = completion.choices[0].message
     assert message.content == ANSWER
-    assert made.choices[0].finish_reason == "stop"
-    assert made.usage is not None
-    assert made.usage.prompt_tokens > 0
-    assert made.usage.total_tokens == made.usage.prompt_tokens + made.usage.completion_tokens
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage is not None
+    assert completion.usage.prompt_tokens > 0
+    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
     assert message.annotations is not None
     (annotation,) = message.annotations
     citation = annotation.url_citation

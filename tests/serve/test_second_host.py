@@ -51,11 +51,11 @@ def beside(shared_cluster: Cluster | Server) -> Iterator[Serving]:
 
 def test_the_owner_searches_and_sees_the_graph(beside: Serving) -> None:
     with beside.client() as client:
-        found = client.post("/api/search", json={"query": "Who broke Enigma?", "top_k": 4}).json()["results"]
-        assert {row["source_key"].split("/")[0] for row in found} == set(TENANTS)
+        results = client.post("/api/search", json={"query": "Who broke Enigma?", "top_k": 4}).json()["results"]
+        assert {row["source_key"].split("/")[0] for row in results} == set(TENANTS)
         assert client.get("/api/graph").json()["nodes"]
-        made = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}}).json()
-        assert client.delete(f"/api/curations/{made['id']}").status_code == 200
+        curation = client.post("/api/curations", json={"kind": "create_entity", "arguments": {"name": "Mark I"}}).json()
+        assert client.delete(f"/api/curations/{curation['id']}").status_code == 200
 
 
 def test_tenants_at_once_see_their_own(beside: Serving) -> None:

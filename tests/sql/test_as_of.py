@@ -39,9 +39,9 @@ def put_all(db: Database, keys: set[str]) -> str:
 def corpora(module_db: Database) -> Iterator[dict[str, str]]:
     """The whole corpus under the name "", and for each moment one of the documents that are valid then."""
     module_db.execute("SET timezone = 'UTC'")
-    made = {"": put_all(module_db, set(DOCUMENTS))} | {at: put_all(module_db, keys) for at, keys in VALID.items()}
+    names = {"": put_all(module_db, set(DOCUMENTS))} | {at: put_all(module_db, keys) for at, keys in VALID.items()}
     work(module_db)
-    yield made
+    yield names
 
 
 def found(db: Database, corpus: str, mode: str, **options: Any) -> list[tuple[Any, ...]]:

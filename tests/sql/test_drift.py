@@ -281,19 +281,19 @@ def test_each_corner_ends_as_it_should(
     number = abs(hash((primer, follow_up, str(options)))) % 10_000
     question = f"How did the Enigma machine end, {number}?"
     scripted(module_endpoint, primer.replace('"ends"', json.dumps(question.upper())), follow_up)
-    answer, _, _, made = ask(module_db, question, themed, mode="drift", options={"primer_folds": 1} | options)
+    answer, _, _, parts = ask(module_db, question, themed, mode="drift", options={"primer_folds": 1} | options)
     module_endpoint.reply(reply)
-    assert [(one["asked"], one["failed"], one["empty"]) for one in made["drift"]["rounds"]] == rounds
-    assert (made["drift"]["ended"], made["drift"]["left"]) == (ended, left)
+    assert [(round_["asked"], round_["failed"], round_["empty"]) for round_ in parts["drift"]["rounds"]] == rounds
+    assert (parts["drift"]["ended"], parts["drift"]["left"]) == (ended, left)
     # Stages: one primer, as many follow-ups as were asked, one answer from all of them.
     followed = asked(module_endpoint, "follow_up")
     assert len(asked(module_endpoint, "primer")) == len(asked(module_endpoint, "reduce")) == 1
-    assert len({request.text for request in followed}) == sum(one["asked"] for one in made["drift"]["rounds"])
-    scores = [step["score"] for step in made["points"]]
+    assert len({request.text for request in followed}) == sum(round_["asked"] for round_ in parts["drift"]["rounds"])
+    scores = [step["score"] for step in parts["points"]]
     assert scores == sorted(scores, reverse=True) and min(scores) > 0 and answer
-    questions = {step["question"] for step in made["points"]} | {question}
+    questions = {step["question"] for step in parts["points"]} | {question}
     assert all(
-        step["raised_by"] is None or step["raised_by"] in questions for step in made["points"] if step["round"] < 2
+        step["raised_by"] is None or step["raised_by"] in questions for step in parts["points"] if step["round"] < 2
     )
 
 
@@ -301,9 +301,9 @@ def test_where_nothing_is_said_no_answer_is_asked_for(
     module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
     scripted(module_endpoint, said("", 0, {}), said("", 0, {}))
-    answer, citations, _, made = ask(module_db, "What of nothing at all?", themed, mode="drift")
+    answer, citations, _, parts = ask(module_db, "What of nothing at all?", themed, mode="drift")
     module_endpoint.reply(reply)
-    assert made["points"] == [] and citations == [] and asked(module_endpoint, "reduce") == []
+    assert parts["points"] == [] and citations == [] and asked(module_endpoint, "reduce") == []
     assert answer == "The documents do not answer this question."
 
 

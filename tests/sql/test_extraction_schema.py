@@ -36,8 +36,8 @@ def entity(name: str, kind: str, **attributes: Any) -> dict[str, Any]:
 
 
 def related(source: str, target: str, *keywords: str) -> dict[str, Any]:
-    said = f"{source} and {target}."
-    return {"source": source, "target": target, "keywords": list(keywords), "description": said, "strength": 5}
+    description = f"{source} and {target}."
+    return {"source": source, "target": target, "keywords": list(keywords), "description": description, "strength": 5}
 
 
 SAID: dict[str, dict[str, Any]] = {

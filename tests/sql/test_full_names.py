@@ -13,13 +13,13 @@ DOCUMENTS = {
 
 
 def entities(db: Database, corpus: str) -> dict[str, int]:
-    found = rows(
+    records = rows(
         db,
         "SELECT e.key, e.mention_count FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id"
         " WHERE c.name = %s AND e.key ~ 'stone|kestrel'",
         corpus,
     )
-    return dict(found)
+    return dict(records)
 
 
 def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: Database) -> None:

@@ -213,10 +213,12 @@ def test_claims_are_made_of_the_concept_subgraph_of_each_community(
     communities = re.split(r"^# ", data, flags=re.M)[1:]
     assert len(communities) > 1
     for name, other in (("Kraken", "Enigma"), ("Enigma", "Kraken")):
-        own = [one for one in communities if name in one]
+        own = [community for community in communities if name in community]
         # Its concepts stand first, then the passages that state them, with the numbers of their documents.
-        assert own and all(name in one.splitlines()[0] and re.search(r"^## .* \[\d+\]$", one, re.M) for one in own)
-        assert not any(other in one for one in own)
+        assert own and all(
+            name in community.splitlines()[0] and re.search(r"^## .* \[\d+\]$", community, re.M) for community in own
+        )
+        assert not any(other in community for community in own)
 
 
 def test_context_has_what_is_near_enough_the_chunks_of_a_community_together(

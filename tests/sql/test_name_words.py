@@ -88,8 +88,8 @@ def test_sentences_of_one_window_differ_with_vectors_too(module_db: Database) ->
     put_all(module_db, name, {"all": text})
     work(module_db)
     sql = "SELECT description, score FROM graphrag.search_relationships(%s, %s, 20)"
-    found = rows(module_db, sql, "Who wrote the compiler?", name)
-    assert "compiler" in found[0][0] and found[0][1] > found[-1][1] and "Cambridge" in found[-1][0]
+    records = rows(module_db, sql, "Who wrote the compiler?", name)
+    assert "compiler" in records[0][0] and records[0][1] > records[-1][1] and "Cambridge" in records[-1][0]
 
 
 def answer(db: Database, question: str, corpus: str, mode: str) -> tuple[Any, list[Any]]:

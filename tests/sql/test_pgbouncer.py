@@ -77,6 +77,6 @@ def test_every_call_works_whichever_session_it_meets(module_db: Database, pool: 
 
 def test_a_pool_of_ones_own_that_prepares_works_too(module_db: Database, pool: str) -> None:
     corpus = new_corpus(module_db)
-    with psycopg.connect(pool, autocommit=True) as one, psycopg.connect(pool, autocommit=True) as two:
+    with psycopg.connect(pool, autocommit=True) as first, psycopg.connect(pool, autocommit=True) as two:
         for _ in range(10):
-            assert GraphRAG(one, corpus=corpus).search("Ada") == GraphRAG(two, corpus=corpus).search("Ada") == []
+            assert GraphRAG(first, corpus=corpus).search("Ada") == GraphRAG(two, corpus=corpus).search("Ada") == []

@@ -67,8 +67,8 @@ def test_without_a_model_a_report_is_put_together_and_cites_what_exists(module_d
         assert report["content"].startswith(f"# {report['title']}\n\n{report['summary']}")
         for line in report["summary"].splitlines():
             assert line in sentences
-        told = [line for line in report["content"].splitlines() if line and not line.startswith("#")]
-        assert len(told) == len(set(told)) <= 8
+        message = [line for line in report["content"].splitlines() if line and not line.startswith("#")]
+        assert len(message) == len(set(message)) <= 8
         for finding in report["findings"]:
             for table, ids in (
                 ("entities", finding["entity_ids"]),

@@ -18,7 +18,7 @@ QUESTION = "What did Ada Lovelace write?"
 LOGGED = ("llm_cache", "llm_calls", "query_log")
 
 
-def one(db: Database, sql: str, *values: Any) -> dict[str, Any]:
+def only_row(db: Database, sql: str, *values: Any) -> dict[str, Any]:
     """The one row, by column."""
     cursor = db.execute(sql.encode(), values)
     names = [column.name for column in cursor.description or ()]
@@ -40,13 +40,13 @@ def test_llm_usage_adds_up_calls_by_purpose_model_and_day(module_db: Database, e
         [corpus_id(module_db, corpus)],
     )
     sql = "SELECT * FROM graphrag.llm_usage WHERE corpus = %s AND purpose = %s AND day = current_date - %s"
-    keywords = one(module_db, sql, corpus, "keywords", 0)
-    answers = one(module_db, sql, corpus, "answer", 0)
-    older = one(module_db, sql, corpus, "keywords", 2)
+    keywords = only_row(module_db, sql, corpus, "keywords", 0)
+    answers = only_row(module_db, sql, corpus, "answer", 0)
+    older = only_row(module_db, sql, corpus, "keywords", 2)
     assert (keywords["model"], answers["model"]) == ("model-1", "model-2")
     assert (keywords["calls"], keywords["failures"], answers["calls"], answers["failures"]) == (3, 1, 3, 1)
     paid = ["tokens_in", "tokens_out", "cost"]
-    unusable = one(
+    unusable = only_row(
         module_db,
         "SELECT sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out, sum(cost) AS cost"
         "  FROM graphrag.llm_calls WHERE corpus_id = %s AND error IS NOT NULL",
@@ -141,7 +141,7 @@ def test_graph_growth_says_what_each_day_added(module_db: Database) -> None:
     first, second = rows(module_db, sql, corpus)
     assert first[:4] == (3, 2, 2, old[0][0])
     assert second[:3] == (0, 1, 1)
-    totals = one(module_db, "SELECT entities, relationships FROM graphrag.progress WHERE corpus = %s", corpus)
+    totals = only_row(module_db, "SELECT entities, relationships FROM graphrag.progress WHERE corpus = %s", corpus)
     assert (first[3] + second[3], first[4] + second[4]) == (totals["entities"], totals["relationships"])
     delete(module_db, corpus, "turing")
     work(module_db)
@@ -226,7 +226,7 @@ def test_the_cache_forgets_and_the_question_costs_again(module_db: Database, end
 
 def estimate(db: Database, corpus: str, **arguments: Any) -> dict[str, Any]:
     named = "".join(f", {name} => %s" for name in arguments)
-    return one(db, f"SELECT * FROM graphrag.estimate_cost(%s{named})", corpus, *arguments.values())
+    return only_row(db, f"SELECT * FROM graphrag.estimate_cost(%s{named})", corpus, *arguments.values())
 
 
 def test_the_nlp_extractor_costs_nothing(module_db: Database) -> None:
@@ -278,7 +278,7 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
     put_all(module_db, corpus, STORIES)
     estimated = estimate(module_db, corpus)
     work(module_db)
-    spent = one(
+    spent = only_row(
         module_db,
         "SELECT count(*) AS calls, sum(tokens_in) AS tokens_in FROM graphrag.llm_calls WHERE corpus_id = %s",
         corpus_id(module_db, corpus),

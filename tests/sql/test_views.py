@@ -73,12 +73,12 @@ def test_edges_read_entities_only_where_a_column_of_theirs_is_asked_for(rows: An
 
 
 def test_the_strongest_edges_are_the_same_by_numbers_first(rows: Any) -> None:
-    found = rows.execute(
+    records = rows.execute(
         "SELECT e.* FROM graphrag.graph_edges e WHERE e.relationship_id = ANY (ARRAY("
         " SELECT s.relationship_id FROM graphrag.graph_edges s ORDER BY s.weight DESC LIMIT 1))"
     ).fetchall()
-    assert len(found) == 1
-    assert found == rows.execute("SELECT * FROM graphrag.graph_edges ORDER BY weight DESC LIMIT 1").fetchall()
+    assert len(records) == 1
+    assert records == rows.execute("SELECT * FROM graphrag.graph_edges ORDER BY weight DESC LIMIT 1").fetchall()
 
 
 def test_column_types_are_plain(rows: Any) -> None:

@@ -36,9 +36,9 @@ def sentences(text: str) -> list[str]:
 
 def test_no_sentence_comes_twice_and_the_summary_is_no_finding() -> None:
     statements = [(f"E{a}", f"E{b}", f"E{a} and E{b} met.") for a in range(6) for b in range(a)]
-    told = sentences(extract(source(statements + statements)).content)
-    assert MIN_SENTENCES <= len(told) <= MAX_SENTENCES
-    assert len(told) == len(set(told))
+    stated = sentences(extract(source(statements + statements)).content)
+    assert MIN_SENTENCES <= len(stated) <= MAX_SENTENCES
+    assert len(stated) == len(set(stated))
 
 
 def test_a_report_says_something_of_as_many_members_as_its_sentences_can() -> None:
@@ -48,8 +48,8 @@ def test_a_report_says_something_of_as_many_members_as_its_sentences_can() -> No
         for time in ("once", "twice", "again")
     ]
     others = [(f"A{number}", f"B{number}", f"A{number} met B{number}.") for number in range(4)]
-    told = sentences(extract(source(hub + others)).content)
-    assert {f"A{number} met B{number}." for number in range(4)} <= set(told)
+    stated = sentences(extract(source(hub + others)).content)
+    assert {f"A{number} met B{number}." for number in range(4)} <= set(stated)
 
 
 def test_a_report_has_one_language() -> None:

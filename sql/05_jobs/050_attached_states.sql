@@ -40,6 +40,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
 COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all of them';
 
 -- With the owner's rights, for owners of attached tables and for pg_monitor, whom faults of rows are told by their codes alone.
+-- OFFSET 0: EXPLAIN ANALYZE would count tables of others for which a condition of the caller's held.
 CREATE VIEW graphrag.attached_tables WITH (security_barrier = true) AS
 SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s.behind_since AS lag, s.error_code,
        CASE WHEN o.may_read THEN s.detail END AS detail, CASE WHEN o.may_read THEN s.hint END AS hint, s.attached_at
@@ -47,7 +48,8 @@ SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s
  CROSS JOIN LATERAL (
        SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') OR coalesce(pg_catalog.pg_has_role(s.owner, 'USAGE'), false) AS may_read
          FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
- WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+ WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+OFFSET 0;
 COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table() made sources of documents, and whether these follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
 COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';
 COMMENT ON COLUMN graphrag.attached_tables.attached_table IS 'The table, as last seen';

@@ -167,12 +167,22 @@ def test_grants_of_others_are_not_counted(scene: Database) -> None:
 def test_attachments_of_others_are_not_counted(scene: Database) -> None:
     scene.execute("CREATE TABLE public.letters (number int PRIMARY KEY, words text)")
     scene.execute("SELECT graphrag.attach_table('public.letters', 'theirs', 'number', '{words}')")
-    scene.execute("CREATE ROLE anybody_of_explain")
+    scene.execute("CREATE ROLE anybody_of_explain IN ROLE graphrag_member")
     reader = Reader(scene.url, "anybody_of_explain")
-    for column, text in {"corpus": "theirs", "key_column": "number"}.items():
-        sql = f"SELECT FROM graphrag_attached._attachments WHERE {column} = '{{}}'"
-        assert trace(reader, sql.format(text), text) == trace(reader, sql.format("nobody"), "nobody")
+    own, states = "graphrag_attached._attachments", "graphrag.attached_tables"
+    # Whether there is a table of a name everybody may know, by the catalogs; not whether it is attached.
+    scene.execute("CREATE TABLE public.alone ()")
+    for view, condition, text, other in (
+        (own, "corpus = '{}'", "theirs", "nobody"),
+        (own, "key_columns = '{{{}}}'", "number", "nobody"),
+        (own, "table_name = '{}'", "letters", "alone"),
+        (states, "corpus = '{}'", "theirs", "nobody"),
+        (states, "attached_table = '{}'", "public.letters", "public.alone"),
+        (states, "state = '{}'", "current", "broken"),
+    ):
+        sql = f"SELECT FROM {view} WHERE {condition}"
+        assert trace(reader, sql.format(text), text) == trace(reader, sql.format(other), other), (view, condition)
     reader.connection.close()
     scene.execute(
-        "SELECT graphrag.detach_table('public.letters'); DROP TABLE public.letters; DROP ROLE anybody_of_explain"
+        "SELECT graphrag.detach_table('public.letters'); DROP TABLE public.letters, public.alone; DROP ROLE anybody_of_explain"
     )

@@ -139,7 +139,7 @@ def stream(connection: psycopg.Connection[Any], corpus: str) -> Iterator[Item]:
         connection.cursor("graphrag_graph", row_factory=psycopg.rows.tuple_row) as cursor,
     ):
         cursor.itersize = 1000
-        cursor.execute(GRAPH, {"corpus": corpus}, prepare=False)
+        cursor.execute(GRAPH, {"corpus": corpus})
         yield from items(corpus, cursor)
 
 

@@ -1,12 +1,20 @@
--- Whose code a read of a relation would run that must not have the rights of the session: superusers' sessions and those of who has the
--- owner's rights read nothing of others; nor do sessions with other rights than the caller's, which took on a role (SET ROLE), or where a
--- SECURITY DEFINER function lends one. SQL in a view, policy or index expression takes SET ROLE back, and so gets the login's rights. So
--- what is read must be of roles that have both. Null: nobody's.
+CREATE FUNCTION graphrag._login() RETURNS name
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT r.rolname FROM pg_stat_get_activity(pg_backend_pid()) a JOIN pg_roles r ON r.oid = a.usesysid;
+END;
+COMMENT ON FUNCTION graphrag._login() IS 'The role that logged in, whatever the session took on since';
+
+-- Code that reading a relation would run, and that must not get the session's rights. A view, policy or index expression can take SET ROLE
+-- and SET SESSION AUTHORIZATION back, and so act as who logged in. Therefore a superuser's session, one with the owner's rights, and one
+-- whose role is not its login's read only what belongs to roles that have the rights of both. Null: nothing.
 CREATE FUNCTION graphrag._foreign_code(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    login CONSTANT name := graphrag._login();
 BEGIN
-    IF session_user = current_user AND NOT pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.corpora'::regclass), 'MEMBER') THEN
+    IF login = current_user AND NOT pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.corpora'::regclass), 'MEMBER') THEN
         RETURN NULL;
     END IF;
     RETURN (
@@ -39,6 +47,12 @@ BEGIN
              UNION ALL
              SELECT 'pg_proc'::regclass, o.oprcode FROM part p JOIN pg_operator o ON o.oid = p.id WHERE p.class = 'pg_operator'::regclass
              UNION ALL
+             SELECT d.refclassid, d.refobjid
+               FROM part p
+               JOIN pg_constraint c ON c.contypid = p.id
+               JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid
+              WHERE p.class = 'pg_type'::regclass AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass)
+             UNION ALL
              SELECT 'pg_type'::regclass, t.typbasetype FROM part p JOIN pg_type t ON t.oid = p.id WHERE p.class = 'pg_type'::regclass AND t.typtype = 'd')
         ), owners (object, owner) AS (
             SELECT pg_describe_object(p.class, p.id, 0), c.relowner FROM parts p JOIN pg_class c ON p.class = 'pg_class'::regclass AND c.oid = p.id
@@ -56,7 +70,7 @@ BEGIN
         )
         SELECT min(format('%s of role "%s"', o.object, pg_get_userbyid(o.owner)))
           FROM owners o
-         WHERE NOT (pg_has_role(o.owner, session_user, 'MEMBER') AND pg_has_role(o.owner, current_user, 'MEMBER')));
+         WHERE NOT (pg_has_role(o.owner, login, 'MEMBER') AND pg_has_role(o.owner, current_user, 'MEMBER')));
 END
 $$;
 COMMENT ON FUNCTION graphrag._foreign_code(regclass) IS 'What a read of a relation would run that is not to have the rights of the session or of the caller; null: nothing';
@@ -68,7 +82,7 @@ DECLARE
     foreign_code text := graphrag._foreign_code(relation);
 BEGIN
     IF foreign_code IS NOT NULL THEN
-        RAISE EXCEPTION '% is not read by a session of "%" as "%"', relation, session_user, current_user
+        RAISE EXCEPTION '% is not read by a session of "%" as "%"', relation, graphrag._login(), current_user
             USING ERRCODE = 'insufficient_privilege', DETAIL = format('What it runs could take the rights of both: %s.', foreign_code),
                   HINT = 'Log in as an ordinary role that may read it, without SET ROLE and SECURITY DEFINER; or let relation and schema belong to a role that has the rights of both, such as a superuser.';
     END IF;

@@ -81,10 +81,10 @@ COMMENT ON COLUMN graphrag._attached_faults.hint IS 'What to do';
 COMMENT ON COLUMN graphrag._attached_faults.needs_pass IS 'Whether a statement was not followed, which a pass through the table makes good; false: rows that can be no documents';
 
 -- Which documents come from which table: they alone follow its deletes and TRUNCATE. No foreign key: detaching a large
--- table must not rewrite its documents; a number that is in attached_tables no more is history, and is never used again.
+-- table must not rewrite its documents; a number that is in _attached_tables no more is history, and is never used again.
 ALTER TABLE graphrag.documents ADD COLUMN attached_id int;
 CREATE INDEX documents_attached_id_idx ON graphrag.documents (attached_id) WHERE attached_id IS NOT NULL;
-COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number in attached_tables of the table the document comes from; null: written here';
+COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number of the attachment of the table the document comes from; null: written here';
 
 -- Reading a table plans its index expressions, predicates and statistics: code of whoever owns it. So nothing of ours reads an
 -- attached table unless whoever owns it, and the code, has the reader's rights anyway. What reads it is a trigger function of

@@ -186,11 +186,6 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
 
--- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
--- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
--- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
--- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
--- owner, row_security = off makes an error.
 -- What an attached table needs belongs to its owner. Superusers make it; beside a database without the extension, who owns the schema
 -- graphrag must be a member.
 CREATE FUNCTION graphrag._check_may_act_for(owner name) RETURNS void
@@ -205,6 +200,11 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
 
+-- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
+-- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
+-- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
+-- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
+-- owner, row_security = off makes an error.
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -4,7 +4,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH recorded AS (
         INSERT INTO graphrag._attached_faults (attached_id, error_code, message, hint, needs_pass)
-        SELECT _record_fault.attached_id, _record_fault.error_code, left(_record_fault.message, 2000), left(_record_fault.hint, 2000),
+        SELECT _record_fault.attached_id, left(_record_fault.error_code, 5), left(_record_fault.message, 2000), left(_record_fault.hint, 2000),
                _record_fault.needs_pass
          WHERE NOT EXISTS (SELECT FROM graphrag._attached_faults f
                             WHERE f.attached_id = _record_fault.attached_id AND f.message = left(_record_fault.message, 2000)
@@ -34,11 +34,11 @@ BEGIN
                 WHERE octet_length(u.source_key) NOT BETWEEN 1 AND 2000
                 UNION ALL
                SELECT '23514', format('the row of the key "%s" is valid to a time before it is valid from', left(u.source_key, 100)),
-                      'Mend the dates of the row.'
+                      'Mend the dates of the row, and call graphrag.backfill_table().'
                 WHERE u.valid_from > u.valid_to
                 UNION ALL
                SELECT '23505', format('document "%s" of corpus "%s" comes from another table, %I.%I', left(u.source_key, 100), _write_attached.corpus, a.schema_name, a.table_name),
-                      'Attach one of the tables with options => ''{"key_prefix": "articles/"}'', or to a corpus of its own.'
+                      'Attach one of the tables with options => ''{"key_prefix": "articles/"}'', or to a corpus of its own; then call graphrag.backfill_table().'
                 WHERE a.id IS NOT NULL) r
          GROUP BY r.error_code, r.hint
          ORDER BY r.error_code, r.hint
@@ -149,6 +149,10 @@ BEGIN
                             || v.key_columns || v.content_columns || v.metadata_columns);
     IF now IS DISTINCT FROM before THEN
         -- Nobody waits here, and a transaction with an old snapshot does not fail: whoever looks next will see it.
+        PERFORM FROM graphrag._attached_tables x WHERE x.id = v.id FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
         IF before.attached_id IS NULL THEN
             INSERT INTO graphrag._attached_seen SELECT now.* ON CONFLICT DO NOTHING;
         ELSE

@@ -97,12 +97,15 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._queue_attached(int, interval) FROM PUBLIC;
 
 -- Looks at all attached tables, as workers do before they look at the queue: remembers their columns, and makes due what waited for a
--- defect that is gone, or for a table that was dropped.
+-- defect that is gone, or for a table that was dropped. One table stops no other, and its owner no worker: what he keeps locked is
+-- looked at by the next worker.
+-- SECURITY DEFINER: a worker need not own the extension.
 CREATE FUNCTION graphrag._watch_attached() RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
 AS $$
 DECLARE
     attached record;
+    hint text;
 BEGIN
     FOR attached IN
         SELECT a.id, v.relation, v.id IS NULL AS is_gone, p.proowner <> v.owner OR NOT graphrag_attached._is_as_made(a.id) AS is_changed,
@@ -117,30 +120,43 @@ BEGIN
                               ORDER BY x.next_attempt_at LIMIT 1) j ON true
          ORDER BY a.id
     LOOP
-        IF NOT attached.is_gone THEN
-            PERFORM graphrag._see_attached(attached.id);
-        END IF;
-        IF attached.is_changed THEN
-            PERFORM graphrag._make_attached_function(attached.id, attached.relation);
-        END IF;
-        IF attached.is_changed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
-           OR attached.job IS NULL AND (attached.is_dropped OR EXISTS (SELECT FROM graphrag._attached_faults f
-                                                                        WHERE f.attached_id = attached.id AND f.needs_pass))
-           -- What it waited for is no more, or is something else.
-           OR attached.last_error IS DISTINCT FROM attached.waits AND attached.last_error IS NOT NULL AND NOT (attached.is_gone AND NOT attached.is_dropped)
-        THEN
-            DELETE FROM graphrag.jobs j WHERE j.id = attached.job AND j.state = 'pending' AND j.last_error IS NOT NULL;
-            PERFORM graphrag._queue_attached(attached.id);
-        END IF;
+        BEGIN
+            PERFORM FROM graphrag._attached_tables a WHERE a.id = attached.id FOR UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND;
+            IF NOT attached.is_gone THEN
+                PERFORM graphrag._see_attached(attached.id);
+            END IF;
+            IF attached.is_changed THEN
+                PERFORM graphrag._make_attached_function(attached.id, attached.relation);
+            END IF;
+            IF attached.is_changed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
+               OR attached.job IS NULL AND (attached.is_dropped OR EXISTS (SELECT FROM graphrag._attached_faults f
+                                                                            WHERE f.attached_id = attached.id AND f.needs_pass))
+               -- What it waited for is no more, or is something else.
+               OR attached.last_error IS DISTINCT FROM attached.waits AND attached.last_error IS NOT NULL AND NOT (attached.is_gone AND NOT attached.is_dropped)
+            THEN
+                DELETE FROM graphrag.jobs j WHERE j.id = attached.job AND j.state = 'pending' AND j.last_error IS NOT NULL;
+                PERFORM graphrag._queue_attached(attached.id);
+            END IF;
+        EXCEPTION
+            WHEN lock_not_available THEN
+                NULL;
+            WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+                IF graphrag._record_fault(attached.id, SQLSTATE, SQLERRM, hint, true) THEN
+                    RAISE WARNING 'attached table % is not looked at: %', attached.relation::regclass, SQLERRM USING ERRCODE = SQLSTATE, HINT = hint;
+                END IF;
+        END;
     END LOOP;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._watch_attached() FROM PUBLIC;
 
 -- Deletes documents of a dropped table, a batch at a time, and ends its attachment with the last; returns whether there are no more.
--- Its owner must still be allowed to write the corpus, as for a TRUNCATE before the DROP.
+-- Its owner must still be allowed to write the corpus, as for a TRUNCATE before the DROP. What somebody keeps locked comes later.
+-- SECURITY DEFINER: a worker need not own the extension.
 CREATE FUNCTION graphrag._remove_dropped(attached_id int) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
 AS $$
 DECLARE
     a graphrag._attached_tables;
@@ -161,6 +177,10 @@ BEGIN
         RETURN true;
     END IF;
     RETURN false;
+EXCEPTION
+    WHEN lock_not_available THEN
+        PERFORM graphrag._queue_attached(attached_id, '5 seconds');
+        RETURN true;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._remove_dropped(int) FROM PUBLIC;

@@ -75,7 +75,8 @@ DECLARE
 BEGIN
     IF NEW.action = 'attach' THEN
         IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb)', 'EXECUTE') THEN
-            RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
+            RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller
+                USING ERRCODE = 'insufficient_privilege', HINT = 'The owner of the extension gives it: GRANT EXECUTE ON FUNCTION graphrag.attach_table TO the role.';
         END IF;
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = NEW.source;
         PERFORM graphrag._check_attachable(NEW);
@@ -83,7 +84,8 @@ BEGIN
         RETURN NULL;
     END IF;
     IF NOT has_function_privilege(NEW.caller, 'graphrag.detach_table(regclass, text, boolean)', 'EXECUTE') THEN
-        RAISE EXCEPTION 'role "%" may not call graphrag.detach_table()', NEW.caller USING ERRCODE = 'insufficient_privilege';
+        RAISE EXCEPTION 'role "%" may not call graphrag.detach_table()', NEW.caller
+            USING ERRCODE = 'insufficient_privilege', HINT = 'The owner of the extension gives it: GRANT EXECUTE ON FUNCTION graphrag.detach_table TO the role.';
     END IF;
     FOR attached IN
         SELECT a.id, graphrag_attached._relation(a) AS relation
@@ -102,7 +104,7 @@ BEGIN
     END LOOP;
     IF NOT found_one THEN
         RAISE EXCEPTION 'table % is not attached%', NEW.source::regclass, ' to corpus ' || quote_ident(NEW.corpus)
-            USING ERRCODE = 'undefined_object', HINT = 'See graphrag._attached_tables.';
+            USING ERRCODE = 'undefined_object', HINT = 'See graphrag.attached_tables.';
     END IF;
     RETURN NULL;
 END

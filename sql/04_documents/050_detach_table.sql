@@ -11,7 +11,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag.detach_table(regclass, text, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.detach_table(regclass, text, boolean) IS
-    'Ends what attach_table() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false). For the owner of the table. Of a table that was dropped, the number in attached_tables.relation is its name.';
+    'Ends what attach_table() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false). For the owner of the table. Of a table that was dropped, the number in the hint of attached_tables is its name.';
 
 -- Ends one attachment. The table is locked before anything else, as by those who write it: no deadlock with them.
 CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURNS void

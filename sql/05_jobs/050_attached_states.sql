@@ -18,7 +18,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
                           || pg_catalog.format('SELECT graphrag.detach_table(''%s'', %L, keep_documents => false); deletes them, true keeps them.',
                                                a.relation::bigint, c.name))
             ELSE coalesce(e.defect[3], f.hint, j.last_error) END AS hint,
-       a.attached_at
+       a.attached_at, e.defect IS NOT NULL AS has_defect
   FROM graphrag._attached_tables a
   JOIN graphrag.corpora c ON c.id = a.corpus_id
   LEFT JOIN graphrag._attachments v ON v.id = a.id
@@ -109,7 +109,8 @@ DECLARE
     attached record;
 BEGIN
     FOR attached IN
-        SELECT a.id, format('%I.%I', a.schema_name, a.table_name) AS name, c.name AS corpus
+        SELECT a.id, format('%I.%I', a.schema_name, a.table_name) AS name, c.name AS corpus,
+               coalesce(graphrag._dropped_waits(a), 'workers will delete its documents') AS outcome
           FROM pg_event_trigger_dropped_objects() e
           JOIN graphrag._attached_tables a ON a.relation = e.objid
           JOIN graphrag.corpora c ON c.id = a.corpus_id
@@ -117,7 +118,7 @@ BEGIN
          ORDER BY a.id
     LOOP
         PERFORM graphrag._queue_attached(attached.id);
-        RAISE NOTICE 'table % was attached to corpus "%": workers will delete its documents', attached.name, attached.corpus;
+        RAISE NOTICE 'table % was attached to corpus "%": %', attached.name, attached.corpus, attached.outcome;
     END LOOP;
 EXCEPTION
     WHEN deadlock_detected OR lock_not_available THEN

@@ -46,7 +46,7 @@ SELECT CASE b.state WHEN 'reached' THEN 'error' ELSE 'warning' END, pg_catalog.f
  UNION ALL
 SELECT CASE WHEN s.state IN ('behind', 'waiting', 'dropped') THEN 'warning' ELSE 'error' END, 'attached table ' || s.attached_table,
        pg_catalog.format('of corpus "%s" is %s%s', s.corpus, s.state,
-                         CASE WHEN s.error_code IN ('42703', '42804', '55000') OR s.state IN ('missing', 'dropped') THEN ': ' || s.detail
+                         CASE WHEN s.has_defect OR s.state IN ('missing', 'dropped') THEN ': ' || s.detail
                               WHEN s.error_code IS NOT NULL THEN ': SQLSTATE ' || s.error_code ELSE '' END),
        CASE WHEN s.state IN ('missing', 'dropped') THEN s.hint
             ELSE 'graphrag.attached_tables says why, to the owner of the table; CALL graphrag.backfill_table() brings it up to date.' END

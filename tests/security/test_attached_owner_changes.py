@@ -12,6 +12,7 @@ from psycopg import errors
 from tests.runtime.cluster import Database
 from tests.security.mallory import SUPERUSERS_TABLE, alarmed, as_role, lent, reporters, work
 from tests.sql.attach import attach, documents, isolated, unfollowed
+from tests.sql.ingest import work as run_worker
 
 LEVELS = ["repeatable read", "serializable"]
 
@@ -296,3 +297,53 @@ def test_who_inherits_a_table_runs_no_code_that_its_function_was_given(
         db.execute("INSERT INTO public.articles VALUES (3, 'three')")
     work(db)
     assert (alarmed(db), reporters(db)) == (False, set())
+
+
+def test_the_owner_of_a_table_makes_no_worker_wait(db: Database, mallory: Database) -> None:
+    with as_role(db, "alice") as alice, as_role(db, "alice") as other:
+        alice.execute("CREATE TABLE public.articles (id int PRIMARY KEY, body text)")
+        attach(alice, table="public.articles")
+        (number,) = (row[0] for row in db.execute("SELECT id FROM graphrag._attached_tables").fetchall())
+        # It is not as we made it any more, and a worker would make it anew.
+        other.execute(f"ALTER FUNCTION graphrag_attached._changed_{number}() SET work_mem = '4MB'".encode())
+        with alice.transaction():
+            alice.execute(f"ALTER FUNCTION graphrag_attached._changed_{number}() SET work_mem = '5MB'".encode())
+            db.execute("SET statement_timeout = '20s'")
+            run_worker(db)
+        run_worker(db)
+        db.execute("RESET statement_timeout")
+        other.execute("INSERT INTO public.articles VALUES (1, 'one')")
+        assert documents(db) == {"1": "one"}
+        # Nor does he by the function of a table that he dropped.
+        with other.transaction():
+            other.execute("DROP TABLE public.articles")
+        with alice.transaction():
+            alice.execute(f"ALTER FUNCTION graphrag_attached._changed_{number}() RESET ALL".encode())
+            db.execute("SET statement_timeout = '20s'")
+            run_worker(db)
+        db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
+        run_worker(db)
+        db.execute("RESET statement_timeout")
+        assert documents(db) == {}
+
+
+def test_one_attached_table_that_cannot_be_looked_at_stops_no_worker(db: Database, mallory: Database) -> None:
+    with as_role(db, "alice") as alice:
+        for name in ("first", "second"):
+            alice.execute(f"CREATE TABLE public.{name} (id text PRIMARY KEY, body text)".encode())
+            attach(alice, table=f"public.{name}")
+        db.execute(
+            "CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+            " IF NEW.table_name = 'renamed' THEN RAISE 'cannot be looked at'; END IF; RETURN NEW; END$$;"
+            "CREATE TRIGGER fail BEFORE UPDATE ON graphrag._attached_tables FOR EACH ROW EXECUTE FUNCTION public.fail();"
+            "ALTER EVENT TRIGGER graphrag_attached_altered DISABLE"
+        )
+        alice.execute("ALTER TABLE public.first RENAME TO renamed")
+        alice.execute("ALTER TABLE public.second RENAME TO followed")
+        run_worker(db)
+        db.execute("DROP TRIGGER fail ON graphrag._attached_tables; DROP FUNCTION public.fail()")
+        db.execute("ALTER EVENT TRIGGER graphrag_attached_altered ENABLE")
+        names = "SELECT table_name FROM graphrag._attached_tables ORDER BY 1"
+        assert [row[0] for row in db.execute(names).fetchall()] == ["first", "followed"]
+        faults = db.execute("SELECT message FROM graphrag._attached_faults").fetchall()
+        assert faults == [("cannot be looked at",)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
@@ -191,7 +192,8 @@ REFUSED = (
     *("mallory.taking_statistics", "mallory.moved", "over_hers.view", "over_hers.deeper", "over_hers.table_view"),
     *("over_hers.calls", "over_hers.column"),
 )
-LENT = ("a role taken on", "a definer's function", "a superuser")
+LENT = ("a role taken on", "a definer's function", "a superuser", "a login taken on")
+_TAKEN_ON = {LENT[0]: "SET ROLE alice", LENT[3]: "SET SESSION AUTHORIZATION alice"}
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +217,14 @@ def test_no_session_that_has_other_rights_than_its_caller_runs_code_of_others(
 ) -> None:
     mallory.execute("TRUNCATE mallory.reports")
     filter_ = Jsonb({"$relation": relation})
-    with psycopg.connect(module_db.url, autocommit=True) as pool:
+    # A superuser's session, as a pool's or a test's, but for the function that lends rights.
+    url = make_conninfo(module_db.url, user="alice", password="alice") if how == LENT[1] else module_db.url
+    with psycopg.connect(url, autocommit=True) as pool:
         if how != LENT[1]:
-            # A superuser's session, as a pool's or a test's.
-            pool.execute("SET ROLE alice" if how == LENT[0] else "RESET ROLE")
+            pool.execute(_TAKEN_ON.get(how, "RESET ROLE"))
             search_sql = "SELECT * FROM graphrag.search('Ada', %s, filter => %s)"
             evaluate_sql = "SELECT graphrag.evaluate(%s, %s)"
         else:
-            pool.execute("SET SESSION AUTHORIZATION alice")
             search_sql, evaluate_sql = "SELECT over_hers.lent_search(%s, %s)", "SELECT over_hers.lent_questions(%s, %s)"
         error = refused(pool, search_sql, planted, filter_)
         assert (error.sqlstate, bool(error.message_hint)) == ("42501", True)
@@ -242,6 +244,6 @@ def test_a_pool_reads_what_belongs_to_those_who_have_all_its_rights(
     with psycopg.connect(module_db.url, autocommit=True) as pool:
         pool.execute("SET ROLE alice")
         assert asked(pool, planted, {"$relation": relation}) == ["shown"]
-        pool.execute("RESET ROLE; SET SESSION AUTHORIZATION alice")
+    with psycopg.connect(make_conninfo(module_db.url, user="alice", password="alice"), autocommit=True) as pool:
         lent_search = "SELECT over_hers.lent_search(%s, %s)"
         assert pool.execute(lent_search, [planted, Jsonb({"$relation": relation})]).fetchall() == [("shown",)]

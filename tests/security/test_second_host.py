@@ -211,7 +211,7 @@ def test_a_connection_of_another_encoding_is_refused(host: Host, encoding: str) 
 
 
 def test_nothing_is_open_beside_a_database_that_is_closed_in_a_server(host: Host, module_db: Database) -> None:
-    """Privileges of functions, tables and views: of the plain schema's own there are none for PUBLIC."""
+    """Privileges of functions, tables and views. Of the plain schema's own, PUBLIC reads what is installed."""
     grants = """
     ARRAY(SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' ' || a.privilege_type
             FROM aclexplode(coalesce({acl}, acldefault('{kind}', {owner}))) a WHERE a.grantee <> {owner} ORDER BY 1)"""
@@ -236,3 +236,10 @@ def test_nothing_is_open_beside_a_database_that_is_closed_in_a_server(host: Host
         new = {name: row[1] for name, row in beside.items() if name not in in_server}
         assert [name for name, grants in new.items() if any(grant.startswith("PUBLIC") for grant in grants)] == []
         assert set(new) <= {"graphrag._installed", "graphrag._refuse_cypher()", "graphrag._ensure_roles()"}
+    columns = (
+        "SELECT c.relname, a.attname, x.privilege_type FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid,"
+        " aclexplode(a.attacl) x WHERE c.relnamespace = 'graphrag'::regnamespace AND x.grantee = 0"
+    )
+    assert set(host.rows(columns)) - set(module_db.execute(columns.encode()).fetchall()) == {
+        ("_installed", column, "SELECT") for column in ("tokenizer", "tokenizer_fingerprint", "version")
+    }

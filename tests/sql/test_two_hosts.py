@@ -472,6 +472,9 @@ def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module
                     )
                 )
                 assert host.rag.call("check", corpus="attached") == []
+                # To own a function took CREATE on its schema, for that moment alone.
+                may_create = "SELECT has_schema_privilege(%s, 'graphrag_attached', 'CREATE')"
+                assert host.rows(may_create, app) == [(False,)]
     assert documents[0] == documents[1] and [row[0] for row in documents[1]] == ["1", "3", "4"]
 
 

@@ -401,11 +401,11 @@ def _bad(place: str, value: Any, expected: str) -> GraphRAGError:
 
 
 def _unknown(
-    place: str, name: str, known: Sequence[str], elsewhere: Sequence[str] = (), where: str = ""
+    place: str, name: str, names: Sequence[str], elsewhere: Sequence[str] = (), where: str = ""
 ) -> GraphRAGError:
     if not _is_operator(name):
         return GraphRAGError(
-            f"filter: {place[:200]} is no operator", hint=f"Operators here: {', '.join(sorted(known))}."
+            f"filter: {place[:200]} is no operator", hint=f"Operators here: {', '.join(sorted(names))}."
         )
-    hint = f"{name} stands {where}." if name in elsewhere else f"Operators here: {', '.join(sorted(known))}."
+    hint = f"{name} stands {where}." if name in elsewhere else f"Operators here: {', '.join(sorted(names))}."
     return GraphRAGError(f'filter: unknown operator "{name[:100]}" at {place[:200]}', hint=hint)

@@ -68,7 +68,7 @@ def keys_of(db: Database, name: str) -> str:
             sqlstate="42501",
             hint=f"Who owns it can GRANT SELECT ON {relation} TO {column['role']}.",
         )
-    db.query("SELECT graphrag._refuse_foreign_code(pg_catalog.to_regclass($1))", ["text"], [relation])
+    db.query("SELECT graphrag._refuse_foreign_code($1::pg_catalog.regclass)", ["text"], [relation])
     return (
         f'SELECT DISTINCT r.{column["name"]}::text COLLATE pg_catalog."default" AS key FROM {relation} r'
         f" WHERE r.{column['name']} IS NOT NULL"

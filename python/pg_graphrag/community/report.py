@@ -130,23 +130,23 @@ def _chosen(statements: list[_Statement]) -> list[_Statement]:
     """
     chosen: list[_Statement] = []
     rest = list(statements)
-    said: set[int] = set()
+    covered: set[int] = set()
     while rest and len(chosen) < MAX_SENTENCES:
-        best = max(rest, key=lambda statement: len(statement.ends - said))
-        if len(chosen) >= MIN_SENTENCES and not best.ends - said:
+        best = max(rest, key=lambda statement: len(statement.ends - covered))
+        if len(chosen) >= MIN_SENTENCES and not best.ends - covered:
             break
         chosen.append(best)
-        said |= best.ends
+        covered |= best.ends
         rest.remove(best)
     return chosen
 
 
 def _title_names(entities: list[Row], chosen: list[_Statement]) -> list[str]:
     """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
-    said = {end for statement in chosen for end in statement.ends}
+    covered = {end for statement in chosen for end in statement.ends}
     names: list[str] = []
     for row in entities[:CENTRAL]:
-        if said and row["id"] not in said:
+        if covered and row["id"] not in covered:
             continue
         name = row["name"]
         shorter = [place for place, other in enumerate(names) if _is_part(other, name)]

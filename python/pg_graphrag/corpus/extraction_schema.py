@@ -135,10 +135,10 @@ def folded(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip().casefold()
 
 
-def _only(value: Mapping[str, Any], known: set[str], option: str) -> None:
-    if unknown := sorted(set(value) - known):
+def _only(value: Mapping[str, Any], fields: set[str], option: str) -> None:
+    if unknown := sorted(set(value) - fields):
         raise GraphRAGError(
-            f'unknown part of option "{option}": {unknown[0]!r:.60}', hint=f"Known: {', '.join(sorted(known))}."
+            f'unknown part of option "{option}": {unknown[0]!r:.60}', hint=f"Known: {', '.join(sorted(fields))}."
         )
 
 

@@ -30,7 +30,7 @@ class BackfillPass:
         Raises
         ------
         plpy.Error
-            23505 when a key names a document of another attached table, 42703 when a column is gone.
+            42703, 42804 or 55000 when the table can no longer be followed: a column is gone, has another type, or is no key.
         """
         row = db.query(
             f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
@@ -135,8 +135,15 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
         db.commit()
         _hand_over(db, "begin", attached, source)
         progress = BackfillPass(attached)
-        while (state := progress.step(db, "graphrag_attached._step")) == "more":
+        try:
+            while (state := progress.step(db, "graphrag_attached._step")) == "more":
+                db.commit()
+        except Exception:
+            # The documents are behind until the next pass; "begin" has taken what said so away.
+            db.rollback()
+            _hand_over(db, "later", attached, source)
             db.commit()
+            raise
         if state == "locked" or progress.left_over:
             _hand_over(db, "later", attached, source)
             db.commit()

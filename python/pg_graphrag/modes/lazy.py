@@ -313,7 +313,7 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
     claims_of: dict[int, list[Row]] = {}
     for claim in claims.of_chunks(query, every_chunk):
         claims_of.setdefault(claim["chunk_id"], []).append(claim)
-    made = []
+    community_passages = []
     for group in groups.values():
         lines = [
             claims.line(claim | {"reference": _number(claim, sources)})
@@ -327,11 +327,15 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
             row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
             window = nearest[chunk].window if chunk in nearest else row["content"]
             parts.append(f"## {row['title'] or row['source_key']} {numbers}\n\n{window}")
-            shown = " ".join(window.split())
-            others = [one for one in statements.get(chunk, ()) if one.share > 0 and one.sentence not in shown]
-            parts += [f"- {one.line} {numbers}" for one in others[: concepts.STATEMENTS_EACH]]
-        made.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
-    return made
+            window_text = " ".join(window.split())
+            others = [
+                statement
+                for statement in statements.get(chunk, ())
+                if statement.share > 0 and statement.sentence not in window_text
+            ]
+            parts += [f"- {statement.line} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
+        community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
+    return community_passages
 
 
 def _number(claim: Row, sources: Sources) -> int:

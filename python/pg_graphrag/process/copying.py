@@ -14,6 +14,7 @@ from psycopg import sql
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.routines import statements
+from pg_graphrag.process.schema import check_owner
 
 _DUMPED = re.compile(r"pg_extension_config_dump\('(graphrag\.\w+)',\s*'(.*?)'\);", re.DOTALL)
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
@@ -48,7 +49,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     Raises
     ------
     GraphRAGError
-        58P01 where a database has not this version; 55000 where the target has corpora.
+        58P01 where a database has not this version; 55000 where the target has corpora; 42501 as `check_owner`.
     psycopg.Error
         Others of the servers, 42501 among them. The target is as it was then.
     """
@@ -60,6 +61,9 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         target.cursor(row_factory=rows) as writer,
     ):
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        for cursor in (reader, writer):
+            cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
+            check_owner(cursor)
         _check_version(reader)
         has_cypher = _check_version(writer)
         # Rows that a policy would hide are an error.

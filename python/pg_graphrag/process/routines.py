@@ -181,7 +181,7 @@ def routines() -> dict[str, tuple[Routine, ...]]:
     return by_name
 
 
-def find(name: str, given: Collection[str]) -> Routine:
+def find(name: str, argument_names: Collection[str]) -> Routine:
     """Return the routine of that name that takes the arguments that are given.
 
     Raises
@@ -192,11 +192,13 @@ def find(name: str, given: Collection[str]) -> Routine:
     overloads = routines().get(name, ())
     for routine in overloads:
         needed = {item.name for item in routine.arguments if item.default is None}
-        if needed <= set(given) <= {item.name for item in routine.arguments}:
+        if needed <= set(argument_names) <= {item.name for item in routine.arguments}:
             return routine
-    known = "; ".join(f"{name}({', '.join(item.name for item in routine.arguments)})" for routine in overloads)
+    signatures = "; ".join(f"{name}({', '.join(item.name for item in routine.arguments)})" for routine in overloads)
     raise GraphRAGError(
-        f"there is no function graphrag.{name}({', '.join(given)}) whose body is Python",
+        f"there is no function graphrag.{name}({', '.join(argument_names)}) whose body is Python",
         sqlstate="42883",
-        hint=f"Its arguments are {known}." if known else "Functions of SQL alone are called by SQL, on either host.",
+        hint=f"Its arguments are {signatures}."
+        if signatures
+        else "Functions of SQL alone are called by SQL, on either host.",
     )

@@ -44,7 +44,7 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
 
 def update_statements(installed_script: str, script: str) -> Iterator[str]:
     """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
-    known = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
+    identities = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
     for statement in split(script):
         if statement.split(maxsplit=1)[0] == "DO":
             continue  # looks at the server before an installation
@@ -53,7 +53,7 @@ def update_statements(installed_script: str, script: str) -> Iterator[str]:
             continue
         for part in _parts(statement):
             # A trigger that is replaced fires as a new one does.
-            if _FIRING.match(part) or _identity(part) not in known:
+            if _FIRING.match(part) or _identity(part) not in identities:
                 yield part
 
 

@@ -34,7 +34,8 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
     first = rows[:CANDIDATES]
     nearest = passages.nearest(query, [row["chunk_id"] for row in first])
     texts = [
-        shown(row, nearest[row["chunk_id"]].window if row["chunk_id"] in nearest else row["content"]) for row in first
+        candidate_text(row, nearest[row["chunk_id"]].window if row["chunk_id"] in nearest else row["content"])
+        for row in first
     ]
     outcome = query.models.ask("select", {"question": query.text, "texts": texts})
     query.usage.append(outcome["usage"])
@@ -54,7 +55,7 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
     return ordered
 
 
-def shown(row: Row, text: str) -> str:
+def candidate_text(row: Row, text: str) -> str:
     """Return a candidate as the model sees it: title, what leads to it, and its text, each bounded."""
     parts = [row["title"] or row["source_key"], _led_by(row["explain"]), text]
     lines = [

@@ -238,10 +238,10 @@ def router(service: Service) -> APIRouter:
     async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
         """Say where a text begins in a document, in characters; null where it is not there."""
         name = request.corpus or service.settings.corpus
-        found = await service.read(
+        offset = await service.read(
             caller, request.corpus, lambda _, c: reading.place(c, name, document_id, request.text)
         )
-        return {"offset": found}
+        return {"offset": offset}
 
     @api.post("/documents", tags=["documents"])
     async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
@@ -255,8 +255,8 @@ def router(service: Service) -> APIRouter:
         """Delete a document, and with it what it said."""
         service.require(caller, "insert")
         name = corpus or service.settings.corpus
-        found = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
-        return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(found["source_key"]))}
+        document = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
+        return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(document["source_key"]))}
 
     @api.post("/upload", tags=["documents"])
     async def upload(
@@ -328,10 +328,10 @@ def router(service: Service) -> APIRouter:
         top_k: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 10,
     ) -> list[dict[str, Any]]:
         """Find entities, best first."""
-        found = await service.call(
+        hits = await service.call(
             caller, corpus, lambda rag: rag.search_entities(query, top_k=top_k, low_level_keywords=[query])
         )
-        return [asdict(hit) for hit in found]
+        return [asdict(hit) for hit in hits]
 
     @api.get("/graph/entities/{entity_id}", tags=["graph"])
     async def entity(

@@ -64,16 +64,16 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
 
 
 def _handle_errors(app: FastAPI) -> None:
-    def reply(request: Request, told: Refusal) -> JSONResponse:
+    def reply(request: Request, reason: Refusal) -> JSONResponse:
         is_openai = request.url.path.startswith("/v1/")
-        return JSONResponse(openai_api.error_body(told) if is_openai else told.body(), told.status)
+        return JSONResponse(openai_api.error_body(reason) if is_openai else reason.body(), reason.status)
 
     async def handle(request: Request, error: Exception) -> Response:
-        told = refusal(error)
-        if told.status == 500 and isinstance(error, psycopg.Error):
+        reason = refusal(error)
+        if reason.status == 500 and isinstance(error, psycopg.Error):
             # Not its text, which may hold what was asked. Starlette logs other errors.
-            log.error("%s of the database: SQLSTATE %s", type(error).__name__, told.code)
-        return reply(request, told)
+            log.error("%s of the database: SQLSTATE %s", type(error).__name__, reason.code)
+        return reply(request, reason)
 
     async def handle_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

@@ -72,20 +72,20 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) ->
     GraphRAGError
         02000 when the caller sees no such entity.
     """
-    found = rows(
+    records = rows(
         connection,
         f"SELECT {_NODE}, n.mention_count FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id = %(id)s",
         corpus=rag.corpus,
         id=entity_id,
     )
-    if not found:
+    if not records:
         raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
-    near = rag.neighbors(found[0]["name"])[:limit]
+    near = rag.neighbors(records[0]["name"])[:limit]
     nodes = [
         {"id": n.entity_id, "name": n.name, "type": n.type, "degree": n.degree, "description": n.description}
         for n in near
     ]
-    return {"entity": found[0]} | _with_edges(connection, rag.corpus, [found[0], *nodes])
+    return {"entity": records[0]} | _with_edges(connection, rag.corpus, [records[0], *nodes])
 
 
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:
@@ -122,10 +122,10 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
 
 
 def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
-    found = rag.search_entities(name, top_k=10, low_level_keywords=[name])
-    best = next((entity for entity in found if entity.name.casefold() == name.strip().casefold()), None)
+    hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
+    best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)
     if best is None:
-        near = ", ".join(entity.name for entity in found[:3])
+        near = ", ".join(entity.name for entity in hits[:3])
         raise GraphRAGError(
             f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
         )
@@ -164,11 +164,11 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int]) -> list[di
 
 
 def _communities(connection: Connection, corpus: str, ids: Collection[int]) -> dict[int, int]:
-    found = rows(
+    records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
         " WHERE e.corpus = %(corpus)s AND e.level = 0 AND e.entity_id = ANY (%(ids)s)",
         corpus=corpus,
         ids=list(ids),
     )
-    return {row["entity_id"]: row["community_id"] for row in found}
+    return {row["entity_id"]: row["community_id"] for row in records}

@@ -81,8 +81,8 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     @server.tool(annotations=_READ, structured_output=True)
     async def status(ctx: Context[Any, Any], corpus: Corpus = None) -> dict[str, Any]:
         """Say how many documents a corpus has, and how many of them are indexed, pending and failed."""
-        found = await read(ctx, corpus, reading.status)
-        return {name: value for name, value in found.items() if value not in (None, 0)} | {"pending": found["pending"]}
+        state = await read(ctx, corpus, reading.status)
+        return {name: value for name, value in state.items() if value not in (None, 0)} | {"pending": state["pending"]}
 
     @server.tool(annotations=_READ, structured_output=True)
     async def search(
@@ -101,7 +101,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         def work(rag: GraphRAG, _: Connection) -> dict[str, Any]:
             options: dict[str, Any] = {"offset": offset} if offset else {}
             hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, **options)
-            found = [
+            results = [
                 {
                     "rank": hit.rank,
                     "document_id": hit.document_id,
@@ -113,7 +113,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
                 }
                 for hit in hits[:limit]
             ]
-            return {"results": found, "next_offset": offset + limit if len(hits) > limit else None}
+            return {"results": results, "next_offset": offset + limit if len(hits) > limit else None}
 
         return dict(await read(ctx, corpus, work))
 
@@ -145,8 +145,8 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         """Return entities, relationships and passages for a question as one text; `references` names its sources."""
 
         def work(rag: GraphRAG, _: Connection) -> dict[str, Any]:
-            made = rag.context(query, mode=mode, max_tokens=max_tokens)
-            return {"text": made["prompt"], "references": made["references"], "tokens": made["tokens"]}
+            context = rag.context(query, mode=mode, max_tokens=max_tokens)
+            return {"text": context["prompt"], "references": context["references"], "tokens": context["tokens"]}
 
         return dict(await read(ctx, corpus, work))
 
@@ -190,9 +190,9 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     ) -> dict[str, Any]:
         """Read a document's text, from an offset in characters."""
         name = corpus or service.settings.corpus
-        found = await read(ctx, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
+        page = await read(ctx, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
         return {
-            key: found[key] for key in ("document_id", "source_key", "title", "characters", "content", "next_offset")
+            key: page[key] for key in ("document_id", "source_key", "title", "characters", "content", "next_offset")
         }
 
     if "insert" in rights:
@@ -257,12 +257,12 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             _require(service, who(ctx), "cypher")
 
             def work(rag: GraphRAG, _: Connection) -> dict[str, Any]:
-                found = rag.cypher(query, params)
+                records = rag.cypher(query, params)
                 end = offset + limit
                 return {
-                    "rows": found[offset:end],
-                    "total": len(found),
-                    "next_offset": end if end < len(found) else None,
+                    "rows": records[offset:end],
+                    "total": len(records),
+                    "next_offset": end if end < len(records) else None,
                 }
 
             return dict(await read(ctx, corpus, work))
@@ -279,23 +279,23 @@ def _add_resources(server: MCPServer[Any], service: Service, who: Who) -> None:
         try:
             return await service.read(who(context), corpus, work)
         except Exception as error:
-            told = refusal(error)
-            raise (ResourceNotFoundError if told.status == 404 else ResourceError)(told.message) from None
+            reason = refusal(error)
+            raise (ResourceNotFoundError if reason.status == 404 else ResourceError)(reason.message) from None
 
     @server.resource("graphrag://{corpus}/documents", mime_type="application/json")
     async def list_documents(corpus: str, ctx: Context[Any, Any]) -> str:
         """The first documents of a corpus: number, key and title."""
-        found = await resource(ctx, corpus, lambda _, c: reading.documents(c, corpus, None, 0, reading.MAX_DOCUMENTS))
-        kept = [{name: row[name] for name in ("document_id", "source_key", "title")} for row in found["documents"]]
-        return json.dumps({"documents": kept, "next": found["next"]}, ensure_ascii=False)
+        page = await resource(ctx, corpus, lambda _, c: reading.documents(c, corpus, None, 0, reading.MAX_DOCUMENTS))
+        documents = [{name: row[name] for name in ("document_id", "source_key", "title")} for row in page["documents"]]
+        return json.dumps({"documents": documents, "next": page["next"]}, ensure_ascii=False)
 
     @server.resource("graphrag://{corpus}/documents/{document_id}", mime_type="text/plain")
     async def document(corpus: str, document_id: int, ctx: Context[Any, Any]) -> str:
         """The text of a document."""
-        found = await resource(
+        page = await resource(
             ctx, corpus, lambda _, c: reading.document(c, corpus, document_id, 0, reading.MAX_CHARACTERS)
         )
-        return str(found["content"])
+        return str(page["content"])
 
 
 def _add_prompts(server: MCPServer[Any]) -> None:
@@ -345,8 +345,8 @@ def _require(service: Service, caller: Caller, right: str) -> None:
 
 
 def _tool_error(error: Exception) -> ToolError:
-    told = refusal(error)
-    return ToolError(told.message if told.hint is None else f"{told.message}. {told.hint}")
+    reason = refusal(error)
+    return ToolError(reason.message if reason.hint is None else f"{reason.message}. {reason.hint}")
 
 
 def _cut(text: str, length: int = EXCERPT) -> str:

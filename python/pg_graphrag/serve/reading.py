@@ -54,7 +54,7 @@ def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
 
 def documents(connection: Connection, corpus: str, text: str | None, after: int, limit: int) -> dict[str, Any]:
     """Return {documents, next}: those with numbers above `after`, without their text."""
-    found = rows(
+    records = rows(
         connection,
         """
         SELECT d.id AS document_id, d.source_key, d.title, d.status, d.error, d.metadata,
@@ -71,7 +71,7 @@ def documents(connection: Connection, corpus: str, text: str | None, after: int,
         text=text or None,
         limit=limit,
     )
-    return {"documents": found[:limit], "next": found[limit - 1]["document_id"] if len(found) > limit else None}
+    return {"documents": records[:limit], "next": records[limit - 1]["document_id"] if len(records) > limit else None}
 
 
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
     GraphRAGError
         02000 when the caller sees no such document.
     """
-    found = rows(
+    records = rows(
         connection,
         """
         SELECT d.id AS document_id, d.corpus, d.source_key, d.title, d.status, d.error, d.metadata, d.updated_at,
@@ -96,16 +96,16 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
         offset=offset,
         limit=limit,
     )
-    if not found:
+    if not records:
         raise GraphRAGError(f"there is no document {document_id}", sqlstate="02000")
-    (row,) = found
+    (row,) = records
     end = offset + len(row["content"])
     return row | {"offset": offset, "next_offset": end if end < row["characters"] else None}
 
 
 def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:
     """Return where a text begins in a document, in characters from 0; None where it is not there."""
-    found = rows(
+    records = rows(
         connection,
         "SELECT pg_catalog.strpos(d.content, %(text)s) - 1 AS place FROM graphrag.documents d"
         " WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s",
@@ -113,7 +113,7 @@ def place(connection: Connection, corpus: str, document_id: int, text: str) -> i
         document_id=document_id,
         text=text,
     )
-    return found[0]["place"] if found and found[0]["place"] >= 0 else None
+    return records[0]["place"] if records and records[0]["place"] >= 0 else None
 
 
 def curations(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:
@@ -171,13 +171,13 @@ def undo(rag: GraphRAG, connection: Connection, number: int) -> None:
     GraphRAGError
         02000 when the corpus has no such curation.
     """
-    found = rows(
+    records = rows(
         connection,
         "SELECT u.id FROM graphrag.curations u JOIN graphrag.corpora c ON c.id = u.corpus_id"
         " WHERE u.id = %(number)s AND c.name = %(corpus)s",
         number=number,
         corpus=rag.corpus,
     )
-    if not found:
+    if not records:
         raise GraphRAGError(f"corpus {rag.corpus!r} has no curation {number}", sqlstate="02000")
     rag.call("undo_curation", id=number)

@@ -1,7 +1,7 @@
 # The pages of an instance: pg-graphrag serve beside its server, in the background until `down`. Its token is in a file of the instance.
 
 pages_run() {
-    [ "$runtime" != docker ] || { docker_runs; return; }
+    [ "$runtime" != docker ] || { docker_runs; return; } # with the options of docker/compose.yaml
     local pid_file=$root/srv/pg_graphrag/pages.pid pid
     [ -s "$pid_file" ] || return 1
     read -r pid < "$pid_file"

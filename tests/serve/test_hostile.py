@@ -228,6 +228,13 @@ def test_a_proxy_vouches_for_its_users_and_nobody_else_does(module_db: Running, 
         assert client.post("/api/search", json=SEARCH, headers=foreign).status_code == 403
         own = ann | secret | {"origin": "https://rag.example.com"}
         assert client.post("/api/search", json=SEARCH, headers=own).status_code == 200
+        # MCP passes the same gate, a proxy's own Authorization says nothing, and no cookie stands in for the proxy's word.
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        there = ann | secret | {"host": "rag.example.com", "accept": "application/json, text/event-stream"}
+        assert client.post("/mcp", json=call, headers=there).status_code == 200
+        basic = ann | secret | {"authorization": "Basic YW5uOng="}
+        assert client.get("/api/session", headers=basic).status_code == 200
+        assert client.post("/api/session", headers=ann | secret).status_code == 400
 
 
 def test_rights_are_asked_for(module_db: Running, corpus: str) -> None:
@@ -331,5 +338,5 @@ def test_the_file_of_callers_names_roles_claims_and_rights(tmp_path: Path) -> No
     assert callers.by_token(token_hash(TOKEN)) is None
     assert callers.proxy is not None
     headers = {"x-forwarded-user": "bob@example.com", "x-proxy-secret": "secret"}
-    assert callers.proxy.caller("127.0.0.1", headers) == Caller("bob", "bob")
+    assert callers.proxy.caller("127.0.0.1", headers) == Caller("bob@example.com", "bob")
     assert callers.proxy.caller("10.0.0.1", headers) is None

@@ -1,4 +1,4 @@
-"""``pg-graphrag serve``: the server of `pg_graphrag.serve`, started and told where it is."""
+"""``pg-graphrag serve``: the server of `pg_graphrag.serve`, started, its address printed."""
 
 import argparse
 import asyncio
@@ -7,15 +7,14 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 
+from pg_graphrag.cli.worker import beside
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.serve import mcp_server
 from pg_graphrag.serve.app import build
@@ -47,7 +46,7 @@ def serve(args: argparse.Namespace) -> int:
         connections=args.connections,
         limits=Limits(upload=args.max_upload << 20, rate=args.rate, burst=4 * args.rate),
     )
-    with _worker(args.url) if args.worker else _nothing():
+    with beside(args.url) if args.worker else nullcontext():
         return _serve_stdio(settings, args.callers) if args.stdio else _serve_http(settings, args)
 
 
@@ -82,24 +81,29 @@ def _serve_http(settings: Settings, args: argparse.Namespace) -> int:
             logging.getLogger("pg_graphrag.serve").warning(
                 "listening at %s without TLS: tokens and texts can be read on the way; see docs/serve.md", settings.host
             )
+        # uvicorn sends it again when it has ended.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         server.run(sockets=[listener])
     return 0 if server.started else 1
 
 
 def _serve_stdio(settings: Settings, path: Path | None) -> int:
     """Speak MCP with the process that started this one: it is the caller."""
-    caller: Caller | None = Caller("stdio", rights=RIGHTS)
-    callers = Callers({b"": Caller("stdio", rights=RIGHTS)})
+    caller = Caller("stdio", rights=RIGHTS)
+    callers = Callers({b"": caller})
     if path is not None:
         callers = read_callers(path)
-        caller = callers.by_token(os.environ.get(TOKEN_VARIABLE, ""))
-        if caller is None:
-            raise GraphRAGError(f"{TOKEN_VARIABLE} holds no token of {path}", sqlstate="28000")
+        named = callers.by_token(os.environ.get(TOKEN_VARIABLE, ""))
+        if named is None:
+            raise GraphRAGError(
+                f"{TOKEN_VARIABLE} holds no token of {path}",
+                sqlstate="28000",
+                hint="Give it the token of a caller; pg-graphrag serve --new-token makes one.",
+            )
+        caller = named
     service = Service(settings, callers)
     service.database.open(callers.all)
-    sole = caller
-    assert sole is not None
-    server = mcp_server.build(service, lambda _: sole, settings.mcp_rights)
+    server = mcp_server.build(service, lambda _: caller, settings.mcp_rights)
     try:
         asyncio.run(server.run_stdio_async())
     finally:
@@ -142,30 +146,3 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _host(settings: Settings) -> str:
     return f"[{settings.host}]" if ":" in settings.host else settings.host
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _worker(url: str) -> Iterator[None]:
-    """Run a worker beside, which ends with this process."""
-    environment = os.environ | {"PG_GRAPHRAG_URL": url}
-    # Its place is standard error: standard output may be MCP's.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pg_graphrag.cli", "worker"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
-    )
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -10,7 +10,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -217,7 +218,7 @@ class _ChildProcess:
         context = multiprocessing.get_context("spawn")
         arguments = (url, exit_when_drained, number, os.getpid(), profile_time)
         self._process = context.Process(target=_work_as_child, args=arguments, name=f"worker {number}")
-        self._is_told = False
+        self._is_cancelled = False
 
     def start(self) -> None:
         self._process.start()
@@ -233,9 +234,12 @@ class _ChildProcess:
 
     def cancel(self) -> None:
         # Once: the second signal ends it in the middle of what it does.
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_cancelled:
+            self._is_cancelled = True
             self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
 
     @property
     def error(self) -> GraphRAGError | None:
@@ -244,7 +248,21 @@ class _ChildProcess:
         return None
 
 
+@contextmanager
+def beside(url: str) -> Iterator[None]:
+    """Do the queued work in a process of its own meanwhile. It ends with this one, however that ends."""
+    child = _ChildProcess(url, False, Event(), 1, False)
+    child.start()
+    try:
+        yield
+    finally:
+        child.cancel()
+        child.join(30)
+        child.kill()
+
+
 def _work_as_child(url: str, exit_when_drained: bool, number: int, parent: int, profile_time: bool) -> None:
+    os.dup2(2, 1)  # standard output may be MCP's
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
     stop = _Stop(exit_when_drained)
     # A terminal sends it to the parent too, which passes it on.

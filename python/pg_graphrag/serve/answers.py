@@ -1,7 +1,7 @@
 """Answers as they come, and what they cite."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -63,9 +63,3 @@ def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
 def marks(answer: str) -> list[tuple[int, int, int]]:
     """Return (number, start, end) of each citation in an answer."""
     return [(int(match[1]), match.start(), match.end()) for match in _MARK.finditer(answer)]
-
-
-def turns(messages: Sequence[Mapping[str, str]]) -> tuple[str, list[dict[str, str]]]:
-    """Return (the last question, the conversation before it)."""
-    *history, last = messages
-    return last["content"], [dict(turn) for turn in history]

@@ -11,6 +11,7 @@ from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount, Route
@@ -35,7 +36,12 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     service = Service(settings, callers)
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
     # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
-    mcp_app = mcp.streamable_http_app(streamable_http_path="/mcp", stateless_http=True, json_response=True)
+    mcp_app = mcp.streamable_http_app(
+        streamable_http_path="/mcp",
+        stateless_http=True,
+        json_response=True,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -83,7 +89,9 @@ def _handle_errors(app: FastAPI) -> None:
 
     async def handle_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return reply(request, Refusal(error.status_code, "42704", str(error.detail)))
+        return reply(
+            request, Refusal(error.status_code, "42704" if error.status_code == 404 else "0A000", str(error.detail))
+        )
 
     app.add_exception_handler(RequestValidationError, handle_validation)
     app.add_exception_handler(HTTPException, handle_http)
@@ -112,8 +120,11 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.post("/api/session", tags=["session"])
     def begin_session(request: Request, response: Response) -> dict[str, str]:
         """Give a browser that shows a token a cookie in its place."""
+        if "authorization" not in request.headers:
+            # Who a proxy vouches for, it vouches for with every request.
+            raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
         cookie, session = service.callers.begin_session(caller_of(request))
-        is_secure = request.url.scheme == "https" or any(o.startswith("https:") for o in service.settings.origins)
+        is_secure = any(origin.startswith("https:") for origin in service.settings.origins)
         response.set_cookie(
             COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"
         )

@@ -191,7 +191,7 @@ def _caller(entry: Mapping[str, Any], where: str) -> Caller:
     if not isinstance(entry.get("role"), str) or not entry["role"]:
         raise GraphRAGError(f"{where} has no role", hint=_HINT)
     claims = tuple((name, str(value)) for name, value in settings.items())
-    return Caller(str(entry.get("name", entry["role"])), entry["role"], claims, rights)
+    return Caller(str(entry.get("name", entry.get("identity", entry["role"]))), entry["role"], claims, rights)
 
 
 def _token_hash(value: Any, where: str) -> bytes:

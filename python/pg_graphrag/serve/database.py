@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -74,7 +75,7 @@ class Database:
             for name in self._setting_names:
                 values += [name, claims.get(name, "")]
             try:
-                connection.execute(self._become.encode(), values, prepare=True)
+                connection.execute(self._become.encode(), values)
             except psycopg.Error:
                 connection.close()
                 raise
@@ -166,15 +167,21 @@ class _Call:
 
     def end(self) -> None:
         """End the call if it is under way, without waiting for it."""
-        self.is_over = True
-        if self._connection is not None:
+        with self._lock:
+            self.is_over = True
+            is_at_work = self._connection is not None
+        if is_at_work:
             threading.Thread(target=self._cancel, daemon=True).start()
 
     def _cancel(self) -> None:
-        with self._lock:
-            if self._connection is not None:
+        # Again until it has ended: a cancel that meets no statement is lost.
+        while True:
+            with self._lock:
+                if self._connection is None:
+                    return
                 with suppress(psycopg.Error):
                     hosts.cancel(self._connection)
+            time.sleep(0.5)
 
 
 def _too_long(seconds: float) -> GraphRAGError:
@@ -186,6 +193,13 @@ def _too_long(seconds: float) -> GraphRAGError:
 
 
 def _check_installed(connection: Connection) -> None:
+    row = connection.execute("SELECT pg_catalog.pg_backend_pid()").fetchone()
+    if row is None or row[0] != connection.info.backend_pid:
+        raise GraphRAGError(
+            "a pooler stands before the database: the role of one call would be another's",
+            sqlstate="0A000",
+            hint="Give the URL of the server itself.",
+        )
     if not hosts.is_installed(connection):
         raise GraphRAGError(
             f'database "{connection.info.dbname}" has neither the extension pg_graphrag nor its schema',

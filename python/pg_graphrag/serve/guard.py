@@ -28,6 +28,7 @@ _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
 _PUBLIC = ("/static/", "/healthz")
 _MAX_BUCKETS = 10_000
+_ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
@@ -69,8 +70,8 @@ class Guard:
         self._hosts = {f"{host}:{settings.port}".lower() for host in hosts} | {
             urlsplit(origin).netloc.lower() for origin in settings.origins
         }
-        self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self._at_work: dict[str, int] = {}
+        self._buckets: dict[tuple[str, Caller | str], _Bucket] = {}
+        self._at_work: dict[Caller, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,16 +100,16 @@ class Guard:
             )
 
     async def _run(self, caller: Caller, scope: Scope, receive: Receive, reply: "_Reply") -> None:
-        at_work = self._at_work.get(caller.name, 0)
+        at_work = self._at_work.get(caller, 0)
         if at_work >= self._limits.calls:
             raise Refusal(429, "53400", f"{at_work} requests of this caller are at work", "Wait for one of them.")
-        self._at_work[caller.name] = at_work + 1
+        self._at_work[caller] = at_work + 1
         try:
             await self._app(scope, receive, reply.send)
         finally:
-            self._at_work[caller.name] -= 1
-            if not self._at_work[caller.name]:
-                del self._at_work[caller.name]
+            self._at_work[caller] -= 1
+            if not self._at_work[caller]:
+                del self._at_work[caller]
 
     def _admit(self, scope: Scope) -> Caller | None:
         """Return who calls; None where anybody may."""
@@ -116,9 +117,7 @@ class Guard:
         host = headers.get("host", "").lower()
         if host not in self._hosts:
             # A name that somebody else lets point to this address (DNS rebinding).
-            raise Refusal(
-                421, "28000", "this server has no such host name", "Start it with --origin for its public address."
-            )
+            raise Refusal(421, "28000", "this server has no such host name", _ORIGIN_HINT)
         self._check_origin(headers, host)
         path = scope["path"]
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
@@ -128,7 +127,7 @@ class Guard:
             token = headers.get(CSRF_HEADER, "")
             if not secrets.compare_digest(token.encode("utf-8", "surrogateescape"), session.csrf.encode()):
                 raise Refusal(403, "28000", "the request has no CSRF token", "Reload the page.")
-        self._allow("caller", caller.name, self._limits.rate, self._limits.burst)
+        self._allow("caller", caller, self._limits.rate, self._limits.burst)
         scope[CALLER], scope[SESSION] = caller, session
         return caller
 
@@ -137,19 +136,18 @@ class Guard:
         origin = headers.get("origin")
         allowed = {f"http://{host}", *(item.lower().rstrip("/") for item in self._settings.origins)}
         if origin is not None and origin.lower() not in allowed:
-            raise Refusal(403, "28000", "requests of other origins are refused")
+            raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
         # A link from elsewhere may open a page; it cannot read it.
         is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if origin is None and is_foreign and headers.get("sec-fetch-mode") != "navigate":
-            raise Refusal(403, "28000", "requests of other origins are refused")
+            raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
 
     def _identify(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Caller, Session | None]:
         address = scope["client"][0] if scope.get("client") else ""
-        authorization = headers.get("authorization")
-        if authorization is not None:
-            kind, _, token = authorization.partition(" ")
-            caller = self._callers.by_token(token.strip()) if kind.lower() == "bearer" else None
-            if caller is not None:
+        # Basic and others are a proxy's own.
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            if (caller := self._callers.by_token(token.strip())) is not None:
                 return caller, None
             self._allow("address", address, self._limits.failures / 60, self._limits.failures)
             raise _unauthorized("the token is not known")
@@ -159,9 +157,9 @@ class Guard:
             return session.caller, session
         raise _unauthorized("this request has no token")
 
-    def _allow(self, kind: str, name: str, rate: float, size: float) -> None:
+    def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
         if len(self._buckets) >= _MAX_BUCKETS:
-            # Those that are full again say nothing.
+            # The longest unused go.
             self._buckets = dict(sorted(self._buckets.items(), key=lambda item: item[1].at)[_MAX_BUCKETS // 2 :])
         bucket = self._buckets.setdefault((kind, name), _Bucket(size, time.monotonic()))
         if (wait := bucket.take(rate, size)) > 0:

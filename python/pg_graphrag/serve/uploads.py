@@ -75,6 +75,8 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
         for batch in batches(_documents(reader, path, key, result["errors"])):
             try:
                 summary = rag.insert(batch)
+            except psycopg.errors.QueryCanceled:
+                raise
             except psycopg.Error as error:
                 result["errors"].append(refusal(error).message)
                 continue

@@ -40,7 +40,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
         ).format(corpus, EVERY, EVERY // 2)
     )
     documents = scalar(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", corpus)
-    weights = scalar(db, "SELECT count(*) FROM held")
+    held_back = scalar(db, "SELECT count(*) FROM held")
     db.execute(
         "DELETE FROM graphrag.documents d USING held h WHERE d.corpus = %s AND d.source_key = h.source_key", [corpus]
     )
@@ -48,7 +48,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
     work(db)
     forget(db, number)
     before, seconds = refresh(db, corpus)
-    print(f"documents: {documents}, {weights} of them held back")
+    print(f"documents: {documents}, {held_back} of them held back")
     print(f"from nothing: {seconds:.1f} s; {before}")
     seconds = work(db)
     reports = scalar(db, "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s", number)
@@ -61,7 +61,7 @@ def measure(db: psycopg.Connection[tuple[Any, ...]], corpus: str) -> None:
         [corpus],
     )
     seconds = work(db)
-    print(f"{weights} documents indexed in {seconds:.1f} s")
+    print(f"{held_back} documents indexed in {seconds:.1f} s")
     update, seconds = refresh(db, corpus)
     print(f"update: {seconds:.1f} s; {update}")
     unchanged = scalar(db, "SELECT count(*) FROM graphrag.communities c JOIN written w ON w.community_id = c.id")

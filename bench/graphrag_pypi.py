@@ -102,8 +102,8 @@ def _rows(result: dict[str, Any]) -> str:
     """An extraction in GraphRAG's tuples."""
     rows = [("entity", entity["name"], entity["type"], entity["description"]) for entity in result["entities"]]
     relationships = [
-        ("relationship", entity["source"], entity["target"], entity["description"], str(entity["strength"]))
-        for entity in result["relationships"]
+        ("relationship", edge["source"], edge["target"], edge["description"], str(edge["strength"]))
+        for edge in result["relationships"]
     ]
     lines = [f'("{kind}"<|>' + "<|>".join(rest) + ")" for kind, *rest in [*rows, *relationships]]
     return "\n##\n".join(lines) + "\n<|COMPLETE|>"

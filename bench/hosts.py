@@ -27,6 +27,7 @@ from psycopg import conninfo, sql
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 
+# The script sets the path first.
 from pg_graphrag import GraphRAG  # noqa: E402
 from pg_graphrag.process import schema  # noqa: E402
 

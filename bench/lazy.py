@@ -65,9 +65,9 @@ def measure(
         [question["question"], corpus, budget, threshold],
     ).fetchone()
     assert row is not None
-    tests, passed, recall = row
-    hits = len(set(recall) & set(question["evidence"]))
-    return hits / len(set(question["evidence"])), hits / max(len(recall), 1), passed, tests
+    tests, passed, keys = row
+    hits = len(set(keys) & set(question["evidence"]))
+    return hits / len(set(question["evidence"])), hits / max(len(keys), 1), passed, tests
 
 
 if __name__ == "__main__":

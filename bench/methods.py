@@ -93,7 +93,7 @@ class Model:
         self._texts = {
             document["source_key"]: " ".join(document["content"].split()) for document in documents(data, SET)
         }
-        self._evidence = {document["question"]: document["evidence"] for document in questions(data, SET)}
+        self._evidence = {question["question"]: question["evidence"] for question in questions(data, SET)}
         self._asked: dict[str, str] = {question: question for question in self._evidence}
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
@@ -284,8 +284,8 @@ def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Model) -> Ite
             "calls": calls,
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
-            "before_in": sum(question for question, _ in before.values()) / len(asked),
-            "before_out": sum(question for _, question in before.values()) / len(asked),
+            "before_in": sum(tokens_in for tokens_in, _ in before.values()) / len(asked),
+            "before_out": sum(tokens_out for _, tokens_out in before.values()) / len(asked),
             "ms": milliseconds,
             "reached": reached,
             "recall": row.recall,

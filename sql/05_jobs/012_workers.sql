@@ -24,4 +24,14 @@ BEGIN
     RETURN worker;
 END
 $$;
-COMMENT ON FUNCTION graphrag._begin_work() IS 'Makes the session a worker until it unlocks the number, or ends';
+COMMENT ON FUNCTION graphrag._begin_work() IS 'Makes the session a worker until _end_work(), or its end';
+
+CREATE FUNCTION graphrag._end_work() RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    -- Only what is held: unlocking twice would be a WARNING.
+    SELECT pg_advisory_unlock(1735549294, l.objid::int4) FROM pg_locks l
+     WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted;
+END;
+REVOKE ALL ON FUNCTION graphrag._end_work() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._end_work() IS 'Ends what _begin_work() began';

@@ -84,7 +84,7 @@ CREATE FUNCTION graphrag.compare_corpora(
     k         int[] DEFAULT '{5,10}',
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.corpus_comparison
-LANGUAGE plpython3u STABLE ROWS 10
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call

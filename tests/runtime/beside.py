@@ -131,7 +131,7 @@ def install(owner_url: str) -> None:
 
 def serve_calls() -> None:
     """Have the calls of every connection to a plain database served by this process from now on."""
-    psycopg.Connection.execute = execute  # type: ignore[method-assign, assignment]
+    psycopg.Connection.execute = execute
 
 
 def execute(

@@ -74,7 +74,7 @@ class VersionServer(Server):
     def _run(self, program: str, *arguments: Any) -> None:
         user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         command = [str(self._installation / "bin" / program), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **user)  # type: ignore[call-overload]
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **user)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process import schema
+from pg_graphrag.process.copying import copy
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
@@ -105,6 +106,10 @@ def test_a_schema_that_somebody_prepared_is_neither_installed_into_nor_asked(
             lambda: GraphRAG(victim, "stories").call("check"),
         ):
             assert outcome(call)[1] == "42501"
+        with psycopg.connect(victim.info.dsn + " password=" + victim.info.password, autocommit=True) as other:
+            with pytest.raises(GraphRAGError) as raised:
+                copy(victim, other)
+            assert raised.value.sqlstate == "42501"
         assert superuser.execute("SELECT is_called FROM graphrag.ran").fetchall() == [(False,)]
         if victim is not superuser:
             victim.close()

@@ -99,10 +99,10 @@ def test_documents_are_resources_and_common_uses_prompts(server: Serving, corpus
         assert "graphrag://{corpus}/documents/{document_id}" in templates
         name = corpus.replace(" ", "%20")
         listed = await client.read_resource(f"graphrag://{name}/documents")
-        documents = json.loads(listed.contents[0].text)["documents"]  # type: ignore[union-attr]
+        documents = json.loads(listed.contents[0].text)["documents"]
         assert sorted(row["source_key"] for row in documents) == sorted(STORIES)
         read = await client.read_resource(f"graphrag://{name}/documents/{documents[0]['document_id']}")
-        assert read.contents[0].text == STORIES[documents[0]["source_key"]]  # type: ignore[union-attr]
+        assert read.contents[0].text == STORIES[documents[0]["source_key"]]
         prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
         assert prompts == {"answer_from_documents", "explore_entity", "overview_of_corpus"}
         prompt = await client.get_prompt("answer_from_documents", {"question": "Who was Ada?"})

@@ -84,12 +84,12 @@ def test_the_conversation_and_the_form_reach_the_model(client: OpenAI, corpus: s
 def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, server: Serving) -> None:
     user = {"role": "user", "content": QUESTION}
     with pytest.raises(openai.NotFoundError, match="none"):
-        client.chat.completions.create(model="none", messages=[user])  # type: ignore[list-item]
+        client.chat.completions.create(model="none", messages=[user])
     with pytest.raises(openai.BadRequestError, match="last message"):
         client.chat.completions.create(model=corpus, messages=[{"role": "assistant", "content": "I?"}])
     picture = {"type": "image_url", "image_url": {"url": "data:,"}}
     with pytest.raises(openai.BadRequestError, match="image_url"):
-        client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": [picture]}])  # type: ignore[list-item,misc]
+        client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": [picture]}])
     stranger = OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
     with stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
@@ -99,5 +99,5 @@ def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, 
     module_endpoint.misbehave("unauthorized", times=3)
     messages = [{"role": "user", "content": "Which engine failed?"}]
     with pytest.raises(openai.APIError):
-        for _ in client.chat.completions.create(model=corpus, messages=messages, stream=True):  # type: ignore[call-overload]
+        for _ in client.chat.completions.create(model=corpus, messages=messages, stream=True):
             pass

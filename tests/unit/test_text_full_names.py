@@ -24,6 +24,11 @@ def meant(text: str, language: str = "en") -> dict[str, str]:
             "LiHua wrote. They asked Li Hua about the file system of a filesystem.",
             {"li hua": "LiHua", "file system": "filesystem"},
         ),
+        # Of a name that is spelled in two ways.
+        (
+            "Jean-Paul Sartre wrote plays. He, Jean Paul Sartre, taught. Sartre died.",
+            {"jean-paul sartre": "Jean Paul Sartre", "sartre": "Jean Paul Sartre"},
+        ),
         # Who is meant, of two; where it stands as a place; where nobody is spoken of.
         ("Bob Stone met Ann Stone. He asked Stone.", {}),
         ("Whitney Houston sang. She lives in Houston.", {}),

@@ -151,7 +151,7 @@ def _bad(option: str, value: Any, expectation: str) -> GraphRAGError:
 def as_value(raw: str, kind: str) -> Any:
     """Return the value of an attribute as JSON has it; None where `raw` is no value of the type.
 
-    Numbers that JSON would round are text's: an integer has at most 18 digits, a number is finite. A date is ISO 8601's.
+    An integer has at most 18 digits, a number is finite, a date is ISO 8601's.
     """
     text = " ".join(raw.split())
     if not text or len(text) > MAX_VALUE:

@@ -360,7 +360,12 @@ def reindexes(old: Options, new: Options) -> bool:
 def changed_options(old: Options, new: Options, names: tuple[str, ...]) -> list[str]:
     """Return those of `names` whose value differs."""
     old_values, new_values = asdict(old), asdict(new)
-    return [name for name in names if old_values[name] != new_values[name]]
+    return [name for name in names if _ordered(old_values[name]) != _ordered(new_values[name])]
+
+
+def _ordered(value: Any) -> Any:
+    """Return a value whose order counts: prompts name types as they are given."""
+    return [(name, _ordered(part)) for name, part in value.items()] if isinstance(value, dict) else value
 
 
 def _refuse_unknown(options: dict[str, Any], known_names: set[str], kind: str) -> None:

@@ -32,7 +32,7 @@ WITH verdicts AS (
     SELECT f.*, pg_catalog.min(f.id) OVER (PARTITION BY f.question) AS question_id
       FROM graphrag.answer_feedback f WHERE f.corpus_id = $1
 ), named AS (
-    SELECT v.question_id, u.source_key, pg_catalog.count(DISTINCT v.id) AS authors
+    SELECT v.question_id, u.source_key, pg_catalog.count(DISTINCT v.id) AS verdict_count
       FROM verdicts v CROSS JOIN LATERAL pg_catalog.unnest(v.evidence) AS u (source_key)
      WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.source_key = u.source_key)
      GROUP BY v.question_id, u.source_key
@@ -42,7 +42,7 @@ SELECT v.question_id, v.question,
        pg_catalog.count(*) FILTER (WHERE v.verdict = 'bad') AS bad,
        (SELECT pg_catalog.jsonb_agg(n.source_key ORDER BY n.source_key COLLATE "C") FROM named n
          WHERE n.question_id = v.question_id
-           AND 2 * n.authors > (SELECT pg_catalog.count(*) FROM verdicts w
+           AND 2 * n.verdict_count > (SELECT pg_catalog.count(*) FROM verdicts w
                                  WHERE w.question_id = v.question_id AND w.evidence <> '{}')) AS evidence
   FROM verdicts v GROUP BY v.question_id, v.question ORDER BY v.question_id
 """
@@ -80,7 +80,7 @@ def give(
     if len(keys) > MAX_EVIDENCE:
         raise GraphRAGError(f"evidence has {len(keys)} documents", hint=f"Give at most {MAX_EVIDENCE}.")
     visible_keys = {row["source_key"] for row in db.query(_VISIBLE_KEYS, ["text", "text[]"], [caller.corpus, keys])}
-    if unknown := next((key for key in keys if key not in visible_keys), None):
+    if (unknown := next((key for key in keys if key not in visible_keys), None)) is not None:
         raise GraphRAGError(
             f'evidence: there is no document "{unknown[:100]}" in corpus "{caller.corpus}"',
             hint="Evidence names documents by their source_key, as citations do.",

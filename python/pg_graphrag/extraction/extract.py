@@ -109,10 +109,11 @@ def _requested_only(options: Options, result: Extraction) -> Extraction:
 def _messages(options: Options, title: str | None, text: str) -> Messages:
     claims = "\n" + render(options.prompts, "extract_claims") + "\n" if options.claims else ""
     types = ", ".join(options.entity_types.types)
+    additions = claims
     if options.entity_types.is_closed:
-        claims = f"\n{_schema_prompt(options)}\n{claims}"
+        additions = f"\n{_schema_prompt(options)}\n{claims}"
     return (
-        {"role": "system", "content": render(options.prompts, "extract", entity_types=types, claims=claims)},
+        {"role": "system", "content": render(options.prompts, "extract", entity_types=types, claims=additions)},
         {
             "role": "user",
             "content": render(options.prompts, "extract_text", title=" ".join((title or "").split()), text=text),

@@ -117,7 +117,7 @@ def add_concepts(
         proses.append(own_prose)
         yield None
     name = title_name(title) if title else ""
-    languages = {draft.language for draft in chunk_drafts}
+    languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
     whole_title = Concept(name, 0, len(name), "NAME") if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None

@@ -13,8 +13,6 @@ ALONE_FROM = 2
 LOCKED_RETRY_SECONDS = 5
 # Jobs searched for one whose document is free, where the first ones are locked.
 LOOK_JOBS = 2000
-# First half of the advisory lock that every worker holds for as long as its session lives (012_workers.sql).
-WORKER_LOCK = 1735549294
 
 
 @dataclass

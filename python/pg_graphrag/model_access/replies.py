@@ -198,8 +198,10 @@ def relevant_passages(text: str, cut_off: bool, count: int) -> dict[int, bool]:
     """
     for reply in objects(without_reasoning(text)):
         numbers = {name: _numbers(reply.get(name), count) for name in ("relevant", "irrelevant")}
-        both = numbers["relevant"] & numbers["irrelevant"]
-        verdicts = {number: name == "relevant" for name, chosen in numbers.items() for number in chosen - both}
+        both = numbers["relevant"].keys() & numbers["irrelevant"].keys()
+        verdicts = {
+            number: name == "relevant" for name, chosen in numbers.items() for number in chosen if number not in both
+        }
         if verdicts:
             return verdicts
     raise ItemFault(
@@ -219,18 +221,19 @@ def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
     for reply in objects(without_reasoning(text)):
         items = reply.get("selected")
         if isinstance(items, list):
-            numbers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
-            chosen = [number for number in dict.fromkeys(numbers) if 1 <= number <= count]
+            chosen = list(_numbers(items, count))
             if chosen or not items:
                 return chosen[:most]
     raise ItemFault("the model's selection is cut off" if cut_off else "the model selected nothing readable", raw=text)
 
 
-def _numbers(value: Any, count: int) -> set[int]:
-    """Return the numbers in 1 … `count` of a list."""
+def _numbers(value: Any, count: int) -> dict[int, None]:
+    """Return the numbers in 1 … `count` of a list, in their order, each once."""
     items = value if isinstance(value, list) else []
     digits = (int(item) if isinstance(item, str) and re.fullmatch(r"\d{1,9}", item) else item for item in items)
-    return {item for item in digits if isinstance(item, int) and not isinstance(item, bool) and 1 <= item <= count}
+    return {
+        item: None for item in digits if isinstance(item, int) and not isinstance(item, bool) and 1 <= item <= count
+    }
 
 
 def relevant(text: str, cut_off: bool) -> bool:

@@ -300,9 +300,9 @@ def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[SubQuery],
 
 
 def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
-    """Return a passage for each community: the concept subgraph of its relevant chunks, with the passages that state it.
+    """Return for each community a passage with its concepts and claims, then one for each of its relevant chunks.
 
-    Claims of these chunks come first, where there are such.
+    A chunk's has the window nearest the question, and what the chunk states of the concept subgraph besides.
     """
     groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
@@ -323,10 +323,12 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
         names = concepts.about({chunk: statements[chunk] for chunk in group if chunk in statements})
         parts = ["# " + ", ".join(names)] if names else []
         parts += ["Claims:\n" + "\n".join(lines)] if lines else []
+        if parts:
+            community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
         for chunk in group:
             row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
             window = nearest[chunk].window if chunk in nearest else row["content"]
-            parts.append(f"## {row['title'] or row['source_key']} {numbers}\n\n{window}")
+            parts = [f"## {row['title'] or row['source_key']} {numbers}\n\n{window}"]
             window_text = " ".join(window.split())
             others = [
                 statement
@@ -334,7 +336,7 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
                 if statement.share > 0 and statement.sentence not in window_text
             ]
             parts += [f"- {statement.line} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
-        community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
+            community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of([chunk]))))
     return community_passages
 
 

@@ -60,6 +60,7 @@ class Statement:
 def names_about(query: Query, limit: int) -> list[str]:
     """Return names of concepts for a question: those that it names, then what is related to them most strongly."""
     matches = list(graph.match_entities(query, MATCHES))
+    matched = set(matches)
     names = _names(query, matches)
     if matches and len(names) < limit:
         ids = np.array(matches, np.int64)
@@ -72,7 +73,7 @@ def names_about(query: Query, limit: int) -> list[str]:
             zip(edges.low.tolist(), edges.high.tolist(), strict=True), strength.tolist(), strict=True
         ):
             for end, other in (ends, ends[::-1]):
-                if value > 0 and other in set(matches) and end not in set(matches):
+                if value > 0 and other in matched and end not in matched:
                     best[end] = max(value, best.get(end, 0.0))
         names += _names(query, sorted(best, key=lambda end: (-best[end], keys[end].encode()))[: 2 * limit])
     return list(dict.fromkeys(names))[:limit]

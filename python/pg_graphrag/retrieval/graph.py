@@ -122,14 +122,14 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         source = bm25(themed, depth)
         least, stated, places = LEAST_OF_CHUNK, _stated_by_chunks, source.ids.tolist()
     nearness = source.scores
-    # Places are in order, and most state several relationships: the first few usually give the exact result.
+    # Places are in order, and none counts more than its nearness: often the first few give the exact result.
     for cut in (limit // 2, depth):
         if 0 < cut < len(places):
             cut = int(np.searchsorted(-nearness, -nearness[cut - 1], side="right"))
         ids, scores, weights = stated(query, places[:cut], nearness[:cut])
-        if len(ids) >= limit:
+        scores = scores * (least + (1 - least) * _shares_of_sentences(themed, ids))
+        if cut >= len(places) or (len(ids) >= limit and np.partition(scores, -limit)[-limit] > nearness[cut]):
             break
-    scores = scores * (least + (1 - least) * _shares_of_sentences(themed, ids))
     order = np.lexsort((-weights, -scores))
     if limit < len(order):
         last = order[limit - 1]

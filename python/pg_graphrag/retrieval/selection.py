@@ -46,7 +46,7 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
         query.notes["select"] = {"failed": outcome["fault"]["message"]}
         return rows
     chosen = [number - 1 for number in outcome["value"]]
-    order = [*chosen, *(place for place in range(len(rows)) if place not in set(chosen))]
+    order = list(dict.fromkeys([*chosen, *range(len(rows))]))
     ordered = [rows[place] for place in order]
     for rank, (place, row) in enumerate(zip(order, ordered, strict=True), 1):
         note = {"rank_before": place + 1, "score_before": row["score"], "selected": rank <= len(chosen)}

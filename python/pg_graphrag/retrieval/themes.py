@@ -71,6 +71,12 @@ def without_reports(query: Query) -> None:
             hint="They tell of all documents together; the role does not see all of them. Other modes answer from those it sees.",
         )
         return
+    if query.options.min_community_rank > 0:
+        query.db.warning(
+            f"no report is rated at least min_community_rank, {query.options.min_community_rank:g}",
+            hint="Give a smaller min_community_rank.",
+        )
+        return
     query.db.warning(
         f'corpus "{query.corpus.name}" has no reports on communities yet',
         hint="CALL graphrag.process_jobs(); where its option communities is false, graphrag.refresh_communities(…) before.",

@@ -122,9 +122,9 @@ def prepare(
     """
     parsed = parse(options, mode, function)
     if parsed.as_of is not None and caller.matching is None and caller.condition is None:
-        # Who does not narrow what the caller sees must not pretend to.
+        # The option holds only where the call's filter has it: with_as_of().
         raise GraphRAGError(
-            'option "as_of" is of graphrag.search, context and ask',
+            'option "as_of" belongs to graphrag.search, context and ask',
             hint='Else give the filter {"$as_of": "2024-02-29"}.',
         )
     search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)

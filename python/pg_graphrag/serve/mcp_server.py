@@ -5,7 +5,7 @@ Outputs are small: rows have numbers to go on from, long texts end with the offs
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi.encoders import jsonable_encoder
 from mcp.server.mcpserver import Context, MCPServer
@@ -218,7 +218,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         @server.tool(annotations=_CURATE, structured_output=True)
         async def curate(
             ctx: Context[Any, Any],
-            kind: Literal[tuple(reading.CURATIONS)],  # type: ignore[valid-type]
+            kind: Annotated[str, Field(json_schema_extra={"enum": list(reading.CURATIONS)})],
             arguments: Annotated[
                 dict[str, Any],
                 Field(

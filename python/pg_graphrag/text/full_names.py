@@ -49,26 +49,28 @@ def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str
     for concept in concepts:
         by_key.setdefault(key(concept.name), concept)
     names = {name_key: concept for name_key, concept in by_key.items() if concept.type == "NAME"}
+    spellings = _spellings(by_key)
+    # A name that is spelled in two ways is one.
     longer: dict[str, set[str]] = {}
     for name_key, concept in by_key.items():
         for short in _short_forms(name_key, concept):
             if short in names and short != name_key:
-                longer.setdefault(short, set()).add(name_key)
+                longer.setdefault(short, set()).add(spellings.get(name_key, name_key))
     if "ja" in languages:
         for name_key in names:
             for length in _FAMILY_NAMES:
                 short = name_key[:length]
                 if short in names and _JAPANESE_PERSON.fullmatch(name_key) and japanese.family_name(name_key) == short:
-                    longer.setdefault(short, set()).add(name_key)
-    spellings = _spellings(by_key)
-    meant = {
+                    longer.setdefault(short, set()).add(spellings.get(name_key, name_key))
+    distinct = {name_key: concept for name_key, concept in names.items() if name_key not in spellings}
+    full_key_of = {
         short: next(iter(full_keys))
         for short, full_keys in longer.items()
-        if len(full_keys) == 1 and _is_sure(names[short], by_key[next(iter(full_keys))], names, text, languages)
+        if len(full_keys) == 1 and _is_sure(names[short], by_key[next(iter(full_keys))], distinct, text, languages)
     }
-    # Of a full name that is spelled in two ways the one spelling.
-    meant = {short: spellings.get(full, full) for short, full in meant.items()}
-    return {name_key: by_key[full] for name_key, full in (spellings | meant).items()}
+    # Another spelling of a short name means what that means.
+    spelled = {name_key: full_key_of.get(spelling, spelling) for name_key, spelling in spellings.items()}
+    return {name_key: by_key[full_key] for name_key, full_key in (spelled | full_key_of).items()}
 
 
 def _spellings(by_key: Mapping[str, Concept]) -> dict[str, str]:

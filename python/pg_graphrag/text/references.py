@@ -15,7 +15,7 @@ _PERSON = re.compile(r"(?:He|She)\s(?=\w)")
 _THING = re.compile(
     r"(?P<it>It)\s(?:(?:first|also|later|then|now|still|currently|originally|usually|mainly)\s)?"
     r"(?:(?:was|is)\s(?:(?:also|first|later|originally|then|now|currently)\s)?"
-    r"(?:an?\s(?!matter|shame|pity|fact|good|great|common|mistake|long|time|long)|the\s(?!case|fact|same|time|view|hope"
+    r"(?:an?\s(?!matter|shame|pity|fact|good|great|common|mistake|long|time)|the\s(?!case|fact|same|time|view|hope"
     r"|duty|job|task|first\stime|responsibility)|(?:named|located|situated|written|directed|produced|released|published|built"
     r"|founded|established|created|designed|developed|owned|operated|bordered|part|recorded|launched|opened|adopted|introduced"
     r"|formed|composed|maintained|included|used|performed|distributed|invented|based)\b(?!\sthat))"

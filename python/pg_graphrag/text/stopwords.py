@@ -71,7 +71,7 @@ ENGLISH_MEASURES = frozenset(
 # Ends of compound adjectives: "APT-based", "table-like".
 ENGLISH_ADJECTIVE_ENDS = tuple(
     "-based -free -like -only -wide -specific -aware -oriented -friendly -ready -related -style -scope -date -driven "
-    "-capable -compatible -compliant -dependent -independent -enabled -level -size -sized -style -safe -able -long -old "
+    "-capable -compatible -compliant -dependent -independent -enabled -level -size -sized -safe -able -long -old "
     "-made -known -written -defined -provided -generated -supplied".split()
 )
 

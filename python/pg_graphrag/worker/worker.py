@@ -8,7 +8,7 @@ from time import perf_counter
 from pg_graphrag.corpus.corpora import by_id
 from pg_graphrag.errors import GraphRAGError, is_interrupt
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, fail, finish, release, settle
-from pg_graphrag.jobs.claim import WORKER_LOCK, Batch, claim
+from pg_graphrag.jobs.claim import Batch, claim
 from pg_graphrag.profile import Profile
 from pg_graphrag.server import Database, check_may_commit, function_at
 from pg_graphrag.worker.documents import process_documents
@@ -82,14 +82,7 @@ def _restore_settings(db: Database, settings: dict[str, str]) -> None:
 
 
 def _release_worker_lock(db: Database) -> None:
-    db.query(
-        # Only if held: unlocking twice would be a WARNING. The user's search_path is in force again.
-        "SELECT pg_catalog.pg_advisory_unlock($1, l.objid::int4) FROM pg_catalog.pg_locks l"
-        " WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'advisory'"
-        " AND l.classid OPERATOR(pg_catalog.=) $1::oid AND l.objsubid OPERATOR(pg_catalog.=) 2 AND l.granted",
-        ["int4"],
-        [WORKER_LOCK],
-    )
+    db.query("SELECT graphrag._end_work()")
 
 
 def _retry_cancelled(step: Callable[[], None]) -> None:

@@ -12,8 +12,8 @@ const VIEWS = { search, graph, documents, curation };
 let current = null;
 
 async function start() {
-  const shown = localStorage.getItem("theme");
-  if (shown) document.documentElement.dataset.theme = shown;
+  const theme = localStorage.getItem("theme");
+  if (theme) document.documentElement.dataset.theme = theme;
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   // Out of the address, so that it is in no history.
   if (token) history.replaceState(null, "", "/");

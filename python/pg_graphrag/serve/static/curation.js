@@ -42,8 +42,8 @@ async function suggest() {
   const box = $("#suggestions");
   box.replaceChildren(h("p", { class: "soft", role: "status" }, "Looking …"));
   try {
-    const found = await get("/api/curations/suggestions");
-    box.replaceChildren(found.length ? h("ul", { class: "list items" }, found.map((one) => h("li", { class: "row" },
+    const suggestions = await get("/api/curations/suggestions");
+    box.replaceChildren(suggestions.length ? h("ul", { class: "list items" }, suggestions.map((one) => h("li", { class: "row" },
       h("span", { class: "grow" }, h("strong", {}, one.entity), " → ", h("strong", {}, one.target), h("span", { class: "small soft" }, ` ${one.reason}`)),
       h("button", { class: "second small", type: "button", onclick: (event) => merge(one, event.target.closest("li")) }, "Merge")))) : h("p", { class: "soft" }, "None."));
   } catch (error) {

@@ -17,7 +17,7 @@ let job = 0;
 let lit = null;
 let hovered = null;
 let palette = new Map();
-let shown = { size: 500 };
+let current = { size: 500 };
 
 // Some 260 kB: fetched with the first graph.
 function load() {
@@ -40,7 +40,7 @@ export async function view(main) {
   main.replaceChildren(h("div", { class: "graph" }, stage, h("div", { class: "side", id: "side" })));
   try {
     await load();
-    await (shown.again ?? overview)();
+    await (current.redraw ?? overview)();
   } catch (error) {
     $("#legend").textContent = error.message;
     complain(error);
@@ -54,12 +54,12 @@ export function stop() {
   worker = null;
 }
 
-export const forget = () => { shown = { size: 500 }; };
+export const forget = () => { current = { size: 500 }; };
 
 async function overview(community = null) {
-  shown.again = () => overview(community);
+  current.redraw = () => overview(community);
   const [part, communities] = await Promise.all([
-    get("/api/graph", { limit: shown.size, community: community?.id }),
+    get("/api/graph", { limit: current.size, community: community?.id }),
     get("/api/graph/communities", { parent: community?.id }),
   ]);
   draw(part);
@@ -70,8 +70,8 @@ async function overview(community = null) {
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, community ? name(community) : "Communities"),
         community ? h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "All")
-          : h("label", { class: "small soft row" }, "Entities", h("select", { "aria-label": "Entities drawn", onchange: (event) => { shown.size = Number(event.target.value); attempt(() => overview(community)); } },
-            SIZES.map((size) => h("option", { value: size, selected: size === shown.size }, String(size)))))),
+          : h("label", { class: "small soft row" }, "Entities", h("select", { "aria-label": "Entities drawn", onchange: (event) => { current.size = Number(event.target.value); attempt(() => overview(community)); } },
+            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, String(size)))))),
       community?.summary ? h("p", { class: "small" }, community.summary) : null,
       communities.length
         ? h("ul", { class: "list items" }, communities.map((one) => h("li", {},
@@ -83,7 +83,7 @@ async function overview(community = null) {
 const name = (community) => community.title || community.names.join(", ") || `Community ${community.id}`;
 
 async function entity(id) {
-  shown.again = () => entity(id);
+  current.redraw = () => entity(id);
   const part = await get(`/api/graph/entities/${id}`);
   draw(part, new Set([id]));
   const { entity: one } = part;
@@ -105,7 +105,7 @@ async function entity(id) {
 }
 
 async function path(source, target) {
-  shown.again = () => path(source, target);
+  current.redraw = () => path(source, target);
   const part = await get("/api/graph/path", { source, target });
   const byId = new Map(part.nodes.map((node) => [node.id, node]));
   draw(part, new Set(part.path));
@@ -120,9 +120,9 @@ async function path(source, target) {
 }
 
 // What an answer rests on: its entities and relationships, and the passages; what it cites is lit.
-export async function why(made, question) {
-  const { context } = made;
-  const cited = new Set(made.citations.map((citation) => citation.chunk_id));
+export async function why(answer, question) {
+  const { context } = answer;
+  const cited = new Set(answer.citations.map((citation) => citation.chunk_id));
   const ids = new Map(context.entities.map((one) => [one.name, one.entity_id]));
   const nodes = context.entities.map((one) => ({ id: one.entity_id, name: one.name, type: one.type, degree: one.degree, description: one.description, community: null }));
   const titles = new Map(context.references.map((one) => [one.number, one.title || one.source_key]));
@@ -147,7 +147,7 @@ export async function why(made, question) {
     }
     if (cited.has(chunk.chunk_id)) light.add(id);
   }
-  shown.again = async () => {
+  current.redraw = async () => {
     draw({ nodes, edges }, light);
     legend(`Why: ${light.size} of ${nodes.length} entities and passages are those that the answer cites`);
     side(
@@ -163,10 +163,10 @@ export async function why(made, question) {
 
 function finder() {
   return h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); attempt(async () => {
-    const found = await get("/api/graph/entities", { query: event.target.elements.entity.value });
-    if (!found.length) toast("There is no such entity");
-    else if (found.length === 1) await entity(found[0].entity_id);
-    else results.replaceChildren(list(found.map((one) => ({ ...one, id: one.entity_id })), "Found"));
+    const hits = await get("/api/graph/entities", { query: event.target.elements.entity.value });
+    if (!hits.length) toast("There is no such entity");
+    else if (hits.length === 1) await entity(hits[0].entity_id);
+    else results.replaceChildren(list(hits.map((one) => ({ ...one, id: one.entity_id })), "Found"));
   }); } },
   h("input", { name: "entity", class: "grow", placeholder: "Find an entity", "aria-label": "Find an entity", required: true }), h("button", { class: "second" }, "Find"));
 }
@@ -181,8 +181,8 @@ function pathFinder(source = "", target = "") {
 function curation(one) {
   const change = (kind, values, done) => attempt(async () => {
     const { id } = await post("/api/curations", { kind, arguments: values });
-    await (done ?? shown.again)();
-    toast("Done", { label: "Undo", run: () => attempt(async () => { await remove(`/api/curations/${id}`); toast("Undone"); await shown.again(); }) });
+    await (done ?? current.redraw)();
+    toast("Done", { label: "Undo", run: () => attempt(async () => { await remove(`/api/curations/${id}`); toast("Undone"); await current.redraw(); }) });
   });
   const form = (label, field, kind, values) => h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); const value = event.target.elements.value.value.trim(); if (value) change(kind, values(value), kind === "merge_entities" ? overview : null); } },
     h("input", { name: "value", class: "grow", placeholder: field, "aria-label": field }), h("button", { class: "second small" }, label));

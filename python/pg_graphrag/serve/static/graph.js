@@ -151,11 +151,11 @@ export async function why(answer, question) {
     draw({ nodes, edges }, light);
     legend(`Why: ${light.size} of ${nodes.length} entities and passages are those that the answer cites`);
     side(
-      h("div", { class: "card" }, h("h3", {}, question), h("p", { class: "small" }, made.answer),
+      h("div", { class: "card" }, h("h3", {}, question), h("p", { class: "small" }, answer.answer),
         h("a", { href: `#/${encodeURIComponent(session.corpus)}/search` }, "Back to the answer")),
       h("div", { class: "card" }, h("h3", {}, "Passages"), h("ul", { class: "list items" }, context.chunks.map((chunk) => h("li", { class: "row" },
         dot(cited.has(chunk.chunk_id) ? COLORS[1] : GREY),
-        h("button", { class: "link grow", type: "button", onclick: () => open(chunk.document_id, { chunk: chunk.content, sought: made.answer }) }, `[${chunk.reference}] ${titles.get(chunk.reference) ?? ""}`))))),
+        h("button", { class: "link grow", type: "button", onclick: () => open(chunk.document_id, { chunk: chunk.content, sought: answer.answer }) }, `[${chunk.reference}] ${titles.get(chunk.reference) ?? ""}`))))),
       h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, context.relationships.map((edge) => h("li", { class: "small" }, h("span", { class: "name" }, `${edge.source} – ${edge.target}`), h("div", { class: "soft" }, edge.description))))));
   };
   location.hash = `#/${encodeURIComponent(session.corpus)}/graph`;

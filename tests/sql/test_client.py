@@ -292,6 +292,10 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert await client.call("check") == []
             await client.feedback("Loom?", "good", evidence=["loom"])
             assert [question["evidence"] for question in await client.golden_questions()] == [["loom"]]
+            await client.retract("loom", "Written by another.", retracted_at=datetime(2024, 5, 1, tzinfo=UTC))
+            assert (await client.progress()).retracted == 1
+            await client.undo_retraction("loom")
+            await client.process_jobs()
             await client.clone_corpus("clone")
             await client.process_jobs()
             assert {row.difference for row in await client.compare_corpora("clone", modes=["bm25"], k=[1])} == {0}

@@ -34,7 +34,8 @@ _STATEMENTS = {
                                  d.status, d.retracted_at, d.indexed_hash) AS detail
           FROM graphrag.documents d
          WHERE d.corpus_id = $1
-           AND ((d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL)""",
+           AND ((d.retracted_at IS NOT NULL) <> (d.status = 'retracted')
+                OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL)""",
     # A job of an indexed document is superseded work that is done once more.
     "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,

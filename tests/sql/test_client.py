@@ -315,6 +315,6 @@ def test_the_async_client_does_the_same(db: Database) -> None:
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
     tried = inspect.getsource(test_the_async_client_does_the_same)
     # What asks models, or says what that would cost, is tried in test_client_ask.py and test_estimate_ask.py.
-    left = {"close", "progress", "ask", "ask_stream", "estimate_ask", "understand"}
+    left = {"close", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())

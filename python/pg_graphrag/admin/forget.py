@@ -125,17 +125,30 @@ class _Forgetting:
         relations = [relation for relation in traces.relations(self.db, self.corpus) if relation.is_by_key]
         return sorted(relations, key=lambda relation: relation.name != "graphrag.documents")
 
-    def _count(self, place: str, sql: str) -> None:
-        """Run a DELETE or UPDATE of rows of corpus ``$1``, and count them for a place."""
-        sql = f"WITH gone AS ({sql} RETURNING 1) SELECT pg_catalog.count(*) AS n FROM gone"
-        self.removed[place] = self.removed.get(place, 0) + int(self.db.query(sql, ["int4"], [self.corpus.id])[0]["n"])
+    def _delete_where(self, table: str, condition: str) -> None:
+        """Delete and count rows of a table of the schema; ``$1`` is the corpus."""
+        sql = f"""
+        WITH gone AS (DELETE FROM graphrag.{table} t WHERE {condition} RETURNING 1)
+        SELECT pg_catalog.count(*) AS n FROM gone"""
+        self._add(table, self.db.query(sql, ["int4"], [self.corpus.id])[0]["n"])
+
+    def _replace_where(self, table: str, column: str, text: str, condition: str) -> None:
+        """Put another text into a column, and count the rows; ``$1`` is the corpus."""
+        sql = f"""
+        WITH changed AS (UPDATE graphrag.{table} t SET {column} = {text}
+                          WHERE {condition} AND t.{column} IS DISTINCT FROM {text} RETURNING 1)
+        SELECT pg_catalog.count(*) AS n FROM changed"""
+        self._add(table, self.db.query(sql, ["int4"], [self.corpus.id])[0]["n"])
+
+    def _add(self, table: str, count: int) -> None:
+        self.removed[f"graphrag.{table}"] = self.removed.get(f"graphrag.{table}", 0) + count
 
     def _delete_replies(self) -> None:
         """Delete what models said: nothing tells of which documents."""
-        self._count("graphrag.llm_cache", "DELETE FROM graphrag.llm_cache WHERE corpus_id = $1")
-        self._count("graphrag.llm_batch_requests", "DELETE FROM graphrag.llm_batch_requests WHERE corpus_id = $1")
+        self._delete_where("llm_cache", "t.corpus_id = $1")
+        self._delete_where("llm_batch_requests", "t.corpus_id = $1")
+        self._delete_where("llm_batches", "t.corpus_id = $1 AND t.state = 'done'")
         # Under a number that no corpus has, workers cancel batches at their endpoints, and delete their files.
-        self._count("graphrag.llm_batches", "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state = 'done'")
         self.db.query(
             "WITH orphan AS (SELECT pg_catalog.nextval('graphrag.corpora_id_seq')::int AS id),"
             " moved AS (UPDATE graphrag.llm_batches b SET corpus_id = o.id, error = NULL FROM orphan o WHERE b.corpus_id = $1"
@@ -144,10 +157,7 @@ class _Forgetting:
             ["int4"],
             [self.corpus.id],
         )
-        self._count(
-            "graphrag.answer_feedback",
-            "UPDATE graphrag.answer_feedback SET answer = NULL WHERE corpus_id = $1 AND answer IS NOT NULL",
-        )
+        self._replace_where("answer_feedback", "answer", "NULL::text", "t.corpus_id = $1")
 
     def _delete_words(self) -> None:
         """Delete questions and verdicts that quote the document; of errors, which may quote a reply, keep the kind."""
@@ -161,11 +171,7 @@ class _Forgetting:
             ("provider_state", "last_error", "$1 IS NOT NULL"),
         ):
             kind = f"coalesce(pg_catalog.substring(t.{column}, '^[A-Za-z]+:'), 'other:')"
-            self._count(
-                f"graphrag.{table}",
-                f"UPDATE graphrag.{table} t SET {column} = {kind}"
-                f" WHERE {condition} AND t.{column} IS NOT NULL AND t.{column} <> {kind}",
-            )
+            self._replace_where(table, column, kind, f"t.{column} IS NOT NULL AND {condition}")
 
     def _line_of_document(self, had_document: bool) -> Line:
         if not had_document:

@@ -186,7 +186,7 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._check_owner(name, oid) FROM PUBLIC;
 
 -- Registers a checked request: the attachment, its triggers, and the job for the rows that exist.
-CREATE FUNCTION graphrag._attach(request graphrag._attach_requests) RETURNS int
+CREATE FUNCTION graphrag._attach(request graphrag._attach_requests) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -209,7 +209,6 @@ BEGIN
     PERFORM graphrag._see_attached(attached);
     PERFORM graphrag._queue_attached(attached);
     PERFORM graphrag._notice_waiting(attached);
-    RETURN attached;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;

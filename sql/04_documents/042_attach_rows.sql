@@ -9,7 +9,7 @@ BEGIN
             USING ERRCODE = 'null_value_not_allowed',
                   HINT = 'For example SELECT graphrag.attach_entities(''machines'', ''default'', ARRAY[''id''], name => ''code'', attributes => ARRAY[''status'']);';
     END IF;
-    PERFORM graphrag._check_row_options('attach_entities', options);
+    PERFORM graphrag_attached._check_row_options('attach_entities', options);
     INSERT INTO graphrag._attach_requests (action, kind, source, corpus, key_columns, title_column, alias_columns, entity_type, metadata_columns,
                                            content_columns, key_prefix, where_column, valid_from_column, valid_to_column)
     VALUES ('attach', 'entities', source, corpus, key_columns, name, aliases, type, attributes, text, options ->> 'key_prefix', options ->> 'where',
@@ -37,7 +37,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'Leave both out where the rows of the table are entities themselves, which attach_entities() attached.';
     END IF;
-    PERFORM graphrag._check_row_options('attach_relationships', options);
+    PERFORM graphrag_attached._check_row_options('attach_relationships', options);
     IF from_table IS NULL THEN
         IF attributes <> '{}' OR options <> '{}' THEN
             RAISE EXCEPTION 'attach_relationships() takes attributes and options for a join table alone'
@@ -67,7 +67,7 @@ REVOKE ALL ON FUNCTION graphrag.attach_relationships(regclass, text, text, name[
 COMMENT ON FUNCTION graphrag.attach_relationships(regclass, text, text, name[], regclass, name[], regclass, name[], jsonb) IS
     'Makes foreign keys relationships of a type. Without from_columns: of the rows'' own entities (attach_entities() attached the table) to the rows of to_table that to_columns name, in the order of the key columns by which it is attached. With from_columns and from_table: each row of a join table is a relationship from a row of the one to a row of the other, with attributes of its own. Columns need not have a constraint. Options, for a join table: key_columns (default: its primary key), key_prefix, where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE, and has the privilege REFERENCES on the others.';
 
-CREATE FUNCTION graphrag._check_row_options(function text, options jsonb) RETURNS void
+CREATE FUNCTION graphrag_attached._check_row_options(function text, options jsonb) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -89,7 +89,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_row_options(text, jsonb) FROM PUBLIC;
 
 -- Does what attach_entities() and attach_relationships() ask for. Anyone may have written the request: everything is checked here.
 CREATE FUNCTION graphrag._attach_rows(request graphrag._attach_requests) RETURNS void
@@ -158,7 +157,8 @@ BEGIN
             RAISE EXCEPTION 'corpus "%" has an attached table whose keys begin with "%" already', request.corpus, request.key_prefix
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Give another: options => ''{"key_prefix": "sales.orders/"}''.';
         END IF;
-        attached := graphrag._attach(request);
+        PERFORM graphrag._attach(request);
+        SELECT v.id INTO attached FROM graphrag._attachments v WHERE v.corpus = request.corpus AND v.relation = request.source;
     END IF;
     IF ends IS NOT NULL THEN
         UPDATE graphrag._attached_tables a

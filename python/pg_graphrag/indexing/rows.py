@@ -108,7 +108,9 @@ class RowDocument:
         if row["is_referenced"] and not row["is_named_by_key"]:
             names.setdefault(row["source_key"], KEY)
         for other, relation in names.items():
-            writing.relate(own_key, writing.mention(other, KEY if relation == KEY else UNKNOWN), relation, writing.whole)
+            writing.relate(
+                own_key, writing.mention(other, KEY if relation == KEY else UNKNOWN), relation, writing.whole
+            )
         for reference in row["reference_types"]:
             if (target := metadata.get(reference)) is not None:
                 evidence = writing.line(f"{reference}: ")

@@ -161,6 +161,8 @@ def test_a_table_that_comes_later_is_looked_through_too(db: Database) -> None:
     number = corpus_id(db, corpus)
     db.execute("CREATE TABLE graphrag.versions (corpus_id int, source_key text, document_id bigint, content text)")
     db.execute("CREATE TABLE graphrag.notes (note jsonb)")
+    owner = value(db, "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'graphrag.corpora'::regclass")
+    db.execute(f"ALTER TABLE graphrag.versions OWNER TO {owner}; ALTER TABLE graphrag.notes OWNER TO {owner}".encode())
     old = [number, "zk-secret", 4711, "An older text of Vaultmere."]
     db.execute("INSERT INTO graphrag.versions VALUES (%s, %s, %s, %s)", old)
     db.execute("INSERT INTO graphrag.notes VALUES (%s)", [Jsonb({"a": ["Zephyrine Quillfeather"]})])

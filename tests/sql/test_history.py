@@ -309,6 +309,19 @@ def test_repair_writes_what_came_past_the_triggers(module_db: Database) -> None:
     assert violations(module_db, corpus, history) == []
 
 
+def test_forget_names_the_versions_until_they_are_forgotten_too(module_db: Database) -> None:
+    corpus, history = with_history(module_db, a=OLD, b=OTHER)
+    put(module_db, corpus, "a", NEW)
+    work(module_db)
+    forget = "SELECT place, remaining FROM graphrag.forget(%s, %s) WHERE state = 'remains'"
+    assert rows(module_db, forget, corpus, "a") == [(f'corpus "{history}"', 2)]
+    of_a = "SELECT version_key FROM graphrag.versions WHERE corpus = %s AND source_key = 'a'"
+    for (key,) in rows(module_db, of_a, corpus):
+        rows(module_db, forget, history, key)
+    assert rows(module_db, of_a, corpus) == []
+    assert rows(module_db, forget, corpus, "a") == []
+
+
 def test_its_end_keeps_what_there_is_and_no_more(module_db: Database) -> None:
     corpus, history = with_history(module_db, a=OLD)
     work(module_db)

@@ -313,7 +313,7 @@ def test_forget_names_the_versions_until_they_are_forgotten_too(module_db: Datab
     corpus, history = with_history(module_db, a=OLD, b=OTHER)
     put(module_db, corpus, "a", NEW)
     work(module_db)
-    forget = "SELECT place, remaining FROM graphrag.forget(%s, %s) WHERE state = 'remains'"
+    forget = "SELECT place, remaining FROM graphrag.forget(%s, %s) WHERE detail = 'has versions of the document'"
     assert rows(module_db, forget, corpus, "a") == [(f'corpus "{history}"', 2)]
     of_a = "SELECT version_key FROM graphrag.versions WHERE corpus = %s AND source_key = 'a'"
     for (key,) in rows(module_db, of_a, corpus):

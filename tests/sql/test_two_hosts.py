@@ -232,6 +232,36 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
                 host.rows("SELECT graphrag.unprotect('stories')")
 
 
+VIEWS = {
+    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count",
+    "graph_edges": "relationship_id, source, source_type, target, target_type, keyword_list, description, weight, mention_count,"
+    " pmi, strength",
+    "document_coverage": "source_key, chunks, windows, tokens, entities, relationships",
+    "entity_timeline": "name, day, documents, mentions",
+}
+
+
+@pytest.mark.parametrize("condition", [OPEN, "true", "false"], ids=["part", "all", "none"])
+def test_who_connects_as_a_reader_sees_the_same_in_views(hosts: Hosts, module_db: Database, condition: str) -> None:
+    """Without a process: by SQL alone."""
+    with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader:
+        for host in hosts:
+            host.rows("SELECT graphrag.protect('stories', %s)", condition)
+        try:
+            for view, columns in VIEWS.items():
+                read = f"SELECT {columns} FROM graphrag.{view} WHERE corpus = 'stories' ORDER BY {columns}"
+                server, process = (
+                    psycopg.connect(make_conninfo(host.url, user=reader, password="x")).execute(read.encode()).fetchall()
+                    for host in hosts
+                )
+                assert close(server, process), view
+                assert (process != []) == (condition != "false"), view
+                assert (process != hosts[1].rows(read)) == (condition != "true"), view
+        finally:
+            for host in hosts:
+                host.rows("SELECT graphrag.unprotect('stories')")
+
+
 def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
     def change(rag: GraphRAG) -> Any:
         rag.insert([Document("Hedy Lamarr met Ada Lovelace in Vienna.", "hedy"), Document("", "empty")])

@@ -252,10 +252,12 @@ def _serve(connection: psycopg.Connection[Any], routine: Routine, arguments: dic
 def _session_of_owner(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Have a superuser's session be one of the schema's owner, acting as the role that it has: a process serves nobody else."""
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-        row = cursor.execute("SELECT current_user, session_user").fetchone()
+        row = cursor.execute(
+            "SELECT current_user, session_user, (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)"
+        ).fetchone()
     assert row is not None
-    role, user = row
-    if user == OWNER:
+    role, user, is_superuser = row
+    if not is_superuser:
         yield
         return
     if role != user:

@@ -1,7 +1,7 @@
 """Bodies of functions in SQL in place of their calls in a view.
 
-A view reads with its owner's rights, but a function that it calls has its caller's. What a view takes from tables that its callers
-may not read must stand in the view itself; so that a rule is still written once, its function's body is put there.
+A view reads with its owner's rights, but a function that it calls has its caller's. What a view takes from tables that its
+callers may not read must stand in the view itself. So that a rule is written once, its function's body is put there.
 """
 
 import re
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pg_graphrag.process.routines import arguments_of, split_list
 
 _FUNCTION = re.compile(
-    r"^CREATE FUNCTION graphrag\.(\w+)\((.*?)\)\s*RETURNS (.*?)\nLANGUAGE sql[^\n]*\nBEGIN ATOMIC\n(.*);\nEND;$", re.DOTALL
+    r"^CREATE FUNCTION graphrag\.(\w+)\((.*?)\)\s*RETURNS (.*?)\nLANGUAGE sql[^\n]*\nBEGIN ATOMIC\n(.*);\nEND;$",
+    re.DOTALL,
 )
 _CALL = re.compile(r"graphrag\.(\w+)\(")
 _ALIAS = re.compile(r" AS \w+")

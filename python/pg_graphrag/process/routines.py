@@ -19,6 +19,7 @@ _ROUTINE = re.compile(
 )
 _TARGET = re.compile(r'call\(plpy, "@extversion@", "([\w.]+:\w+)"((?:,\s*\w+)*)\)')
 _COMPOSITE = re.compile(r"^CREATE TYPE ([\w.]+) AS \((.*)\);", re.DOTALL)
+_COLUMN = re.compile(r"^COMMENT ON COLUMN (graphrag\.\w+)\.(\w+) IS ")
 _ARGUMENT = re.compile(r"(\w+)\s+(.+?)(?:\s+DEFAULT\s+(.+))?")
 _SETTING = re.compile(r"\bSET ([\w.]+) = (.+?)(?= SET |\n|$)")
 
@@ -179,6 +180,9 @@ def routines() -> dict[str, tuple[Routine, ...]]:
         if (composite := _COMPOSITE.match(statement)) is not None:
             fields = (_argument(text) for text in split_list(composite[2]))
             composites[composite[1]] = tuple((field.name, field.type) for field in fields)
+        elif (commented := _COLUMN.match(statement)) is not None:
+            # Rows of a view: which columns it has, in their order. What Python returns for them is what the client gives.
+            composites[commented[1]] = (*composites.get(commented[1], ()), (commented[2], ""))
         elif (routine := parse(statement)) is not None:
             if len(routine.columns) == 1 and (columns := composites.get(routine.columns[0][1])) is not None:
                 routine = replace(routine, columns=columns)

@@ -37,6 +37,11 @@ CREATE FUNCTION graphrag.search(query text, corpus text, mode text, top_k int, f
  high_level_keywords text[], options jsonb) RETURNS void LANGUAGE sql AS 'SELECT graphrag.trap()';
 GRANT SELECT ON ALL TABLES IN SCHEMA graphrag TO PUBLIC;
 """
+# What is there besides: of the host itself, and for graph_nodes and graph_edges, which say what a reader may see.
+NEW = {
+    *("graphrag._installed", "graphrag._refuse_cypher()", "graphrag._ensure_roles()"),
+    *("graphrag._as_description(text)", "graphrag._partial_corpora", "graphrag._stated_nodes", "graphrag._stated_edges"),
+}
 PLANTED = """
 CREATE SCHEMA {role} AUTHORIZATION {role}; GRANT USAGE ON SCHEMA {role} TO PUBLIC; SET ROLE {role};
 CREATE TABLE {role}.taken (who name); GRANT INSERT ON {role}.taken TO PUBLIC;

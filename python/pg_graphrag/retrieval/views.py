@@ -24,12 +24,6 @@ from pg_graphrag.server import Database, Row
 _SEEN_IN_PART = """
 SELECT c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id) ORDER BY c.id
 """
-# Null in rows of a corpus of which the caller sees all: PL/Python needs a key for each column.
-_NODE_COLUMNS = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts")
-_EDGE_COLUMNS = (
-    *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
-    "relationship_descriptions",
-)
 _ALL = "SELECT pg_catalog.array_agg(x.id)::text AS ids FROM graphrag.{table} x WHERE x.corpus_id = $1"
 
 
@@ -133,11 +127,7 @@ def _nodes(query: Query) -> Row:
     graph = graph_of(query)
     row: Row = {"corpus": query.corpus.name, "chunks": graph.chunk_count()}
     if not isinstance(graph, VisibleGraph):
-<<<<<<< HEAD
-        return row | dict.fromkeys(_NODE_COLUMNS) | _all_items(query, "entity", "entities")
-=======
         return row | dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
->>>>>>> main
     topology = graph.topology
     places = np.argsort(topology.entities.ids)
     ids = topology.entities.ids[places]
@@ -156,11 +146,7 @@ def _edges(query: Query) -> Row:
     graph = graph_of(query)
     row = _nodes(query)
     if not isinstance(graph, VisibleGraph):
-<<<<<<< HEAD
-        return row | dict.fromkeys(_EDGE_COLUMNS) | _all_items(query, "merged_relationship", "relationships")
-=======
         return row | dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
->>>>>>> main
     topology = graph.topology
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)

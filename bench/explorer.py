@@ -2,9 +2,9 @@
 
 ./quickstart && ./test --python -m bench explorer
 
-The page and its server are the real ones; the graph is made here and given in place of the server's (`--nodes`, three relationships
-each, communities of fifty). Script is processor time of the page's main thread, so that a loaded machine does not change it; frames
-per second are those of software WebGL where there is no graphics card. The bar is 8 ms a frame.
+The page and its server are the real ones; the graph is made here and given in place of the server's (`--nodes`, three
+relationships each, communities of fifty). Script is processor time of the page's main thread, so that a loaded machine does not
+change it; frames per second are those of software WebGL where there is no graphics card. The bar is 8 ms a frame.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _SCRIPT = {"FireAnimationFrame", "FunctionCall", "EvaluateScript", "TimerFire", 
 
 
 def made_graph(nodes: int) -> dict[str, Any]:
-    """Return {nodes, edges}: each entity tied to three others, most of them of its community; degrees as of a scale-free graph."""
+    """Return {nodes, edges}: each entity tied to three others, most of its community; a few have many."""
     chance = random.Random(1)
     edges: dict[tuple[int, int], int] = {}
     degrees = [0] * nodes
@@ -152,9 +152,7 @@ def script_seconds(client: Any) -> float:
 
 def frames_of(events: list[dict[str, Any]]) -> tuple[list[float], float]:
     """Return the milliseconds of script between two frames that script drew, and the frames a second."""
-    main_thread = next(
-        (e["pid"], e["tid"]) for e in events if e["name"] == "FireAnimationFrame" and "tdur" in e
-    )
+    main_thread = next((e["pid"], e["tid"]) for e in events if e["name"] == "FireAnimationFrame" and "tdur" in e)
     own = sorted((e for e in events if (e["pid"], e["tid"]) == main_thread and "tdur" in e), key=lambda e: e["ts"])
     script, until = [], 0
     for event in own:
@@ -163,9 +161,7 @@ def frames_of(events: list[dict[str, Any]]) -> tuple[list[float], float]:
             script.append(event)
             until = event["ts"] + event["dur"]
     starts = [e["ts"] for e in script if e["name"] == "FireAnimationFrame"]
-    durations = [
-        sum(e["tdur"] for e in script if start <= e["ts"] < end) / 1000 for start, end in pairwise(starts)
-    ]
+    durations = [sum(e["tdur"] for e in script if start <= e["ts"] < end) / 1000 for start, end in pairwise(starts)]
     return durations, (len(starts) - 1) / ((starts[-1] - starts[0]) / 1e6)
 
 

@@ -58,7 +58,9 @@ def inlined(text: str, functions: dict[str, Body]) -> str:
         # Among columns of the same names, arguments have the function's name before them.
         prefix = rf"\b{match[1]}\." if f"{match[1]}." in body.query else r"(?<![.\w])"
         argument = re.compile(rf"{prefix}({'|'.join(given)})\b")
-        query = argument.sub(lambda name, given=given: str(given[name[1]]), body.query)
+        query = "".join(
+            str(given[part]) if place_of % 2 else part for place_of, part in enumerate(argument.split(body.query))
+        )
         parts += [text[place : match.start()], "(\n", inlined(query, functions), ")"]
         place = end + 1
         if body.columns:

@@ -45,12 +45,11 @@ def script(vector_schema: str) -> str:
         58P01 where the package came without ``sql/``.
     """
     plain_text = resources.files("pg_graphrag.process").joinpath("plain.sql").read_text(encoding="utf-8")
-    for name, value in (("max_tokens", MAX_TOKENS), ("max_description", MAX_DESCRIPTION)):
-        plain_text = plain_text.replace(f"@{name}@", str(value))
+    plain_text = plain_text.replace("@max_tokens@", str(MAX_TOKENS)).replace("@max_description@", str(MAX_DESCRIPTION))
     functions = bodies([*statements(), *split(plain_text)], _INLINED)
     plain = {
         name_of(statement) or statement: inlined(statement, functions)
-        if statement.startswith("CREATE VIEW")
+        if re.match(r"^CREATE VIEW ", statement)
         else statement
         for statement in split(plain_text)
     }

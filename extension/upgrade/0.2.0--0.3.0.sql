@@ -117,6 +117,11 @@ DROP FUNCTION graphrag._attached_relation(graphrag._attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
 DROP FUNCTION graphrag._refuse_taken_key(text, text, int);
 
+-- Documents may be retracted.
+ALTER TABLE graphrag.documents DROP CONSTRAINT documents_status_check;
+ALTER TABLE graphrag.documents
+    ADD CONSTRAINT documents_status_check CHECK (status IN ('pending', 'indexed', 'failed', 'retracted'));
+
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;

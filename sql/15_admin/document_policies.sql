@@ -78,10 +78,10 @@ BEGIN
         ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY;
     END IF;
     -- Without row-level security these roles would have every corpus.
-    IF needed AND NOT has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
+    IF needed AND NOT has_column_privilege('graphrag_writer', 'graphrag.documents', 'retracted_at', 'UPDATE') THEN
         GRANT SELECT ON graphrag.documents TO graphrag_member;
-        GRANT INSERT (corpus, source_key, title, content, metadata, valid_from, valid_to),
-              UPDATE (source_key, title, content, metadata, valid_from, valid_to), DELETE ON graphrag.documents TO graphrag_writer;
+        GRANT INSERT (corpus, source_key, title, content, metadata, valid_from, valid_to, retracted_at, retraction_reason),
+              UPDATE (source_key, title, content, metadata, valid_from, valid_to, retracted_at, retraction_reason), DELETE ON graphrag.documents TO graphrag_writer;
     ELSIF NOT needed AND has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
         REVOKE ALL ON graphrag.documents FROM graphrag_member, graphrag_writer;
     END IF;

@@ -255,7 +255,9 @@ def _scan_rare(
     first.threshold = best.threshold
     if remaining:
         # What the best of them so far come to bounds the others.
-        top = np.argpartition(scores, -best.limit)[-best.limit :] if best.limit < len(scores) else np.arange(len(scores))
+        top = np.arange(len(scores))
+        if best.limit < len(scores):
+            top = np.argpartition(scores, -best.limit)[-best.limit :]
         totals = scores[top]
         source.add_at(ordinals[top], totals, remaining, saturation)
         first.add(source, ordinals[top], totals)

@@ -2,7 +2,8 @@
 -- its histogram, hidden rows among them. No statement is planned by these columns.
 ALTER TABLE graphrag.documents
     ALTER COLUMN title SET STATISTICS 0, ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN error SET STATISTICS 0,
-    ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0;
+    ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0,
+    ALTER COLUMN retraction_reason SET STATISTICS 0;
 ALTER TABLE graphrag.chunks
     ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN unfit SET STATISTICS 0,
     ALTER COLUMN concepts SET STATISTICS 0;

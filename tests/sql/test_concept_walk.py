@@ -16,7 +16,9 @@ from tests.sql.ingest import new_corpus, put, rows, value, work
 QUESTION = "In which town was the designer of the Kestrel engine born?"
 TEXTS = {"first": "The Kestrel engine is by Bob Stone.", "second": "Bob Stone came from Leeds."}
 # Nearer to the question than the second, by their words.
-FILLER = {f"{number:02}": f"In town {number} the designer was born, in which engine nobody knows." for number in range(24)}
+FILLER = {
+    f"{number:02}": f"In town {number} the designer was born, in which engine nobody knows." for number in range(24)
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,9 @@ def found(db: Database, corpus: str, **options: object) -> list[tuple[object, ..
     """(source_key, score) of the first ten of ppr."""
     arguments = [QUESTION, corpus, Jsonb(options.get("filter", {}))]
     return rows(
-        db, "SELECT source_key, score FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 10, filter => %s)", *arguments
+        db,
+        "SELECT source_key, score FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 10, filter => %s)",
+        *arguments,
     )
 
 
@@ -52,7 +56,9 @@ def test_a_name_that_the_model_left_out_leads_to_the_next_document(module_db: Da
     assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
 
 
-def test_of_chunks_whose_concepts_are_not_known_the_model_s_graph_decides(module_db: Database, endpoint: Endpoint) -> None:
+def test_of_chunks_whose_concepts_are_not_known_the_model_s_graph_decides(
+    module_db: Database, endpoint: Endpoint
+) -> None:
     corpus = filled(module_db, endpoint, TEXTS | FILLER)
     module_db.execute(
         "UPDATE graphrag.chunks c SET concepts = NULL FROM graphrag.corpora k WHERE k.id = c.corpus_id AND k.name = %s",

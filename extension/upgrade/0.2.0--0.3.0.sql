@@ -70,14 +70,22 @@ ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
 ALTER TABLE graphrag._attached_tables
     ADD COLUMN needs_grant boolean NOT NULL DEFAULT false, ADD COLUMN key_columns name[], ADD COLUMN key_prefix text NOT NULL DEFAULT '',
     ADD COLUMN metadata_keys name[] NOT NULL DEFAULT '{}', ADD COLUMN where_column name, ADD COLUMN valid_from_column name,
-    ADD COLUMN valid_to_column name;
+    ADD COLUMN valid_to_column name,
+    ADD COLUMN kind text NOT NULL DEFAULT 'documents', ADD COLUMN entity_type text, ADD COLUMN name_is_unique boolean NOT NULL DEFAULT false,
+    ADD COLUMN is_referenced boolean NOT NULL DEFAULT false, ADD COLUMN alias_columns name[] NOT NULL DEFAULT '{}',
+    ADD COLUMN reference_columns name[] NOT NULL DEFAULT '{}', ADD COLUMN reference_types text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN reference_prefixes text[] NOT NULL DEFAULT '{}', ADD COLUMN reference_widths int[] NOT NULL DEFAULT '{}',
+    ADD CONSTRAINT attached_tables_kind_check CHECK (kind IN ('documents', 'entities', 'relationships'));
 UPDATE graphrag._attached_tables SET key_columns = ARRAY[key_column], metadata_keys = metadata_columns;
 ALTER TABLE graphrag._attached_tables ALTER COLUMN key_columns SET NOT NULL, DROP COLUMN key_column;
 ALTER TABLE graphrag._attach_requests ALTER COLUMN key_column TYPE name[] USING ARRAY[key_column];
 ALTER TABLE graphrag._attach_requests RENAME COLUMN key_column TO key_columns;
 ALTER TABLE graphrag._attach_requests
     ADD COLUMN key_prefix text, ADD COLUMN where_column name,
-    ADD COLUMN valid_from_column name, ADD COLUMN valid_to_column name;
+    ADD COLUMN valid_from_column name, ADD COLUMN valid_to_column name, ADD COLUMN kind text, ADD COLUMN entity_type text, ADD COLUMN alias_columns name[],
+    ADD COLUMN reference_type text, ADD COLUMN from_columns name[], ADD COLUMN from_table oid, ADD COLUMN to_columns name[], ADD COLUMN to_table oid,
+    DROP CONSTRAINT attach_requests_action_check,
+    ADD CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'relate', 'detach'));
 -- attach_table() has another argument; who may call the old one may call the new one. What it does comes below.
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
     title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
@@ -116,6 +124,11 @@ DROP FUNCTION graphrag._attached_type(oid, name);
 DROP FUNCTION graphrag._attached_relation(graphrag._attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
 DROP FUNCTION graphrag._refuse_taken_key(text, text, int);
+
+-- Documents may be retracted.
+ALTER TABLE graphrag.documents DROP CONSTRAINT documents_status_check;
+ALTER TABLE graphrag.documents
+    ADD CONSTRAINT documents_status_check CHECK (status IN ('pending', 'indexed', 'failed', 'retracted'));
 
 -- Who asked. What was asked before has none.
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;

@@ -7,6 +7,7 @@ The second host is `pg_graphrag.process`. Every PL/Python body of the extension 
 """
 
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
@@ -19,11 +20,21 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
 from pg_graphrag.profile import Profile
+from pg_graphrag.tracebacks import without_traceback
 
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
 # Who owns the extension, or what stands for it in a database without: an oid, for pg_has_role().
 OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass)"
+
+# What PL/Python passes on of an error beside its texts.
+_OBJECTS = ("schema_name", "table_name", "column_name", "datatype_name", "constraint_name")
+_NO_PRIVILEGE = "42501"
+# PostgreSQL's own words, in English: in other languages the HINT is the general one.
+_REFUSED = re.compile(
+    r"^permission denied for (table|view|materialized view|foreign table|sequence|function|schema) (\S+)$"
+)
+_PRIVILEGES = {"sequence": ("USAGE", "SEQUENCE"), "function": ("EXECUTE", "FUNCTION"), "schema": ("USAGE", "SCHEMA")}
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -92,7 +103,44 @@ class Database:
         kind = type("graphrag", (self.plpy.Error,), {"__module__": "builtins"})
         raised: Any = kind(error.message)
         raised.sqlstate, raised.detail, raised.hint = error.sqlstate, error.detail, error.hint
+        return without_traceback(raised)  # type: ignore[no-any-return]
+
+    def error_of_statement(self, error: Any) -> Exception:
+        """Return what to raise for the error of a statement: the same, without its class before the message and the traceback."""
+        # Of an SPIError: SQLSTATE, DETAIL, HINT, statement, position, and which object it is of.
+        _, detail, hint, _, _, *objects = error.spidata
+        # An inner call of the extension may have put the name there.
+        message = str(error).removeprefix("graphrag: ")
+        if error.sqlstate == _NO_PRIVILEGE and hint is None:
+            hint = self._missing_grant(message)
+        raised: Any = self.error(GraphRAGError(message, sqlstate=error.sqlstate, detail=detail, hint=hint))
+        for name, value in zip(_OBJECTS, objects, strict=True):
+            setattr(raised, name, value)
         return raised  # type: ignore[no-any-return]
+
+    def _missing_grant(self, message: str) -> str:
+        """Return the HINT of a refusal: which grant is missing."""
+        role = self.query("SELECT pg_catalog.quote_ident(current_user) AS role")[0]["role"]
+        refused = _REFUSED.search(message)
+        if refused is not None and not self._is_own(refused[2]):
+            kind, name = refused[1], refused[2]
+            privilege, place = _PRIVILEGES.get(kind, ("SELECT", "TABLE"))
+            return f"Its owner may GRANT {privilege} ON {place} {name} TO {role}."
+        return (
+            f"A superuser may GRANT graphrag_reader TO {role}, for every corpus, or call graphrag.grant_corpus() for one."
+            " What is neither a search, a question nor a view is the owner's of the extension."
+        )
+
+    def _is_own(self, name: str) -> bool:
+        """Tell whether an object of the schema has this name, or it is the schema."""
+        rows = self.query(
+            "SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relname = $1"
+            " UNION ALL"
+            " SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'graphrag'::pg_catalog.regnamespace AND p.proname = $1",
+            ["text"],
+            [name],
+        )
+        return name == "graphrag" or bool(rows)
 
     def folder(self, name: str) -> Path:
         """Return the folder ``pg_stat`` or ``pg_stat_tmp``, for files that all sessions of the database share."""
@@ -216,7 +264,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     ------
     plpy.Error
         58P01 when package and extension differ in version; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
-        Errors of SQL statements, query cancel among them, pass unchanged.
+        Errors of SQL statements, query cancel among them, keep these; a refusal without a HINT gets one.
     """
     db = database(plpy)
     if extension_version != __version__:
@@ -235,6 +283,8 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             return run(db, path, arguments)
     except GraphRAGError as error:
         raise db.error(error) from None
+    except db.statement_error as error:
+        raise db.error_of_statement(error) from None
     except RecursionError:
         deep = GraphRAGError(
             "functions of the extension call each other too deep",

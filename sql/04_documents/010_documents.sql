@@ -19,7 +19,7 @@ CREATE TABLE graphrag.documents (
     CONSTRAINT documents_pkey PRIMARY KEY (id),
     CONSTRAINT documents_corpus_source_key_key UNIQUE (corpus, source_key),
     CONSTRAINT documents_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
-    CONSTRAINT documents_status_check CHECK (status IN ('pending', 'indexed', 'failed')),
+    CONSTRAINT documents_status_check CHECK (status IN ('pending', 'indexed', 'failed', 'retracted')),
     CONSTRAINT documents_metadata_check CHECK (pg_catalog.jsonb_typeof(metadata) = 'object'),
     CONSTRAINT documents_source_key_check CHECK (source_key <> '' AND pg_catalog.octet_length(source_key) <= 2000),
     CONSTRAINT documents_valid_check CHECK (valid_from IS NULL OR valid_to IS NULL OR valid_from <= valid_to)
@@ -39,7 +39,7 @@ COMMENT ON COLUMN graphrag.documents.content IS 'Text of the document, UTF-8';
 COMMENT ON COLUMN graphrag.documents.metadata IS 'Anything the application wants to filter by: search(filter => …) reads this column';
 COMMENT ON COLUMN graphrag.documents.valid_from IS 'Start of validity: as_of (an option of search, context and ask) finds no document before it; null: no bound';
 COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity: as_of finds no document from then on; null: no bound';
-COMMENT ON COLUMN graphrag.documents.status IS 'pending (text or graph are still to come), indexed, or failed (see failed_jobs)';
+COMMENT ON COLUMN graphrag.documents.status IS 'pending (text or graph are still to come), indexed, failed (see failed_jobs), or retracted';
 COMMENT ON COLUMN graphrag.documents.error IS 'Last error of a failed document';
 COMMENT ON COLUMN graphrag.documents.content_hash IS 'SHA-256 (hex) of title and content; set by trigger';
 COMMENT ON COLUMN graphrag.documents.indexed_hash IS 'content_hash of the version whose chunks the index holds, which can be found; null: it holds nothing of this row';

@@ -38,13 +38,21 @@ BEGIN
         NEW.content_hash := OLD.content_hash;
     END IF;
     NEW.source_key := coalesce(NEW.source_key, NEW.content_hash);
+    IF NEW.retracted_at IS NOT NULL THEN
+        -- Nothing of it is found from now on, whatever was at work on it; a worker removes what was made of it.
+        NEW.indexed_hash := NULL;
+        NEW.indexed_at := NULL;
+        NEW.status := 'retracted';
+        NEW.error := NULL;
+        RETURN NEW;
+    END IF;
     -- The source key decides ties and is shown in the graph, so a new one is new work.
     IF NEW.indexed_hash IS DISTINCT FROM NEW.content_hash OR (TG_OP = 'UPDATE' AND NEW.source_key <> OLD.source_key) THEN
         NEW.indexed_at := NULL;
     END IF;
     IF NEW.indexed_at IS NOT NULL THEN
         NEW.status := 'indexed';
-    ELSIF NEW.status = 'indexed' OR TG_OP = 'INSERT' OR NEW.content_hash <> OLD.content_hash THEN
+    ELSIF NEW.status IN ('indexed', 'retracted') OR TG_OP = 'INSERT' OR NEW.content_hash <> OLD.content_hash THEN
         NEW.status := 'pending';
         NEW.error := NULL;
     END IF;
@@ -71,7 +79,8 @@ CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM graphrag._requeue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) FROM inserted d WHERE d.indexed_at IS NULL;
+    PERFORM graphrag._requeue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) FROM inserted d
+      WHERE d.indexed_at IS NULL AND d.retracted_at IS NULL;
     RETURN NULL;
 END
 $$;
@@ -85,9 +94,13 @@ BEGIN
     PERFORM graphrag._requeue_jobs('index', array_agg(n.corpus_id), array_agg(n.id))
        FROM updated_new n
        JOIN updated_old o USING (id)
-      WHERE n.indexed_at IS NULL
+      WHERE n.indexed_at IS NULL AND n.retracted_at IS NULL
         AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key
-             OR n.indexed_hash IS NULL AND o.indexed_hash IS NOT NULL);
+             OR n.indexed_hash IS NULL AND o.indexed_hash IS NOT NULL OR o.retracted_at IS NOT NULL);
+    PERFORM graphrag._requeue_jobs('remove', array_agg(n.corpus_id), array_agg(n.id))
+       FROM updated_new n
+       JOIN updated_old o USING (id)
+      WHERE n.retracted_at IS NOT NULL AND o.retracted_at IS NULL;
     RETURN NULL;
 END
 $$;

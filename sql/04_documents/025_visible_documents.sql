@@ -12,7 +12,8 @@ $$;
 COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be';
 
 -- Whether the caller sees all documents of a corpus. Cheap: it reads the catalog, no document. A corpus is seen whole where
--- row-level security does not hold for the caller, or where of its policies only ours concern the corpus, and they open it to him.
+-- row-level security does not hold for the caller, or where of its policies only ours concern the corpus, they open it to him, and he may
+-- read all rows that are attached to it.
 CREATE FUNCTION graphrag._reads_whole(corpus_id int) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -26,7 +27,8 @@ BEGIN
                                OR p.polname !~ '^graphrag_protection_[0-9]+$'
                                   AND p.polname NOT IN (SELECT d.name FROM graphrag._document_policies() d)))
        AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = 'graphrag_grants')
-       AND graphrag._may_use(corpus_id);
+       AND graphrag._may_use(corpus_id)
+       AND graphrag_attached._reads_rows(corpus_id);
 END
 $$;
 COMMENT ON FUNCTION graphrag._reads_whole(int) IS 'Whether no policy narrows what the caller sees of a corpus';

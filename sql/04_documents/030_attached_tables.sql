@@ -16,14 +16,24 @@ CREATE TABLE graphrag._attached_tables (
     where_column     name,
     valid_from_column name,
     valid_to_column  name,
+    kind             text        NOT NULL DEFAULT 'documents',
+    entity_type      text,
+    name_is_unique   boolean     NOT NULL DEFAULT false,
+    is_referenced    boolean     NOT NULL DEFAULT false,
+    alias_columns    name[]      NOT NULL DEFAULT '{}',
+    reference_columns name[]     NOT NULL DEFAULT '{}',
+    reference_types  text[]      NOT NULL DEFAULT '{}',
+    reference_prefixes text[]    NOT NULL DEFAULT '{}',
+    reference_widths int[]       NOT NULL DEFAULT '{}',
     CONSTRAINT attached_tables_pkey PRIMARY KEY (id),
     CONSTRAINT attached_tables_corpus_relation_key UNIQUE (corpus_id, relation),
-    CONSTRAINT attached_tables_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id)
+    CONSTRAINT attached_tables_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
+    CONSTRAINT attached_tables_kind_check CHECK (kind IN ('documents', 'entities', 'relationships'))
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag._attached_tables', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.attached_tables_id_seq', '');
 
-COMMENT ON TABLE graphrag._attached_tables IS 'Tables that attach_table() made a source of documents';
+COMMENT ON TABLE graphrag._attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() made a source of documents';
 COMMENT ON COLUMN graphrag._attached_tables.id IS 'Number of the attachment; the argument of the triggers on the table';
 COMMENT ON COLUMN graphrag._attached_tables.corpus_id IS 'Corpus the rows go to';
 COMMENT ON COLUMN graphrag._attached_tables.relation IS 'The table, as last seen; stale after a restore or DROP TABLE';
@@ -40,6 +50,15 @@ COMMENT ON COLUMN graphrag._attached_tables.metadata_keys IS 'Fields of document
 COMMENT ON COLUMN graphrag._attached_tables.where_column IS 'Boolean column that says which rows are documents; null: all are';
 COMMENT ON COLUMN graphrag._attached_tables.valid_from_column IS 'Column that becomes documents.valid_from';
 COMMENT ON COLUMN graphrag._attached_tables.valid_to_column IS 'Column that becomes documents.valid_to';
+COMMENT ON COLUMN graphrag._attached_tables.kind IS 'documents (attach_table), entities (attach_entities: each row is one), relationships (attach_relationships: each row of a join table is one)';
+COMMENT ON COLUMN graphrag._attached_tables.entity_type IS 'Type of the rows'' entities; null: rows are none';
+COMMENT ON COLUMN graphrag._attached_tables.name_is_unique IS 'Whether a unique index was on the name (title_column) when it was attached: a row is the entity of its name';
+COMMENT ON COLUMN graphrag._attached_tables.is_referenced IS 'Whether relationships lead to rows of the table';
+COMMENT ON COLUMN graphrag._attached_tables.alias_columns IS 'Columns with further names of the row';
+COMMENT ON COLUMN graphrag._attached_tables.reference_columns IS 'Columns that name rows of other tables, one reference after the other';
+COMMENT ON COLUMN graphrag._attached_tables.reference_types IS 'Type of the relationship of each reference; of a join table the first is the source of its relationships, called from';
+COMMENT ON COLUMN graphrag._attached_tables.reference_prefixes IS 'What stands before the key of the other row, of each reference';
+COMMENT ON COLUMN graphrag._attached_tables.reference_widths IS 'How many of reference_columns each reference takes';
 
 -- The table of each attachment as it was last seen in this cluster: its columns by number, so that a rename is followed. Not dumped:
 -- a restore numbers columns anew, and a table that was never seen here was not dropped here.
@@ -131,7 +150,8 @@ $$;
 CREATE VIEW graphrag._attachments AS
 SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS schema_name, c.relname AS table_name,
        s.key_columns, s.content_columns, s.title_column, s.metadata_columns, s.metadata_keys, s.key_prefix, s.where_column,
-       s.valid_from_column, s.valid_to_column
+       s.valid_from_column, s.valid_to_column,
+       s.kind, s.entity_type, s.name_is_unique, s.alias_columns, s.reference_columns, s.reference_types, s.reference_prefixes, s.reference_widths
   FROM graphrag._attached_tables a
   JOIN pg_catalog.pg_class c ON c.oid = graphrag_attached._relation(a)
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -140,7 +160,11 @@ SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS sche
               graphrag_attached._names(a.key_columns, c.oid, w.names, w.numbers) AS key_columns,
               graphrag_attached._names(a.content_columns, c.oid, w.names, w.numbers) AS content_columns,
               graphrag_attached._names(a.metadata_columns, c.oid, w.names, w.numbers) AS metadata_columns,
-              x.names[1] AS title_column, x.names[2] AS where_column, x.names[3] AS valid_from_column, x.names[4] AS valid_to_column
+              x.names[1] AS title_column, x.names[2] AS where_column, x.names[3] AS valid_from_column, x.names[4] AS valid_to_column,
+              a.kind, a.entity_type, a.name_is_unique,
+              graphrag_attached._names(a.alias_columns, c.oid, w.names, w.numbers) AS alias_columns,
+              graphrag_attached._names(a.reference_columns, c.oid, w.names, w.numbers) AS reference_columns,
+              a.reference_types, a.reference_prefixes, a.reference_widths
          FROM graphrag.corpora k
          LEFT JOIN graphrag._attached_seen w ON w.attached_id = a.id AND w.relation = c.oid
         CROSS JOIN LATERAL graphrag_attached._names(ARRAY[a.title_column, a.where_column, a.valid_from_column, a.valid_to_column],

@@ -123,7 +123,7 @@ BEGIN
     SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.name) INTO wrong
       FROM (SELECT DISTINCT x.name
               FROM unnest(ARRAY[a.title_column, a.where_column, a.valid_from_column, a.valid_to_column]
-                          || a.key_columns || a.content_columns || a.metadata_columns) x (name)) u
+                          || graphrag_attached._listed_columns(a)) x (name)) u
      WHERE u.name IS NOT NULL AND (graphrag_attached._type(a.relation, u.name)).base IS NULL;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'table % is attached to corpus "%" by columns it no longer has: %', source, a.corpus, wrong
@@ -137,7 +137,7 @@ BEGIN
             SELECT x.name, ARRAY['date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype]
               FROM unnest(ARRAY[a.valid_from_column, a.valid_to_column]) x (name)
              UNION ALL
-            SELECT x.name, NULL FROM unnest(a.content_columns || a.title_column) x (name)) u
+            SELECT x.name, NULL FROM unnest(a.content_columns || a.alias_columns || a.title_column) x (name)) u
      CROSS JOIN LATERAL (SELECT (graphrag_attached._type(a.relation, u.name)).base AS oid) y
      WHERE u.name IS NOT NULL AND CASE WHEN u.types IS NULL THEN y.oid = 'bytea'::regtype ELSE y.oid <> ALL (u.types::oid[]) END;
     IF wrong IS NOT NULL THEN
@@ -153,6 +153,32 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Make a unique index on it and make it NOT NULL, or detach the table with graphrag.detach_table().';
     END IF;
+    IF a.name_is_unique AND NOT graphrag_attached._is_unique(a.relation, a.title_column) THEN
+        RAISE EXCEPTION 'column "%" of table % is no longer unique, so that it names no entity of corpus "%"', a.title_column, source, a.corpus
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'Make a unique index on it, or detach the table with graphrag.detach_table() and attach it again.';
+    END IF;
+END
+$$;
+
+-- Columns of an attachment, but for those that stand alone.
+CREATE FUNCTION graphrag_attached._listed_columns(a graphrag_attached._attachments) RETURNS name[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN a.key_columns || a.content_columns || a.metadata_columns || a.alias_columns || a.reference_columns;
+END
+$$;
+
+-- Whether no two rows have one value of a column.
+CREATE FUNCTION graphrag_attached._is_unique(relation oid, column_name name) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_index i
+                     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                    WHERE i.indrelid = relation AND a.attname = column_name AND i.indisunique AND i.indisvalid
+                      AND i.indnkeyatts = 1 AND i.indpred IS NULL AND i.indexprs IS NULL);
 END
 $$;
 
@@ -193,6 +219,10 @@ BEGIN
         key_text := format('(%L || %s)', key_prefix, key_text);
     END IF;
     condition := coalesce('r.' || quote_ident(a.where_column) || ' IS TRUE', 'true');
+    IF a.kind <> 'documents' THEN
+        document := graphrag_attached._row_document(a, key_text);
+        RETURN;
+    END IF;
     document := format(
         '%1$s AS source_key, %2$s AS title, array_to_string(ARRAY[%3$s], E''\n\n'') AS content, %4$s AS metadata,'
         ' %5$s::timestamptz AS valid_from, %6$s::timestamptz AS valid_to',
@@ -205,6 +235,60 @@ BEGIN
                     FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n) HAVING count(*) > 0), '''{}''::jsonb'),
         CASE WHEN a.valid_from_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_from_column)).value END,
         CASE WHEN a.valid_to_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_to_column)).value END);
+END
+$$;
+
+-- SQL for the document of a row that is an entity or a relationship. Its content is a line "name: value" for everything that it says, then
+-- its texts; its metadata have the same values by these names. The package makes its mentions of both (indexing/rows.py).
+CREATE FUNCTION graphrag_attached._row_document(a graphrag_attached._attachments, key_text text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := CASE a.kind WHEN 'entities' THEN format('coalesce(nullif(btrim(%s), ''''), %s)', (graphrag_attached._value(a.relation, a.title_column)).as_text, key_text)
+                 ELSE 'NULL::text' END;
+    -- A line has no line ends.
+    line text := $line$CASE WHEN %2$s IS NOT NULL THEN %1$L || translate(%2$s, E'\n\r\f', '   ') END$line$;
+    lines text[] := CASE a.kind WHEN 'entities' THEN ARRAY[format(line, a.entity_type || ': ', name)] ELSE '{}' END;
+    fields text[] := '{}';
+    texts text[] := '{}';
+    place int := 1;
+    reference text;
+    item record;
+BEGIN
+    FOR i IN 1..cardinality(a.reference_types) LOOP
+        -- Null where one of its columns is.
+        SELECT format('(%L || %s)', a.reference_prefixes[i],
+                      CASE WHEN count(*) = 1 THEN min(v.as_text)
+                           ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(v.as_text, ', ' ORDER BY u.n)) END)
+          INTO reference
+          FROM unnest(a.reference_columns[place:place + a.reference_widths[i] - 1]) WITH ORDINALITY u (name, n)
+         CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+        place := place + a.reference_widths[i];
+        lines := lines || format(line, a.reference_types[i] || ': ', reference);
+        fields := fields || format('(%L, to_jsonb(%s))', a.reference_types[i], reference);
+    END LOOP;
+    FOR item IN SELECT v.as_text FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
+        lines := lines || format(line, 'alias: ', item.as_text);
+        texts := texts || format($field$nullif(btrim(%s), '')$field$, item.as_text);
+    END LOOP;
+    IF texts <> '{}' THEN
+        fields := fields || format($field$('aliases', nullif(to_jsonb(array_remove(ARRAY[%s], NULL)), '[]'))$field$, array_to_string(texts, ', '));
+    END IF;
+    FOR item IN SELECT u.field, v.* FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n), graphrag_attached._value(a.relation, u.name) v
+                 ORDER BY u.n LOOP
+        lines := lines || format(line, item.field || ': ', item.as_text);
+        fields := fields || format('(%L, to_jsonb(%s))', item.field, item.value);
+    END LOOP;
+    texts := ARRAY[format($text$array_to_string(ARRAY[%s]::text[], E'\n')$text$, array_to_string(lines, ', '))]
+             || ARRAY(SELECT v.as_text FROM unnest(a.content_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n);
+    RETURN format($document$%s AS source_key, %s AS title, array_to_string(ARRAY[%s], E'\n\n') AS content, %s AS metadata,
+                  %s::timestamptz AS valid_from, %s::timestamptz AS valid_to$document$,
+                  key_text, name, array_to_string(texts, ', '),
+                  CASE WHEN fields = '{}' THEN '''{}''::jsonb'
+                       ELSE format($fields$(SELECT coalesce(jsonb_object_agg(f.name, f.value), '{}') FROM (VALUES %s) f (name, value) WHERE f.value IS NOT NULL)$fields$,
+                                   array_to_string(fields, ', ')) END,
+                  CASE WHEN a.valid_from_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_from_column)).value END,
+                  CASE WHEN a.valid_to_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_to_column)).value END);
 END
 $$;
 

@@ -146,7 +146,7 @@ BEGIN
       FROM pg_attribute k
      WHERE k.attrelid = v.relation AND k.attnum > 0 AND NOT k.attisdropped
        AND k.attname = ANY (ARRAY[v.title_column, v.where_column, v.valid_from_column, v.valid_to_column]
-                            || v.key_columns || v.content_columns || v.metadata_columns);
+                            || graphrag_attached._listed_columns(v));
     IF now IS DISTINCT FROM before THEN
         -- Nobody waits here, and a transaction with an old snapshot does not fail: whoever looks next will see it.
         PERFORM FROM graphrag._attached_tables x WHERE x.id = v.id FOR UPDATE SKIP LOCKED;
@@ -169,15 +169,16 @@ BEGIN
         END IF;
     END IF;
     IF (a.relation, a.schema_name, a.table_name, a.key_columns, a.content_columns, a.title_column, a.metadata_columns, a.where_column,
-        a.valid_from_column, a.valid_to_column)
+        a.valid_from_column, a.valid_to_column, a.alias_columns, a.reference_columns)
        IS DISTINCT FROM
        (v.relation, v.schema_name, v.table_name, v.key_columns, v.content_columns, v.title_column, v.metadata_columns, v.where_column,
-        v.valid_from_column, v.valid_to_column)
+        v.valid_from_column, v.valid_to_column, v.alias_columns, v.reference_columns)
     THEN
         UPDATE graphrag._attached_tables x
            SET relation = v.relation, schema_name = v.schema_name, table_name = v.table_name, key_columns = v.key_columns,
                content_columns = v.content_columns, title_column = v.title_column, metadata_columns = v.metadata_columns,
-               where_column = v.where_column, valid_from_column = v.valid_from_column, valid_to_column = v.valid_to_column
+               where_column = v.where_column, valid_from_column = v.valid_from_column, valid_to_column = v.valid_to_column,
+               alias_columns = v.alias_columns, reference_columns = v.reference_columns
          WHERE x.id IN (SELECT y.id FROM graphrag._attached_tables y WHERE y.id = v.id FOR UPDATE SKIP LOCKED);
     END IF;
 END

@@ -1,4 +1,4 @@
--- How attach_table() and detach_table() prove who calls them. Inside SECURITY DEFINER nobody can tell: session_user is the
+-- How attach_table(), attach_entities(), attach_relationships() and detach_table() prove who calls them. Inside SECURITY DEFINER nobody can tell: session_user is the
 -- superuser whose ANALYZE or REFRESH MATERIALIZED VIEW runs an attacker's function. A column default says it: `caller` is
 -- whoever runs the INSERT, and cannot be given. The trigger does the work and keeps no row.
 CREATE TABLE graphrag._attach_requests (
@@ -15,10 +15,18 @@ CREATE TABLE graphrag._attach_requests (
     where_column      name,
     valid_from_column name,
     valid_to_column   name,
-    CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'detach'))
+    kind              text,
+    entity_type       text,
+    alias_columns     name[],
+    reference_type    text,
+    from_columns      name[],
+    from_table        oid,
+    to_columns        name[],
+    to_table          oid,
+    CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'relate', 'detach'))
 );
 GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
-              valid_from_column, valid_to_column)
+              valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
     ON graphrag._attach_requests TO PUBLIC;
 
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
@@ -73,6 +81,10 @@ DECLARE
     attached record;
     found_one boolean := false;
 BEGIN
+    IF NEW.action = 'relate' OR NEW.action = 'attach' AND NEW.kind <> 'documents' THEN
+        PERFORM graphrag._attach_rows(NEW);
+        RETURN NULL;
+    END IF;
     IF NEW.action = 'attach' THEN
         IF NOT has_function_privilege(NEW.caller, 'graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb)', 'EXECUTE') THEN
             RAISE EXCEPTION 'role "%" may not call graphrag.attach_table()', NEW.caller
@@ -181,10 +193,14 @@ DECLARE
     attached int;
 BEGIN
     INSERT INTO graphrag._attached_tables (corpus_id, relation, schema_name, table_name, content_columns, title_column, metadata_columns, needs_grant,
-                                           key_columns, key_prefix, metadata_keys, where_column, valid_from_column, valid_to_column)
+                                           key_columns, key_prefix, metadata_keys, where_column, valid_from_column, valid_to_column,
+                                           kind, entity_type, name_is_unique, alias_columns)
     SELECT k.id, c.oid, n.nspname, c.relname, request.content_columns, request.title_column, request.metadata_columns,
            NOT pg_has_role(request.caller, e.extowner, 'USAGE'),
-           request.key_columns, request.key_prefix, request.metadata_columns, request.where_column, request.valid_from_column, request.valid_to_column
+           request.key_columns, request.key_prefix, request.metadata_columns, request.where_column, request.valid_from_column, request.valid_to_column,
+           coalesce(request.kind, 'documents'), request.entity_type,
+           coalesce(request.kind = 'entities' AND graphrag_attached._is_unique(request.source, request.title_column), false),
+           coalesce(request.alias_columns, '{}')
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, graphrag.corpora k, pg_extension e
      WHERE c.oid = request.source AND k.name = request.corpus AND e.extname = 'pg_graphrag'
     RETURNING id INTO attached;

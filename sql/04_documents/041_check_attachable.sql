@@ -5,8 +5,8 @@ AS $$
 DECLARE
     name text := request.source::regclass;
     t record;
-    columns name[] := array_remove(request.content_columns || request.metadata_columns || request.key_columns
-                                   || ARRAY[request.title_column, request.where_column, request.valid_from_column, request.valid_to_column], NULL);
+    columns name[] := array_remove(request.content_columns || request.metadata_columns || request.key_columns || request.alias_columns
+                                   || request.from_columns || request.to_columns || ARRAY[request.title_column, request.where_column, request.valid_from_column, request.valid_to_column], NULL);
     wrong text;
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relispartition, n.nspname INTO t

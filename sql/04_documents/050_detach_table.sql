@@ -11,7 +11,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag.detach_table(regclass, text, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.detach_table(regclass, text, boolean) IS
-    'Ends what attach_table() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false). For the owner of the table. Of a table that was dropped, the number in the hint of attached_tables is its name.';
+    'Ends what attach_table(), attach_entities() and attach_relationships() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false, and always where rows are entities or relationships). For the owner of the table. Of a table that was dropped, the number in the hint of attached_tables is its name.';
 
 -- Ends one attachment. The table is locked before anything else, as by those who write it: no deadlock with them.
 CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURNS void
@@ -20,6 +20,8 @@ AS $$
 DECLARE
     source regclass := (SELECT graphrag_attached._relation(a) FROM graphrag._attached_tables a WHERE a.id = attached_id);
     changed text := format('graphrag_attached._changed_%s()', attached_id);
+    -- A row's document is for who may read the row; nobody can be asked any more.
+    keeps boolean := keep_documents AND (SELECT a.kind = 'documents' FROM graphrag._attached_tables a WHERE a.id = attached_id);
     name text;
     trigger name;
 BEGIN
@@ -38,7 +40,7 @@ BEGIN
     DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _detach.attached_id;
     DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _detach.attached_id;
     DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached_id;
-    IF NOT keep_documents THEN
+    IF NOT keeps THEN
         DELETE FROM graphrag.documents d WHERE d.attached_id = _detach.attached_id;
     END IF;
 END

@@ -29,7 +29,9 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
  CROSS JOIN LATERAL (
        SELECT CASE WHEN v.id IS NOT NULL THEN graphrag_attached._defect(
                    ROW(v.id, v.corpus, v.relation, v.owner, v.schema_name, v.table_name, v.key_columns, v.content_columns, v.title_column,
-                       v.metadata_columns, v.metadata_keys, v.key_prefix, v.where_column, v.valid_from_column, v.valid_to_column)) END AS defect) e
+                       v.metadata_columns, v.metadata_keys, v.key_prefix, v.where_column, v.valid_from_column, v.valid_to_column, v.kind,
+                       v.entity_type, v.name_is_unique, v.alias_columns, v.reference_columns, v.reference_types, v.reference_prefixes,
+                       v.reference_widths)) END AS defect) e
   LEFT JOIN LATERAL (
        SELECT x.at, x.error_code, x.message, x.hint, x.needs_pass FROM graphrag._attached_faults x
         WHERE x.attached_id = a.id ORDER BY x.needs_pass DESC, x.at LIMIT 1) f ON true
@@ -50,7 +52,7 @@ SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s
          FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
  WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
 OFFSET 0;
-COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table() made sources of documents, and whether these follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
+COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() made sources, and whether their documents follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
 COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';
 COMMENT ON COLUMN graphrag.attached_tables.attached_table IS 'The table, as last seen';
 COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (not there after a restore, or without our triggers)';

@@ -87,7 +87,8 @@ BEGIN
     USING (SELECT ag_catalog._graphid(document, i.id) AS id, d.id AS document_id,
                   ag_catalog.agtype_build_map_nonull('document_id', d.id, 'source_key', d.source_key, 'title', d.title) AS properties
              FROM (SELECT DISTINCT pg_catalog.unnest(document_ids) AS id) AS i
-             LEFT JOIN LATERAL (SELECT d.id, d.source_key, d.title FROM graphrag.documents AS d WHERE d.id = i.id OFFSET 0) AS d ON true) AS s
+             LEFT JOIN LATERAL (SELECT d.id, d.source_key, d.title FROM graphrag.documents AS d
+                                 WHERE d.id = i.id AND d.retracted_at IS NULL OFFSET 0) AS d ON true) AS s
        ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.document_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties

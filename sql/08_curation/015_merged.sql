@@ -151,7 +151,6 @@ BEGIN ATOMIC
                    SELECT 'd' AS kind, m.description AS value
                     UNION ALL
                    SELECT 'k', w.keyword FROM pg_catalog.unnest(m.keywords) AS w (keyword)) AS v
-             WHERE m.description IS NOT NULL
              UNION ALL
             SELECT r.id, v.kind, v.value
               FROM graphrag.relationships AS r

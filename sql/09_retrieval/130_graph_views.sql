@@ -13,12 +13,13 @@ SELECT u.id, u.corpus_id, u.corpus, u.indexed_at, u.valid_from, u.created_at
   FROM (
 SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
   FROM graphrag.documents d
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND d.retracted_at IS NULL
  UNION ALL
 SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
   FROM (SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
           FROM graphrag.documents d
          WHERE pg_catalog.row_security_active('graphrag.documents')
+           AND d.retracted_at IS NULL
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
 
@@ -170,7 +171,7 @@ SELECT x.corpus,
   FROM (
 SELECT d.corpus, y.*
   FROM graphrag.claims y
-  JOIN graphrag.documents d ON d.id = y.document_id
+  JOIN graphrag.documents d ON d.id = y.document_id AND d.retracted_at IS NULL
  WHERE NOT pg_catalog.row_security_active('graphrag.documents')
  UNION ALL
 SELECT v.*
@@ -222,14 +223,16 @@ SELECT d.corpus,
          WHERE c.document_id = d.shown_id) AS relationships,
        d.created_at,
        d.updated_at,
-       d.indexed_at
+       d.indexed_at,
+       d.retracted_at,
+       d.retraction_reason
   FROM (
-SELECT y.*, y.id AS shown_id
+SELECT y.*, CASE WHEN y.retracted_at IS NULL THEN y.id END AS shown_id
   FROM graphrag.documents y
  WHERE NOT pg_catalog.row_security_active('graphrag.documents')
  UNION ALL
 SELECT v.*
-  FROM (SELECT y.*, CASE WHEN (SELECT graphrag._whole_corpora())[y.corpus_id] OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
+  FROM (SELECT y.*, CASE WHEN (SELECT graphrag._whole_corpora())[y.corpus_id] AND y.retracted_at IS NULL OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
           FROM graphrag.documents y
          WHERE pg_catalog.row_security_active('graphrag.documents')
            AND y.id = ANY (ARRAY(SELECT graphrag.visible_documents(false)))
@@ -240,7 +243,7 @@ COMMENT ON COLUMN graphrag.document_coverage.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.document_coverage.document_id IS 'Number of the document';
 COMMENT ON COLUMN graphrag.document_coverage.source_key IS 'The application''s own key';
 COMMENT ON COLUMN graphrag.document_coverage.title IS 'Title';
-COMMENT ON COLUMN graphrag.document_coverage.status IS 'pending, indexed or failed';
+COMMENT ON COLUMN graphrag.document_coverage.status IS 'pending, indexed, failed or retracted';
 COMMENT ON COLUMN graphrag.document_coverage.error IS 'Last error of a failed document';
 COMMENT ON COLUMN graphrag.document_coverage.characters IS 'Length of the content';
 COMMENT ON COLUMN graphrag.document_coverage.chunks IS 'Chunks of the version that is indexed';
@@ -251,3 +254,5 @@ COMMENT ON COLUMN graphrag.document_coverage.relationships IS 'Distinct relation
 COMMENT ON COLUMN graphrag.document_coverage.created_at IS 'Time of the INSERT';
 COMMENT ON COLUMN graphrag.document_coverage.updated_at IS 'Time of the last change by the application';
 COMMENT ON COLUMN graphrag.document_coverage.indexed_at IS 'Time the current content was indexed; null: it is not indexed yet';
+COMMENT ON COLUMN graphrag.document_coverage.retracted_at IS 'Since when it is retracted; null: it is not';
+COMMENT ON COLUMN graphrag.document_coverage.retraction_reason IS 'Why it is retracted';

@@ -1,7 +1,18 @@
 -- The graph as the documents valid at a moment say it. Functions, since a view takes no moment. SECURITY INVOKER: they ask as the caller
 -- which documents he may see, then read what these state with the owner's rights (access/entry.py).
 -- The settings make the moment the same text in every session.
-CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_nodes
+CREATE TYPE graphrag.graph_node AS (
+    corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
+);
+COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes';
+CREATE TYPE graphrag.graph_edge AS (
+    corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
+    keywords text, keyword_list text[], description text, weight double precision, mention_count int, pmi double precision,
+    strength double precision
+);
+COMMENT ON TYPE graphrag.graph_edge IS 'A row as of graph_edges';
+
+CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_node
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
 AS $$
@@ -10,7 +21,7 @@ return call(plpy, "@extversion@", "retrieval.views:nodes_at", corpus, at)
 $$;
 COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of graph_nodes, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
 
-CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edges
+CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edge
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
 AS $$

@@ -5,7 +5,7 @@ SELECT n.corpus, n.entity_id, n.name, n.type, x.document_id, x.source_key, x.chu
   FROM (
 SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes
   FROM graphrag.entity_mentions m
-  JOIN graphrag.documents d ON d.id = m.document_id
+  JOIN graphrag.documents d ON d.id = m.document_id AND d.retracted_at IS NULL
  WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
  UNION ALL
 SELECT v.*

@@ -4,7 +4,7 @@ SELECT u.entity_id, u.document_id, u.day
   FROM (
 SELECT m.entity_id, m.document_id, (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day
   FROM graphrag.entity_mentions m
-  JOIN graphrag.documents d ON d.id = m.document_id
+  JOIN graphrag.documents d ON d.id = m.document_id AND d.retracted_at IS NULL
  WHERE NOT pg_catalog.row_security_active('graphrag.documents')
  UNION ALL
 SELECT v.entity_id, v.document_id, v.day

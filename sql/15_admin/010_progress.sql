@@ -31,7 +31,8 @@ SELECT c.name AS corpus,
                       FROM (SELECT z.language FROM graphrag.chunks z WHERE z.corpus_id = c.id ORDER BY z.id DESC LIMIT 100) y) x
              WHERE x.foreign_chunks > 0.1 * x.chunks) END AS embedding_advice,
        j.vectors_pending,
-       j.graphs_pending
+       j.graphs_pending,
+       d.retracted
   FROM graphrag.corpora c
   LEFT JOIN LATERAL (
        SELECT CASE WHEN x.provider = 'local' THEN x.model ELSE x.provider || ': ' || x.model END AS embedding
@@ -42,6 +43,7 @@ SELECT c.name AS corpus,
               coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'indexed'), 0)::bigint  AS indexed,
               coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'pending'), 0)::bigint  AS pending,
               coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'failed'), 0)::bigint   AS failed,
+              coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.status = 'retracted'), 0)::bigint AS retracted,
               coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.is_searchable), 0)::bigint       AS searchable
          FROM graphrag._document_counts x
         WHERE x.corpus_id = c.id) d
@@ -89,6 +91,7 @@ COMMENT ON COLUMN graphrag.progress.embedding IS 'Embedding model of the vectors
 COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding model would find more, and how to change to it; null where the model fits the last chunks';
 COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents whose vectors are still to come; workers do them in parts, after the text';
 COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents whose graph is still to come; workers do them in parts, after the vectors';
+COMMENT ON COLUMN graphrag.progress.retracted IS 'Documents that are retracted: rows without an index';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

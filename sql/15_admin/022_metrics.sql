@@ -3,7 +3,7 @@ CREATE VIEW graphrag.metrics AS
 SELECT 'documents' AS name, pg_catalog.jsonb_build_object('corpus', p.corpus, 'status', s.status) AS labels, s.value::numeric AS value,
        'Documents by status' AS help
   FROM graphrag.progress p
- CROSS JOIN LATERAL (VALUES ('indexed', p.indexed), ('pending', p.pending), ('failed', p.failed)) s (status, value)
+ CROSS JOIN LATERAL (VALUES ('indexed', p.indexed), ('pending', p.pending), ('failed', p.failed), ('retracted', p.retracted)) s (status, value)
  UNION ALL
 SELECT 'searchable_documents', pg_catalog.jsonb_build_object('corpus', p.corpus), p.searchable, 'Documents whose current text can be found'
   FROM graphrag.progress p

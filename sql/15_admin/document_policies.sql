@@ -1,5 +1,5 @@
--- Row-level security of documents carries protect() and grant_corpus(). It is on as long as a corpus is protected or given to
--- somebody: under it an application's COPY FROM fails. Nothing else has policies: what was made of documents is read through
+-- Row-level security of documents carries protect(), grant_corpus() and what attached rows are for. It is on as long as a corpus is
+-- protected, given to somebody, or has rows: under it an application's COPY FROM fails. Nothing else has policies: what was made of documents is read through
 -- functions and views, which ask here, as the reader, which documents there are.
 
 -- The policies that do not name a corpus. Sub-selects, not conditions on each row: they are evaluated once in a statement. What asks
@@ -17,6 +17,11 @@ BEGIN ATOMIC
         ('graphrag_read',
          'AS RESTRICTIVE FOR SELECT TO graphrag_member USING ((SELECT pg_catalog.pg_has_role(''graphrag_reader'', ''USAGE''))'
          ' OR (SELECT graphrag._given_corpora(false))[corpus_id])'),
+        -- A row's document is for who may read the row.
+        ('graphrag_rows',
+         'AS RESTRICTIVE USING (attached_id IS NULL OR CASE (SELECT graphrag_attached._row_access())[attached_id]'
+         ' WHEN ''none'' THEN false WHEN ''some'' THEN (attached_id, source_key) IN (SELECT k.attached_id, k.source_key FROM graphrag_attached._readable_keys() k)'
+         ' ELSE true END) WITH CHECK (true)'),
         ('graphrag_insert',
          'AS RESTRICTIVE FOR INSERT TO graphrag_writer WITH CHECK'
          ' ((SELECT graphrag._given_corpora(true))[corpus_id])'),
@@ -54,7 +59,8 @@ DECLARE
     policy  record;
 BEGIN
     PERFORM graphrag._lock_grants();
-    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL);
+    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL)
+              OR EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents');
     secured := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
     FOR policy IN
         SELECT w.name, w.definition, p.oid IS NOT NULL AS present
@@ -78,10 +84,10 @@ BEGIN
         ALTER TABLE graphrag.documents DISABLE ROW LEVEL SECURITY;
     END IF;
     -- Without row-level security these roles would have every corpus.
-    IF needed AND NOT has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
+    IF needed AND NOT has_column_privilege('graphrag_writer', 'graphrag.documents', 'retracted_at', 'UPDATE') THEN
         GRANT SELECT ON graphrag.documents TO graphrag_member;
-        GRANT INSERT (corpus, source_key, title, content, metadata, valid_from, valid_to),
-              UPDATE (source_key, title, content, metadata, valid_from, valid_to), DELETE ON graphrag.documents TO graphrag_writer;
+        GRANT INSERT (corpus, source_key, title, content, metadata, valid_from, valid_to, retracted_at, retraction_reason),
+              UPDATE (source_key, title, content, metadata, valid_from, valid_to, retracted_at, retraction_reason), DELETE ON graphrag.documents TO graphrag_writer;
     ELSIF NOT needed AND has_table_privilege('graphrag_writer', 'graphrag.documents', 'DELETE') THEN
         REVOKE ALL ON graphrag.documents FROM graphrag_member, graphrag_writer;
     END IF;
@@ -103,3 +109,20 @@ $$;
 COMMENT ON FUNCTION graphrag._corpora_created() IS 'Trigger of corpora: limited roles have no documents without row-level security';
 CREATE TRIGGER corpora_created AFTER INSERT ON graphrag.corpora
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpora_created();
+
+-- With the first rows, and in a restore.
+CREATE FUNCTION graphrag._rows_attached() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._settle_policies();
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._rows_attached() IS 'Trigger of attachments: the documents of rows are for who may read these';
+CREATE TRIGGER rows_attached AFTER INSERT ON graphrag._attached_tables
+    FOR EACH ROW WHEN (NEW.kind <> 'documents') EXECUTE FUNCTION graphrag._rows_attached();
+CREATE TRIGGER rows_detached AFTER DELETE ON graphrag._attached_tables
+    FOR EACH ROW WHEN (OLD.kind <> 'documents') EXECUTE FUNCTION graphrag._rows_attached();
+-- Also in a session that replicates or restores with triggers off.
+ALTER TABLE graphrag._attached_tables ENABLE ALWAYS TRIGGER rows_attached;

@@ -13,7 +13,7 @@ BEGIN
         SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger
           FROM pg_trigger t
          WHERE t.tgenabled <> 'A'
-           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_restored'),
+           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_restored'), ('graphrag._attached_tables'::regclass, 'rows_attached'),
                                          ('graphrag.corpus_grants'::regclass, 'corpus_grants_before'),
                                          ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
                                          ('graphrag.documents'::regclass, 'documents_authorize_attached'),
@@ -36,15 +36,17 @@ BEGIN
     suspects := ARRAY(
         SELECT d.id
           FROM graphrag.documents d
-         WHERE d.content_hash <> graphrag._content_hash(d.title, d.content)
+         WHERE (d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL
+            OR d.content_hash <> graphrag._content_hash(d.title, d.content)
             OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash
             OR d.indexed_hash IS NOT NULL AND d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
-            OR (d.indexed_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id));
+            OR (d.indexed_at IS NULL AND d.retracted_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id));
     PERFORM graphrag._lock_rows(suspects);
     UPDATE graphrag.documents d
        SET indexed_at = NULL, content_hash = graphrag._content_hash(d.title, d.content)
      WHERE d.id = ANY (suspects)
-       AND (d.content_hash <> graphrag._content_hash(d.title, d.content) OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash);
+       AND ((d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL
+            OR d.content_hash <> graphrag._content_hash(d.title, d.content) OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash);
     UPDATE graphrag.documents d
        SET indexed_hash = NULL
      WHERE d.id = ANY (suspects)
@@ -54,7 +56,7 @@ BEGIN
      WHERE d.id = ANY (suspects)
        AND d.status = 'failed' AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id);
     SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
-      FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL;
+      FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
     PERFORM graphrag._queue_jobs('reembed', array_agg(DISTINCT s.corpus_id)) FROM graphrag.embedding_spaces s WHERE s.state <> 'active';
     -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.

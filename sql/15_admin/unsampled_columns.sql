@@ -2,7 +2,8 @@
 -- its histogram, hidden rows among them. No statement is planned by these columns.
 ALTER TABLE graphrag.documents
     ALTER COLUMN title SET STATISTICS 0, ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN error SET STATISTICS 0,
-    ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0;
+    ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0,
+    ALTER COLUMN retraction_reason SET STATISTICS 0;
 ALTER TABLE graphrag.chunks
     ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN unfit SET STATISTICS 0;
 ALTER TABLE graphrag.entity_mentions
@@ -17,3 +18,17 @@ ALTER TABLE graphrag.claims
     ALTER COLUMN description SET STATISTICS 0, ALTER COLUMN source_text SET STATISTICS 0;
 ALTER TABLE graphrag.community_reports
     ALTER COLUMN title SET STATISTICS 0, ALTER COLUMN summary SET STATISTICS 0;
+-- Nor what people and models said, nor what is packed: of a table that is empty, ANALYZE keeps the old sample, which forget() cannot remove.
+ALTER TABLE graphrag.query_log
+    ALTER COLUMN question SET STATISTICS 0;
+ALTER TABLE graphrag.answer_feedback
+    ALTER COLUMN question SET STATISTICS 0, ALTER COLUMN evidence SET STATISTICS 0, ALTER COLUMN answer SET STATISTICS 0,
+    ALTER COLUMN comment SET STATISTICS 0;
+ALTER TABLE graphrag.llm_cache
+    ALTER COLUMN reply SET STATISTICS 0;
+ALTER TABLE graphrag.llm_batch_requests
+    ALTER COLUMN messages SET STATISTICS 0, ALTER COLUMN reply SET STATISTICS 0, ALTER COLUMN error SET STATISTICS 0;
+ALTER TABLE graphrag.imported_extractions
+    ALTER COLUMN chunks SET STATISTICS 0;
+ALTER TABLE graphrag.bm25_tail
+    ALTER COLUMN terms SET STATISTICS 0;

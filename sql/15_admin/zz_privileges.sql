@@ -127,3 +127,8 @@ TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;
 -- Owners of attached tables need be members of nothing; the view shows each his own.
 GRANT SELECT ON graphrag.attached_tables TO PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    graphrag._refuse_unknown_document(text, text),
+    graphrag.retract(text, text, text, timestamptz),
+    graphrag.undo_retraction(text, text)
+TO graphrag_writer;

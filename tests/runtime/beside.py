@@ -50,6 +50,8 @@ CANNOT = {
     "test_two_hosts.py": "compares both hosts itself",
     "test_copy_between_hosts.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
+    "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",
+    "test_quiet.py": "of PL/Python",
     "test_cypher.py": _AGE,
     "test_cypher_option.py": _AGE,
     "test_projection.py": _AGE,
@@ -84,6 +86,8 @@ CANNOT = {
     "test_process_jobs.py::test_drop_corpus_and_a_worker_that_writes_do_not_deadlock": _TURNS,
     "test_process_jobs.py::test_documents_that_an_open_transaction_holds_are_not_worked_on_before_it_ends": _SUPERUSER,
     "test_protect.py::test_every_mode_finds_visible_documents_only": _VIEWS,
+    "test_as_of.py::test_the_sessions_time_zone_changes_nothing": "psycopg reads no time of a session with another date style",
+    "test_retract.py::test_the_graph_of_a_reader_of_a_part_says_nothing_of_a_retracted_document": _VIEWS,
     "test_evaluate.py::test_questions_come_from_json_text_or_a_table": _OVERLOAD,
     "test_evaluate.py::test_an_unknown_corpus_and_an_unknown_table_are_named": _OVERLOAD,
 }

@@ -48,3 +48,12 @@ def test_the_worker_ends_with_the_server_however_that_ends(module_db: Database, 
     finally:
         server.kill()
         server.wait()
+
+
+def test_a_database_that_cannot_serve_ends_the_start_at_once_with_its_reason(module_db: Database) -> None:
+    url = f"{module_db.url.rpartition('/')[0]}/nowhere"
+    command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--port", "0", "--url", url]
+    ended = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=60)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("pg-graphrag: ") and 'database "nowhere" does not exist' in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -102,6 +102,9 @@ def test_the_graph_is_walked_from_communities_to_an_entity(server: Serving) -> N
         assert communities
         inside = client.get("/api/graph", params={"community": communities[0]["id"]}).json()
         assert len(inside["nodes"]) == communities[0]["size"]
+        large = client.get("/api/graph", params={"limit": 20_000}).json()
+        assert large["edges"]
+        assert not any("description" in part for part in (*large["nodes"], *large["edges"]))
         overview = client.get("/api/graph", params={"limit": 5}).json()
         degrees = [node["degree"] for node in overview["nodes"]]
         assert degrees == sorted(degrees, reverse=True)

@@ -292,6 +292,10 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             assert await client.call("check") == []
             await client.feedback("Loom?", "good", evidence=["loom"])
             assert [question["evidence"] for question in await client.golden_questions()] == [["loom"]]
+            await client.retract("loom", "Written by another.", retracted_at=datetime(2024, 5, 1, tzinfo=UTC))
+            assert (await client.progress()).retracted == 1
+            await client.undo_retraction("loom")
+            await client.process_jobs()
             await client.clone_corpus("clone")
             await client.process_jobs()
             assert {row.difference for row in await client.compare_corpora("clone", modes=["bm25"], k=[1])} == {0}
@@ -311,6 +315,6 @@ def test_the_async_client_does_the_same(db: Database) -> None:
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
     tried = inspect.getsource(test_the_async_client_does_the_same)
     # What asks models, or says what that would cost, is tried in test_client_ask.py and test_estimate_ask.py.
-    left = {"close", "progress", "ask", "ask_stream", "estimate_ask", "understand"}
+    left = {"close", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())

@@ -155,7 +155,7 @@ def test_repair_brings_back_the_triggers_that_a_restore_without_triggers_weakens
     always = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'A' ORDER BY 1"
     before = rows(db, always)
     assert before
-    for table in ("corpora", "corpus_grants", "documents"):
+    for table in ("corpora", "corpus_grants", "documents", "_attached_tables"):
         db.execute(
             f"ALTER TABLE graphrag.{table} DISABLE TRIGGER ALL; ALTER TABLE graphrag.{table} ENABLE TRIGGER ALL".encode()
         )

@@ -105,8 +105,8 @@ def outcome(call: Callable[[], Any]) -> Any:
         return call()
     except psycopg.Error as error:
         diag = error.diag
-        # PL/Python puts the class of a statement's error before its message.
-        message = re.sub(r"^spiexceptions\.\w+: ", "", diag.message_primary or "")
+        # In the server, the name of the extension stands before the message of a statement's error too.
+        message = re.sub(r"^graphrag: ", "", diag.message_primary or "")
         return type(error).__name__, diag.sqlstate, message, diag.message_detail, diag.message_hint
 
 

@@ -45,8 +45,9 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
     # Closed before it has documents: grants and policies of the other do not speak of it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
     db.query(
-        "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to)"
-        " SELECT $2, d.source_key, d.title, d.content, d.metadata, d.valid_from, d.valid_to"
+        "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to,"
+        " retracted_at, retraction_reason)"
+        " SELECT $2, d.source_key, d.title, d.content, d.metadata, d.valid_from, d.valid_to, d.retracted_at, d.retraction_reason"
         "   FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id",
         ["int4", "text"],
         [corpus.id, new_name],
@@ -98,7 +99,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         queue_summaries(db, corpus.id)
     if reindexes(corpus.options, new):
         db.query(
-            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL WHERE corpus_id = $1",
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL"
+            " WHERE corpus_id = $1 AND retracted_at IS NULL",
             ["int4"],
             [corpus.id],
         )

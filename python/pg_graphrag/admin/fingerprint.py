@@ -21,7 +21,8 @@ _PAIR = (
 _SECTIONS = {
     "documents": """
         SELECT ROW (d.source_key, d.title, d.content_hash, d.indexed_hash = d.content_hash, d.status, d.metadata,
-                    pg_catalog.date_part('epoch', d.valid_from), pg_catalog.date_part('epoch', d.valid_to))::text AS line
+                    pg_catalog.date_part('epoch', d.valid_from), pg_catalog.date_part('epoch', d.valid_to),
+                    pg_catalog.date_part('epoch', d.retracted_at), d.retraction_reason)::text AS line
           FROM graphrag.documents d WHERE d.corpus_id = $1""",
     "chunks": f"""
         SELECT ROW (d.source_key, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.token_count,

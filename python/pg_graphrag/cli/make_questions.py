@@ -25,7 +25,7 @@ _MIN_LENGTH = 200
 # The same seed draws the same documents, and few of them are moved by a new one.
 _DRAW = """
 SELECT d.source_key, d.title, d.content FROM graphrag.documents d
- WHERE d.corpus = %s AND pg_catalog.length(d.content) >= %s
+ WHERE d.corpus = %s AND d.retracted_at IS NULL AND pg_catalog.length(d.content) >= %s
  ORDER BY pg_catalog.md5(%s || d.source_key), d.source_key
  LIMIT %s"""
 

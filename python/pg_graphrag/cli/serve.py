@@ -102,7 +102,8 @@ def _serve_stdio(settings: Settings, path: Path | None) -> int:
             )
         caller = named
     service = Service(settings, callers)
-    service.database.open(callers.all)
+    service.database.check(callers.all)
+    service.database.open()
     server = mcp_server.build(service, lambda _: caller, settings.mcp_rights)
     try:
         asyncio.run(server.run_stdio_async())

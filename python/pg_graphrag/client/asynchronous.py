@@ -4,6 +4,7 @@ import time
 from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -167,6 +168,20 @@ class AsyncGraphRAG:
     async def delete(self, source_keys: str | Iterable[str]) -> int:
         """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return await self._run(statements.delete(self.corpus, source_keys))
+
+    async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
+        """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
+
+        Parameters
+        ----------
+        retracted_at : datetime, optional
+            Since when, with a time zone; not in the future.
+        """
+        await self._run(statements.retract(self.corpus, source_key, reason, retracted_at))
+
+    async def undo_retraction(self, source_key: str) -> None:
+        """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
+        await self._run(statements.undo_retraction(self.corpus, source_key))
 
     async def search(
         self,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from threading import RLock as Lock
 from time import sleep
 from types import TracebackType
@@ -168,6 +169,20 @@ class GraphRAG:
     def delete(self, source_keys: str | Iterable[str]) -> int:
         """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return self._run(statements.delete(self.corpus, source_keys))
+
+    def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
+        """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
+
+        Parameters
+        ----------
+        retracted_at : datetime, optional
+            Since when, with a time zone; not in the future.
+        """
+        self._run(statements.retract(self.corpus, source_key, reason, retracted_at))
+
+    def undo_retraction(self, source_key: str) -> None:
+        """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
+        self._run(statements.undo_retraction(self.corpus, source_key))
 
     def search(
         self,

@@ -140,7 +140,7 @@ class Progress:
     """One row of ``graphrag.progress``: how far the indexing of a corpus is.
 
     `searchable` documents have their texts in the index, `indexed` ones their graphs too. `vectors_pending` and
-    `graphs_pending` count the chunks of long documents that lack these still.
+    `graphs_pending` count the chunks of long documents that lack these still. `retracted` documents are rows without an index.
     """
 
     corpus: str
@@ -164,6 +164,7 @@ class Progress:
     embedding_advice: str | None
     vectors_pending: int
     graphs_pending: int
+    retracted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

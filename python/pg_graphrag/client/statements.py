@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
@@ -68,6 +69,7 @@ _TYPES = {
     "options": "jsonb",
     "params": "jsonb",
     "questions": "jsonb",
+    "retracted_at": "timestamptz",
 }
 
 
@@ -144,6 +146,17 @@ def delete(corpus: str, source_keys: str | Iterable[str]) -> Statement[int]:
         {"corpus": corpus, "keys": keys},
         _first,
     )
+
+
+def retract(corpus: str, source_key: str, reason: str, retracted_at: datetime | None) -> Statement[None]:
+    arguments: dict[str, Any] = {"corpus": corpus, "source_key": source_key, "reason": reason}
+    if retracted_at is not None:
+        arguments["retracted_at"] = retracted_at
+    return _call("retract", arguments, _nothing)
+
+
+def undo_retraction(corpus: str, source_key: str) -> Statement[None]:
+    return _call("undo_retraction", {"corpus": corpus, "source_key": source_key}, _nothing)
 
 
 def _json(value: Mapping[str, Any] | None) -> Jsonb | None:
@@ -411,7 +424,8 @@ def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
 _PROGRESS = """
         SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
                oldest_pending, waiting, waiting_until, waiting_for, reembedded,
-               replication_lag, searchable, embedding, embedding_advice, vectors_pending, graphs_pending
+               replication_lag, searchable, embedding, embedding_advice, vectors_pending, graphs_pending,
+               retracted
           FROM graphrag.progress"""
 
 

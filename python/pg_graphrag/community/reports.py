@@ -3,6 +3,7 @@
 Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from pg_graphrag.community.inputs import Input, read_inputs
@@ -15,6 +16,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import worst_fault
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.vectors import embed
+from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
@@ -71,6 +73,33 @@ def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> di
             hash_ = input_hash(corpus.options, source, count) if model else content_hash(extract(source))
             hashes[source.community_id] = hash_
     return hashes
+
+
+def drop_outdated(db: Database, corpus: Corpus) -> int:
+    """Delete the reports that would be written otherwise now, and let them be written anew; return how many.
+
+    What stays was made of nothing but what is there now. The corpus is locked.
+    """
+    levels: dict[int, list[Row]] = defaultdict(list)
+    for row in db.query(
+        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
+        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE c.corpus_id = $1 ORDER BY c.level DESC, c.id",
+        ["int4"],
+        [corpus.id],
+    ):
+        levels[row["level"]].append(row)
+    outdated_ids: list[int] = []
+    # From below: the reports of a level are input of the level above.
+    for communities in levels.values():
+        stored, current = _hashes(db, [row["id"] for row in communities]), input_hashes(db, corpus, communities)
+        level_ids = [row["id"] for row in communities if stored.get(row["id"]) != current[row["id"]]]
+        db.query("DELETE FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)", ["int8[]"], [level_ids])
+        outdated_ids += level_ids
+    if outdated_ids:
+        db.query("UPDATE graphrag.communities SET report_due = true WHERE id = ANY ($1)", ["int8[]"], [outdated_ids])
+        db.query("SELECT graphrag._project_communities($1, $2)", ["int4", "int8[]"], [corpus.id, outdated_ids])
+        queue(db, "reports", corpus.id)
+    return len(outdated_ids)
 
 
 def _batch(db: Database, corpus: Corpus) -> int:

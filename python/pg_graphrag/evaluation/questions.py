@@ -102,7 +102,7 @@ def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iter
     questions = list(questions)
     evidence_keys = sorted({key for question in questions for key in question.evidence})
     rows = db.query(
-        "SELECT d.source_key, d.indexed_at IS NULL AS pending FROM graphrag.documents d"
+        "SELECT d.source_key, d.indexed_at IS NULL AND d.retracted_at IS NULL AS pending FROM graphrag.documents d"
         " WHERE d.corpus_id = $1 AND d.source_key = ANY ($2) AND ($3 IS NULL OR d.id = ANY ($3))",
         ["int4", "text[]", "int8[]"],
         [corpus.id, evidence_keys, None if caller.documents is None else caller.documents.tolist()],

@@ -25,7 +25,7 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
        ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
        coalesce(d.metadata ->> 'creation_date', d.created_at::text)
   FROM graphrag.documents d
- WHERE d.corpus = %(corpus)s
+ WHERE d.corpus = %(corpus)s AND d.retracted_at IS NULL
  ORDER BY d.id
 """
 # {head}: the lines that the system a chunk was imported from had put before it.

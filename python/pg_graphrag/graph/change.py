@@ -69,8 +69,7 @@ class Change:
             delta.weight -= row["weight"]
             delta.direction -= 1 if row["forward"] else -1
             delta.removed_ranks.add(row["evidence_rank"])
-            if row["description"] is not None:
-                self._count_statement(row["relationship_id"], row["description"], row["keywords"], -1)
+            self._count_statement(row["relationship_id"], row["description"] or "", row["keywords"], -1)
         counted_items.clear()
         for row in db.query(
             "DELETE FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1)"

@@ -73,13 +73,17 @@ class EntityDraft:
 
 @dataclass(slots=True)
 class RelationshipDraft:
-    """One pair of entities in one chunk, by key, in the order in which the best sentence names them."""
+    """One pair of entities in one chunk, by key, in the order in which the best sentence names them.
+
+    `keywords`: what it has without a statement, the type of a row's relationship.
+    """
 
     evidence: Evidence | None
     forward: int = 0
     weight: int | Decimal = 0
     windows: int = 0
     statement: Statement | None = None
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -127,7 +127,7 @@ def _relationship_mentions(
             source, target = keys if relationship.forward >= 0 else (keys[1], keys[0])
             pair, statement = pair_of(ids, keys, curations), relationship.statement
             relationship_id, forward = (relationship_ids[pair], ids[source] == pair[0]) if pair else (None, True)
-            keywords = statement.keywords if statement else ()
+            keywords = statement.keywords if statement else relationship.keywords
             place = (
                 *_place(relationship.evidence),
                 _array(relationship.windows),
@@ -146,6 +146,8 @@ def _relationship_mentions(
             if statement is not None:
                 change._count_statement(relationship_id, statement.description, keywords, 1)
                 change.tokens[statement.description] = statement.tokens
+            elif keywords:
+                change._count_statement(relationship_id, "", keywords, 1)
 
 
 def _array(windows: int) -> str:

@@ -154,7 +154,7 @@ def _add_concepts(
             _full_name(concept, full)
         )
     for number, sentence_concepts in by_sentence.items():
-        evidence = _evidence(chunk_draft, *spans[number])
+        evidence = evidence_of(chunk_draft, *spans[number])
         sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
         keys = []
         for concept in sentence_concepts:
@@ -163,7 +163,7 @@ def _add_concepts(
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
-    evidence = _evidence(chunk_draft, *spans[0])
+    evidence = evidence_of(chunk_draft, *spans[0])
     for concept in title_concepts:
         concept = _full_name(concept, full)
         _mention(chunk_draft, concept.name, concept.type, evidence, 0)
@@ -209,7 +209,8 @@ def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidenc
         relationship.evidence = evidence
 
 
-def _evidence(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
+def evidence_of(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
+    """Return a stretch of a chunk as a sentence that could describe what it names."""
     text = " ".join(chunk_draft.text(start, end).split())
     low, high = GOOD_SENTENCE
     penalty = max(low - len(text), len(text) - high, 0)

@@ -205,13 +205,17 @@ def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> S
 def _lock_documents(
     db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
 ) -> tuple[list[DocumentDraft], list[int], set[int]]:
-    """Lock existing documents; return (drafts that are still current, removed documents, documents to be tried again)."""
+    """Lock existing documents; return (drafts that are still current, removed documents, documents to be tried again).
+
+    Removed is also what is retracted.
+    """
     ids = sorted(document_ids)
+    # Null: retracted. No draft has it.
     locked_hashes = {
         row["id"]: row["content_hash"]
         for row in db.query(
-            "SELECT d.id, d.content_hash FROM graphrag.documents d WHERE d.id = ANY ($1) ORDER BY d.id"
-            " FOR NO KEY UPDATE SKIP LOCKED",
+            "SELECT d.id, CASE WHEN d.retracted_at IS NULL THEN d.content_hash END AS content_hash"
+            "  FROM graphrag.documents d WHERE d.id = ANY ($1) ORDER BY d.id FOR NO KEY UPDATE SKIP LOCKED",
             ["int8[]"],
             [ids],
         )
@@ -222,7 +226,12 @@ def _lock_documents(
     current = [draft for draft in drafts if locked_hashes.get(draft.id) == draft.content_hash]
     stale_ids = {draft.id for draft in current if draft.chunk_ids is not None}
     stale_ids -= still_stored(db, [draft for draft in current if draft.id in stale_ids])
-    removed_ids = [document for document in ids if document not in existing and document not in locked_hashes]
+    removed_ids = [
+        document
+        for document in ids
+        if (document not in existing and document not in locked_hashes)
+        or (document in locked_hashes and locked_hashes[document] is None)
+    ]
     skipped_ids = existing - set(locked_hashes) | stale_ids
     return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
 

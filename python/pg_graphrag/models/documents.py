@@ -51,6 +51,8 @@ class Document(Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=FetchedValue(), server_onupdate=FetchedValue())
     indexed_at: Mapped[datetime | None]
     attached_id: Mapped[int | None]
+    retracted_at: Mapped[datetime | None]
+    retraction_reason: Mapped[str | None]
 
     chunks: Mapped[list["Chunk"]] = orm.relationship(
         primaryjoin=lambda: Document.id == foreign(remote(Chunk.document_id)),

@@ -129,6 +129,8 @@ class DocumentCoverage(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     indexed_at: Mapped[datetime | None]
+    retracted_at: Mapped[datetime | None]
+    retraction_reason: Mapped[str | None]
 
 
 class EntityTimeline(Base):
@@ -276,6 +278,7 @@ class IndexingProgress(Base):
     embedding_advice: Mapped[str | None]
     vectors_pending: Mapped[BigInt]
     graphs_pending: Mapped[BigInt]
+    retracted: Mapped[BigInt]
 
 
 class FailedJob(Base):

@@ -20,6 +20,8 @@ _DUMPED = re.compile(r"pg_extension_config_dump\('(graphrag\.\w+)',\s*'(.*?)'\);
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
 _LEFT_OUT = "graphrag._attached_tables"
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
+# The documents of rows are for who may read the rows: without the tables nobody could be asked.
+_ROWS = "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents')"
 _HOST = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),
        pg_catalog.to_regclass('graphrag._installed') IS NOT NULL
@@ -69,6 +71,13 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         # Rows that a policy would hide are an error.
         reader.execute("SET LOCAL row_security = off")
         _check_empty(writer)
+        reader.execute(_ROWS)
+        if reader.fetchall()[0][0]:
+            raise GraphRAGError(
+                "the source has attached rows, which are for who may read their tables",
+                sqlstate="55000",
+                hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
+            )
         names = dict(_dumped())
         writer.execute(_RELATIONS, [list(names)])
         relations = writer.fetchall()

@@ -115,11 +115,19 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
     return read_row(graph_query(db, caller))
 
 
+# Columns that are null where the merged rows are the caller's.
+_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts")
+_OF_EDGES = (
+    *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
+    "relationship_descriptions",
+)
+
+
 def _nodes(query: Query) -> Row:
     graph = graph_of(query)
     row: Row = {"corpus": query.corpus.name, "chunks": graph.chunk_count()}
     if not isinstance(graph, VisibleGraph):
-        return row | _all_items(query, "entity", "entities")
+        return row | dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
     topology = graph.topology
     places = np.argsort(topology.entities.ids)
     ids = topology.entities.ids[places]
@@ -138,7 +146,7 @@ def _edges(query: Query) -> Row:
     graph = graph_of(query)
     row = _nodes(query)
     if not isinstance(graph, VisibleGraph):
-        return row | _all_items(query, "merged_relationship", "relationships")
+        return row | dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
     topology = graph.topology
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)

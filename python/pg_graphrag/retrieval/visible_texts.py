@@ -35,7 +35,7 @@ _UNIFORM = {
     "entity": f"SELECT {_PACKED} WHERE {UNIFORM_ENTITY.format(id='u.id')}",
     "relationship": f"""
 SELECT {_PACKED}
- WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id AND v.kind = 'd')
+ WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id)
 """,
 }
 # Items of which people said something.
@@ -70,7 +70,7 @@ SELECT m.entity_id AS id, m.name, m.type, nullif(m.description, '') AS descripti
 """,
     "relationship": """
 SELECT m.relationship_id AS id, nullif(m.description, '') AS description,
-       ARRAY(SELECT DISTINCT w COLLATE "C" FROM pg_catalog.unnest(m.keywords) AS w WHERE m.description IS NOT NULL ORDER BY 1)
+       ARRAY(SELECT DISTINCT w COLLATE "C" FROM pg_catalog.unnest(m.keywords) AS w ORDER BY 1)
            AS keywords,
        pg_catalog.substr(k.content, m.start_offset - k.start_offset + 1, m.end_offset - m.start_offset) AS sentence
   FROM graphrag.relationship_mentions m

@@ -53,7 +53,7 @@ def search(
 _UNINDEXED = """
 SELECT c.id
   FROM graphrag.corpora c
- WHERE c.name = $1 AND EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)
+ WHERE c.name = $1 AND EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.retracted_at IS NULL)
    AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.indexed_hash IS NOT NULL)
 """
 # Corpora of which the session was told.

@@ -32,8 +32,15 @@ STATIC = Path(__file__).with_name("static")
 
 
 def build(settings: Settings, callers: Callers) -> ASGIApp:
-    """Return the application: API, OpenAI's front, MCP and pages, behind the guard."""
+    """Return the application: API, OpenAI's front, MCP and pages, behind the guard.
+
+    Raises
+    ------
+    psycopg.Error, GraphRAGError
+        Where the database cannot serve the callers.
+    """
     service = Service(settings, callers)
+    service.database.check(callers.all)
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
     # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
     mcp_app = mcp.streamable_http_app(
@@ -45,7 +52,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await to_thread.run_sync(service.database.open, callers.all)
+        service.database.open()
         try:
             async with mcp.session_manager.run():
                 yield
@@ -118,12 +125,12 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         return {"status": "up"}
 
     @app.post("/api/session", tags=["session"])
-    def begin_session(request: Request, response: Response) -> dict[str, str]:
+    async def begin_session(request: Request, response: Response) -> dict[str, str]:
         """Give a browser that shows a token a cookie in its place."""
         if "authorization" not in request.headers:
             # Who a proxy vouches for, it vouches for with every request.
             raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
-        cookie, session = service.callers.begin_session(caller_of(request))
+        cookie, session = service.callers.begin_session(await caller_of(request))
         is_secure = any(origin.startswith("https:") for origin in service.settings.origins)
         response.set_cookie(
             COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"

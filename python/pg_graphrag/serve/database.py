@@ -34,6 +34,7 @@ class Database:
     def __init__(self, url: str, connections: int, callers: Iterable[Caller]) -> None:
         names = {name for caller in callers for name, _ in caller.settings}
         self._setting_names = sorted(names)
+        self._url = url
         self._become = "SELECT pg_catalog.set_config('role', %s, false)" + "".join(
             ", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names
         )
@@ -49,18 +50,22 @@ class Database:
         )
         self._threads = CapacityLimiter(connections)
 
-    def open(self, callers: Iterable[Caller]) -> None:
-        """Connect, and take on every caller's role once.
+    def check(self, callers: Iterable[Caller]) -> None:
+        """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
 
         Raises
         ------
         psycopg.Error, GraphRAGError
             When there is no such server, schema or role, or the role of the URL may not take it on.
         """
+        with psycopg.connect(self._url, **SETTINGS) as connection:
+            _check_installed(connection)
+            for caller in {caller.role: caller for caller in callers}.values():
+                self._act_for(caller, connection)
+
+    def open(self) -> None:
+        """Begin to connect."""
         self._pool.open(wait=False)
-        for caller in {caller.role: caller for caller in callers}.values():
-            with self.connection(caller):
-                pass
 
     def close(self) -> None:
         """Close all connections."""
@@ -70,16 +75,19 @@ class Database:
     def connection(self, caller: Caller) -> Iterator[Connection]:
         """Take a connection that acts for a caller."""
         with self._pool.connection() as connection:
-            claims = dict(caller.settings)
-            values = [caller.role or "none"]
-            for name in self._setting_names:
-                values += [name, claims.get(name, "")]
             try:
-                connection.execute(self._become.encode(), values)
+                self._act_for(caller, connection)
             except psycopg.Error:
                 connection.close()
                 raise
             yield connection
+
+    def _act_for(self, caller: Caller, connection: Connection) -> None:
+        claims = dict(caller.settings)
+        values = [caller.role or "none"]
+        for name in self._setting_names:
+            values += [name, claims.get(name, "")]
+        connection.execute(self._become.encode(), values)
 
     async def run(self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], T], seconds: float) -> T:
         """Return what `work` returns, as the caller. What takes longer, or whose request has gone, is cancelled.

@@ -8,22 +8,29 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.serve.database import Connection
 from pg_graphrag.serve.reading import rows
 
-# An overview of more is a cloud.
-MAX_NODES = 2_000
-MAX_EDGES = 10_000
+# What software draws in a browser at all.
+MAX_NODES = 20_000
+MAX_EDGES = 60_000
+# Of more nodes, nobody reads the descriptions: megabytes.
+MAX_DESCRIBED = 2_000
 MAX_HOPS = 6
 
 Graph = dict[str, Any]
 
-_NODE = "n.entity_id AS id, n.name, n.type, n.degree, n.description"
+_NODE = "n.entity_id AS id, n.name, n.type, n.degree"
+_DESCRIBED = f"{_NODE}, n.description"
 
 
 def overview(connection: Connection, corpus: str, limit: int, community: int | None) -> Graph:
-    """Return the most connected entities, or those of a community, with their community of the coarsest level."""
+    """Return the most connected entities, or those of a community, with their community of the coarsest level.
+
+    Without descriptions where more than `MAX_DESCRIBED` are asked for.
+    """
+    columns = _DESCRIBED if limit <= MAX_DESCRIBED else _NODE
     if community is None:
         nodes = rows(
             connection,
-            f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
+            f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
             " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
             corpus=corpus,
             limit=limit,
@@ -31,14 +38,14 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     else:
         nodes = rows(
             connection,
-            f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id IN (SELECT e.entity_id"
+            f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id IN (SELECT e.entity_id"
             " FROM graphrag.community_entities e WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s)"
             " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
             corpus=corpus,
             community=community,
             limit=limit,
         )
-    return _with_edges(connection, corpus, nodes)
+    return _with_edges(connection, corpus, nodes, is_described=limit <= MAX_DESCRIBED)
 
 
 def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:
@@ -74,7 +81,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) ->
     """
     records = rows(
         connection,
-        f"SELECT {_NODE}, n.mention_count FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id = %(id)s",
+        f"SELECT {_DESCRIBED}, n.mention_count FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id = %(id)s",
         corpus=rag.corpus,
         id=entity_id,
     )
@@ -138,20 +145,22 @@ def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
     }
 
 
-def _with_edges(connection: Connection, corpus: str, nodes: list[dict[str, Any]]) -> Graph:
+def _with_edges(
+    connection: Connection, corpus: str, nodes: list[dict[str, Any]], *, is_described: bool = True
+) -> Graph:
     ids = [node["id"] for node in nodes]
     communities = _communities(connection, corpus, ids)
     for node in nodes:
         node["community"] = communities.get(node["id"])
-    return {"nodes": nodes, "edges": _edges(connection, corpus, ids)}
+    return {"nodes": nodes, "edges": _edges(connection, corpus, ids, ", g.description" if is_described else "")}
 
 
-def _edges(connection: Connection, corpus: str, ids: Collection[int]) -> list[dict[str, Any]]:
-    """Return the strongest relationships among entities."""
+def _edges(connection: Connection, corpus: str, ids: Collection[int], description: str) -> list[dict[str, Any]]:
+    """Return the strongest relationships among entities; `description` is the column for it, or nothing."""
     return rows(
         connection,
-        """
-        SELECT g.relationship_id AS id, g.source_id AS source, g.target_id AS target, g.weight, g.description
+        f"""
+        SELECT g.relationship_id AS id, g.source_id AS source, g.target_id AS target, g.weight{description}
           FROM graphrag.graph_edges g
          WHERE g.corpus = %(corpus)s AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)
          ORDER BY g.weight DESC, g.relationship_id

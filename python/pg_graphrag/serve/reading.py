@@ -48,7 +48,7 @@ def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
     return {
         "corpus": rag.corpus,
         "documents": sum(by_status.values()),
-        **{name: by_status.get(name, 0) for name in ("indexed", "pending", "failed")},
+        **{name: by_status.get(name, 0) for name in ("indexed", "pending", "failed", "retracted")},
     }
 
 

@@ -66,8 +66,9 @@ class Service:
             )
 
 
-def caller_of(request: Request) -> Caller:
+async def caller_of(request: Request) -> Caller:
     """Return who calls. The guard has let nobody else through."""
+    # Asynchronous, or FastAPI runs it in another thread for every request, which takes longer than all its own work.
     caller: Caller = request.scope[CALLER]
     return caller
 

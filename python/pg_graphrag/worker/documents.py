@@ -5,13 +5,14 @@ from collections.abc import Collection, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.fitting import embedding_of
-from pg_graphrag.documents.imports import ImportedDocument, imported_of
+from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError, is_interrupt
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.indexing.outcomes import MAX_ERRORS, begin_graph, finish, hand_on, release, settle
 from pg_graphrag.indexing.parts import is_long
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
+from pg_graphrag.indexing.rows import KnownDocument, rows_of
 from pg_graphrag.indexing.stored import stored_drafts
 from pg_graphrag.indexing.vectors import VectorsByModel, poll
 from pg_graphrag.indexing.write import write_documents
@@ -44,7 +45,7 @@ def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]
 
 
 _READ = f"""
-SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash,
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash, d.attached_id,
        pg_catalog.octet_length(d.content) AS size,
        d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text
   FROM graphrag.documents d
@@ -72,7 +73,8 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
     with db.step("read"):
         documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
-        imported_documents = imported_of(db, documents) if documents else {}
+        imported_documents: dict[int, KnownDocument] = dict(imported_of(db, documents)) if documents else {}
+        imported_documents |= rows_of(db, corpus, documents)
     long_ids = set[int]()
     if not is_second:
         long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(imported_documents)
@@ -108,7 +110,7 @@ def _cut(
     db: Database,
     corpus: Corpus,
     documents: Sequence[Row],
-    imported_documents: dict[int, ImportedDocument],
+    imported_documents: dict[int, KnownDocument],
     long_ids: Collection[int],
     ranks: Tokenizer,
     *,

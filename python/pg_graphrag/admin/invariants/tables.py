@@ -28,11 +28,19 @@ _STATEMENTS = {
          WHERE d.corpus_id = $1
            AND ((d.indexed_at IS NOT NULL) <> (d.status = 'indexed')
                 OR d.indexed_at IS NOT NULL AND d.indexed_hash IS DISTINCT FROM d.content_hash)""",
+    "a retracted document is not indexed": f"""
+        SELECT {_DOCUMENT} AS object,
+               pg_catalog.format('status %s, retracted_at %s, indexed_hash %s: graphrag.repair()',
+                                 d.status, d.retracted_at, d.indexed_hash) AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1
+           AND ((d.retracted_at IS NOT NULL) <> (d.status = 'retracted')
+                OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL)""",
     # A job of an indexed document is superseded work that is done once more.
     "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,
                CASE WHEN j.document_id IS NULL THEN 'is not indexed, and no job will do it: graphrag.repair()'
-                    WHEN j.removes THEN 'exists, and is queued to be removed'
+                    WHEN j.removes AND d.retracted_at IS NULL THEN 'exists, and is queued to be removed'
                     WHEN j.in_parts AND d.indexed_hash IS DISTINCT FROM d.content_hash THEN 'is done in parts, and has no text'
                     ELSE pg_catalog.format('is %s, a job of it has failed: %s', d.status, j.failed) END AS detail
           FROM graphrag.documents d
@@ -42,20 +50,21 @@ _STATEMENTS = {
                             pg_catalog.bool_or(x.state = 'failed') AS failed
                        FROM graphrag.jobs x WHERE x.corpus_id = $1 GROUP BY x.document_id) j ON j.document_id = d.id
          WHERE d.corpus_id = $1
-           AND CASE WHEN j.document_id IS NULL THEN d.indexed_at IS NULL
-                    ELSE j.removes OR j.in_parts AND d.indexed_hash IS DISTINCT FROM d.content_hash
+           AND CASE WHEN j.document_id IS NULL THEN d.indexed_at IS NULL AND d.retracted_at IS NULL
+                    ELSE j.removes AND d.retracted_at IS NULL OR j.in_parts AND d.indexed_hash IS DISTINCT FROM d.content_hash
                          OR d.indexed_at IS NULL AND j.failed <> (d.status = 'failed') END
          UNION ALL
         SELECT pg_catalog.format('job %s', j.id), pg_catalog.format('is to index document %s, which is gone', j.document_id)
           FROM graphrag.jobs j
          WHERE j.corpus_id = $1 AND j.kind IN ('index', 'embed', 'graph')
-           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id)
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id AND d.retracted_at IS NULL)
            AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
     "a chunk has its document, or a job that removes it": f"""
-        SELECT {_CHUNK} AS object, 'the document is gone, and no job removes the chunk: graphrag.repair()' AS detail
+        SELECT {_CHUNK} AS object, 'the document is gone or retracted, and no job removes the chunk: graphrag.repair()' AS detail
           FROM graphrag.chunks c
          WHERE c.corpus_id = $1
-           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id)
+           AND NOT EXISTS (SELECT FROM graphrag.documents d
+                            WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id AND d.retracted_at IS NULL)
            AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')
            AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'sweep')""",
     "the chunks of a document are the document": f"""

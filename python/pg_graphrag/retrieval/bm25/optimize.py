@@ -24,15 +24,17 @@ from pg_graphrag.server import Database
 LONG_TAIL = 1000
 # Segments larger than this are not merged with others: a column of 8 bytes an item stays far below 1 GB.
 _MAX_ITEMS = 1 << 23
-# A segment with a larger share of deleted items is rewritten.
+# The share of deleted items from which on a segment is rewritten in ordinary upkeep.
 _MAX_DELETED = 0.2
 # Tail items packed at a time, by their postings (about 40 bytes each while they are sorted).
 _POSTINGS_PER_BATCH = 4_000_000
 _IDS_PER_DELETE = 10_000
 
 
-def optimize(db: Database, corpus_id: int) -> dict[str, int]:
+def optimize(db: Database, corpus_id: int, max_deleted: float = _MAX_DELETED) -> dict[str, int]:
     """Pack, merge and clean the BM25 indexes of a corpus.
+
+    `max_deleted`: a segment with a larger share of deleted items is rewritten; with 0 nothing deleted stays in any.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def optimize(db: Database, corpus_id: int) -> dict[str, int]:
         tombstones_removed; summed over the kinds of items.
     """
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus_id])
-    indexes = [_Kind(db, corpus_id, kind) for kind in KINDS]
+    indexes = [_Kind(db, corpus_id, kind, max_deleted) for kind in KINDS]
     for kind in indexes:
         kind.build()
     # Last and together: a delete that needs a row claimed here waits until the transaction ends.
@@ -109,8 +111,9 @@ def _live(part: _Part) -> int:
 class _Kind:
     """The run over one kind of items: `build` takes long and locks nothing; `finish` is short and claims rows."""
 
-    def __init__(self, db: Database, corpus_id: int, kind: str):
+    def __init__(self, db: Database, corpus_id: int, kind: str, max_deleted: float):
         self.db = db
+        self.max_deleted = max_deleted
         self.corpus_id = corpus_id
         self.kind = kind
         self.merged_count = 0
@@ -136,7 +139,7 @@ class _Kind:
         together = to_merge([_live(part) for part in parts])
         self._replace(parts[:together])
         for part in parts[together:]:
-            if isinstance(part, _Batch) or part.deleted_count > _MAX_DELETED * part.count:
+            if isinstance(part, _Batch) or part.deleted_count > self.max_deleted * part.count:
                 self._replace([part])
             elif part.unfolded:
                 assert part.dead is not None

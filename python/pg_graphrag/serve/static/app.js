@@ -31,10 +31,9 @@ async function start() {
 }
 
 function signIn(error) {
-  const form = h("form", { class: "card fields", onsubmit: async (event) => {
+  const form = h("form", { class: "card fields", onsubmit: (event) => {
     event.preventDefault();
     location.hash = `#token=${encodeURIComponent(event.target.elements.token.value.trim())}`;
-    await start();
   } },
   h("h1", {}, "pg_graphrag"),
   error ? h("p", { class: "error", role: "alert" }, error.message) : null,
@@ -72,7 +71,7 @@ function route() {
 
 const go = (view) => { location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; };
 
-addEventListener("hashchange", () => { if (!location.hash.startsWith("#token=")) route(); });
+addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else route(); });
 $("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); const view = Object.keys(VIEWS).find((name) => VIEWS[name] === current); close(); location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; });
 $("#theme").addEventListener("click", () => {
   const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";

@@ -7,7 +7,9 @@ import { open } from "./document.js";
 // Okabe and Ito's colors, told apart by most eyes, in both themes.
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5cc4", "#8c6d46", "#e34a6f", "#4f9d2f"];
 const GREY = "#8b93a0";
-const SIZES = [200, 500, 1000, 2000];
+const SIZES = [200, 500, 1000, 2000, 5000, 20000];
+// Of more, whatever is pointed at is lit without dimming the rest, which would mean every node and edge anew.
+const DIMMED = 2000;
 
 let libraries = null;
 let sigma = null;
@@ -242,20 +244,20 @@ export function draw(part, light = null) {
     labelDensity: 0.5,
     labelGridCellSize: 120,
     defaultEdgeColor: theme.edge,
-    hideEdgesOnMove: part.edges.length > 20000,
     zIndex: true,
     minCameraRatio: 0.02,
     maxCameraRatio: 4,
-    defaultDrawNodeHover: hover(theme),
+    defaultDrawNodeHover: drawHovered(theme),
     nodeReducer: (id, data) => (isDim(id) ? { ...data, color: theme.line, label: hovered ? null : data.label, zIndex: 0 } : { ...data, zIndex: 1, forceLabel: (lit?.size ?? 99) < 30 && lit.has(key(id)) }),
     edgeReducer: (edge, data) => {
       const [source, target] = graph.extremities(edge);
-      if (hovered) return hovered === source || hovered === target ? { ...data, color: theme.accent, zIndex: 1 } : { ...data, hidden: true };
+      if (hovered && (hovered === source || hovered === target)) return { ...data, color: theme.accent, zIndex: 1 };
+      if (hovered && isSmall()) return { ...data, hidden: true };
       return lit?.has(key(source)) && lit.has(key(target)) ? { ...data, color: theme.accent, size: data.size + 0.8, zIndex: 1 } : data;
     },
   });
-  sigma.on("enterNode", ({ node }) => { hovered = node; box.style.cursor = "pointer"; sigma.refresh({ skipIndexation: true }); });
-  sigma.on("leaveNode", () => { hovered = null; box.style.cursor = ""; sigma.refresh({ skipIndexation: true }); });
+  sigma.on("enterNode", ({ node }) => { box.style.cursor = "pointer"; hover(node); });
+  sigma.on("leaveNode", () => { box.style.cursor = ""; hover(null); });
   sigma.on("clickNode", ({ node }) => {
     const { chunk, id } = graph.getNodeAttribute(node, "data");
     if (chunk) open(chunk.document_id, { chunk: chunk.content, sought: "" });
@@ -264,8 +266,15 @@ export function draw(part, light = null) {
   arrange(part.edges);
 }
 
+function hover(node) {
+  const changed = [hovered, node].filter(Boolean);
+  hovered = node;
+  sigma.refresh(isSmall() ? { skipIndexation: true } : { skipIndexation: true, partialGraph: { nodes: changed, edges: changed.flatMap((id) => graph.edges(id)) } });
+}
+
 const key = (id) => (/^\d+$/.test(id) ? Number(id) : id);
-const isDim = (id) => (hovered ? id !== hovered && !graph.areNeighbors(id, hovered) : Boolean(lit?.size) && lit.size < graph.order && !lit.has(key(id)) && !isNextTo(id));
+const isSmall = () => graph.order <= DIMMED;
+const isDim = (id) => (hovered && isSmall() ? id !== hovered && !graph.areNeighbors(id, hovered) : Boolean(lit?.size) && lit.size < graph.order && !lit.has(key(id)) && !isNextTo(id));
 // The other ends of one lit entity are what one looks for there.
 const isNextTo = (id) => lit.size === 1 && graph.areNeighbors(id, String([...lit][0]));
 
@@ -304,7 +313,7 @@ function arrange(edges) {
 }
 
 // sigma's own hover box is white in both themes.
-const hover = (theme) => (context, data, settings) => {
+const drawHovered = (theme) => (context, data, settings) => {
   const size = settings.labelSize;
   context.font = `600 ${size}px ${settings.labelFont}`;
   const width = context.measureText(data.label ?? "").width + 16;

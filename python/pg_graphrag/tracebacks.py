@@ -1,0 +1,38 @@
+"""Errors that users shall act on reach them without Python's traceback.
+
+PL/Python shows in CONTEXT what an error's traceback holds when it leaves the outermost frame, which has then just added itself.
+Python 3.12 and later tell of each frame that an error leaves; there the traceback is taken off. Before 3.12 it stays.
+"""
+
+import sys
+from types import CodeType
+from typing import Any, TypeVar
+
+# Of the six tools that `sys.monitoring` knows, one that has no name of its own there.
+_TOOL = 4
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def without_traceback(error: E) -> E:
+    """Return `error`, which is about to be raised, and see to it that it leaves Python without a traceback."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None or monitoring.get_tool(_TOOL) not in (None, __name__):
+        return error
+    unwind = monitoring.events.PY_UNWIND
+
+    def cut(code: CodeType, _offset: int, leaving: BaseException) -> None:
+        if leaving is not error:
+            return
+        leaving.__traceback__ = None
+        # The body of a PL/Python function, or a generator whose rows it fetches: nothing of Python is left to leave.
+        if code.co_name in ("<module>", "__iter__"):
+            monitoring.set_events(_TOOL, 0)
+            monitoring.register_callback(_TOOL, unwind, None)
+
+    if monitoring.get_tool(_TOOL) is None:
+        monitoring.use_tool_id(_TOOL, __name__)
+    monitoring.register_callback(_TOOL, unwind, cut)
+    monitoring.set_events(_TOOL, unwind)
+    return error

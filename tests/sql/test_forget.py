@@ -1,0 +1,211 @@
+"""graphrag.forget: a document goes with everything made of it, and the report says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.batching import batched, found_in, hurry, settle
+from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.themes import SEA
+
+REPLY = found_in
+# What nothing may hold any more: names and words of this document alone.
+SECRET = (
+    "Zephyrine Quillfeather keeps the ledger of Vaultmere in a tin box. Charles Babbage visited Zephyrine Quillfeather."
+)
+WORDS = ("zephyrin", "quillfeather", "vaultmer", "zk-secret")
+
+
+def forget(db: Database, corpus: str, key: str) -> dict[str, dict[str, Any]]:
+    """The report, by place."""
+    sql = "SELECT to_jsonb(f) FROM graphrag.forget(%s, %s) f"
+    return {line["place"]: line for (line,) in rows(db, sql, corpus, key)}
+
+
+def remaining(report: dict[str, dict[str, Any]]) -> dict[str, str]:
+    return {place: line["detail"] for place, line in report.items() if line["state"] == "remains"}
+
+
+def places_with(db: Database, words: tuple[str, ...] = WORDS) -> list[str]:
+    """Every table of the database that has one of the words anywhere: not by the catalogs' types, as forget() looks."""
+    tables = rows(
+        db,
+        "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)"
+        "  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'm') AND n.nspname !~ '^(pg_(catalog|toast)|information_schema)'",
+    )
+    pattern = "|".join(words)
+    found = [name for (name,) in tables if value(db, f"SELECT count(*) FROM {name} t WHERE t::text ~* %s", pattern)]
+    sampled = (
+        "SELECT DISTINCT 'statistics of ' || a.attrelid::regclass || '.' || a.attname FROM pg_statistic s"
+        "  JOIN pg_attribute a ON a.attrelid = s.starelid AND a.attnum = s.staattnum WHERE s::text ~* %s"
+    )
+    return sorted(found + [name for (name,) in rows(db, sampled, pattern)])
+
+
+def with_secret(db: Database, **options: Any) -> str:
+    corpus = new_corpus(db, **options)
+    put_all(db, corpus, STORIES)
+    put(db, corpus, "zk-secret", SECRET, "The Vaultmere ledger", {"owner": "Quillfeather"})
+    work(db)
+    return corpus
+
+
+def test_no_table_holds_a_word_of_a_forgotten_document(db: Database) -> None:
+    corpus = with_secret(db, communities=True, query_log=True)
+    db.execute("SELECT graphrag.log_query('Where is Vaultmere?', %s, 'search', 'hybrid', 1.0)", [corpus])
+    db.execute("SELECT graphrag.feedback('Whose ledger?', 'good', %s, ARRAY['zk-secret'], 'Hers.')", [corpus])
+    db.execute("ANALYZE")
+    assert {"graphrag.documents", "graphrag.bm25_tail", "graphrag.query_log"} <= set(places_with(db))
+    report = forget(db, corpus, "zk-secret")
+    assert places_with(db) == []
+    assert remaining(report) == {}
+    assert report["graphrag.documents"]["removed"] == 1
+    assert report["graphrag.chunks"]["removed"] == 1
+    assert report["graphrag.query_log"]["removed"] == 1
+    assert report["graphrag.answer_feedback"]["removed"] == 1
+
+
+def test_packed_postings_are_written_anew_without_it(db: Database) -> None:
+    corpus = with_secret(db)
+    db.execute("SELECT graphrag.optimize(%s)", [corpus])
+    assert "graphrag.bm25_postings" in places_with(db)
+    assert remaining(forget(db, corpus, "zk-secret")) == {}
+    assert places_with(db) == []
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_what_stays_is_what_the_other_documents_make(db: Database) -> None:
+    corpus, other = with_secret(db, communities=True), new_corpus(db, communities=True)
+    put_all(db, other, STORIES)
+    work(db)
+    forget(db, corpus, "zk-secret")
+    sections = "SELECT section, hash FROM graphrag.fingerprint_sections(%s)"
+    assert rows(db, sections, corpus) == rows(db, sections, other)
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    work(db)
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_only_reports_that_would_read_otherwise_go(db: Database) -> None:
+    corpus = new_corpus(db, communities={"max_cluster_size": 5})
+    put_all(db, corpus, STORIES | SEA)
+    put(db, corpus, "zk-secret", SECRET)
+    work(db)
+    reports = "SELECT r.content FROM graphrag.community_reports r WHERE r.corpus_id = %s"
+    before = {content for (content,) in rows(db, reports, corpus_id(db, corpus))}
+    report = forget(db, corpus, "zk-secret")
+    after = {content for (content,) in rows(db, reports, corpus_id(db, corpus))}
+    assert after < before
+    assert any("Nemo" in content for content in after)
+    assert not any("Quillfeather" in content for content in after)
+    assert report["graphrag.community_reports"]["removed"] == len(before) - len(after)
+    work(db)
+    assert value(db, "SELECT count(*) FROM graphrag.communities WHERE report_due") == 0
+
+
+def test_names_that_people_gave_are_shown_and_left(db: Database) -> None:
+    corpus = with_secret(db)
+    db.execute("SELECT graphrag.rename_entity('Zephyrine Quillfeather', 'Zephyrine of Vaultmere', %s)", [corpus])
+    report = forget(db, corpus, "zk-secret")
+    assert report["graphrag.curations"]["state"] == "remains"
+    assert "undo_curation" in report["graphrag.curations"]["hint"]
+    # What is left comes first.
+    assert next(iter(report.values()))["state"] == "remains"
+
+
+def test_replies_of_models_go_and_batches_are_cancelled_at_their_endpoint(db: Database, endpoint: Endpoint) -> None:
+    corpus = batched(db, endpoint)
+    put_all(db, corpus, {"ada": STORIES["ada"]})
+    settle(db, corpus)
+    assert value(db, "SELECT count(*) FROM graphrag.llm_cache") > 0
+    put(db, corpus, "zk-secret", "Alan Turing met Zephyrine Quillfeather at Vaultmere in London.")
+    work(db)
+    hurry(db)
+    assert "graphrag.llm_batch_requests" in places_with(db)
+    report = forget(db, corpus, "zk-secret")
+    assert set(remaining(report)) == {"batches at endpoints"}
+    assert places_with(db) == []
+    assert value(db, "SELECT count(*) FROM graphrag.llm_cache") == 0
+    for _ in range(10):
+        hurry(db)
+    assert endpoint.batches.files == {}
+    report = forget(db, corpus, "zk-secret")
+    assert remaining(report) == {}
+
+
+def test_a_document_that_was_deleted_before_leaves_nothing_either(db: Database) -> None:
+    corpus = with_secret(db)
+    delete(db, corpus, "zk-secret")
+    assert "graphrag.chunks" in places_with(db)
+    report = forget(db, corpus, "zk-secret")
+    assert "by key alone" in report["document"]["detail"]
+    assert places_with(db) == []
+
+
+def test_a_rollback_takes_all_of_it_back(db: Database) -> None:
+    corpus = with_secret(db)
+    before = value(db, "SELECT graphrag.fingerprint(%s)", corpus)
+    with db.transaction(force_rollback=True):
+        forget(db, corpus, "zk-secret")
+    assert value(db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_a_table_that_comes_later_is_looked_through_too(db: Database) -> None:
+    corpus = with_secret(db)
+    number = corpus_id(db, corpus)
+    db.execute("CREATE TABLE graphrag.versions (corpus_id int, source_key text, document_id bigint, content text)")
+    db.execute("CREATE TABLE graphrag.notes (note jsonb)")
+    owner = value(db, "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'graphrag.corpora'::regclass")
+    db.execute(f"ALTER TABLE graphrag.versions OWNER TO {owner}; ALTER TABLE graphrag.notes OWNER TO {owner}".encode())
+    old = [number, "zk-secret", 4711, "An older text of Vaultmere."]
+    db.execute("INSERT INTO graphrag.versions VALUES (%s, %s, %s, %s)", old)
+    db.execute("INSERT INTO graphrag.notes VALUES (%s)", [Jsonb({"a": ["Zephyrine Quillfeather"]})])
+    report = forget(db, corpus, "zk-secret")
+    assert report["graphrag.versions"]["removed"] == 1
+    assert set(remaining(report)) == {"graphrag.notes"}
+
+
+def test_other_corpora_with_the_key_are_named(db: Database) -> None:
+    corpus, other = with_secret(db), with_secret(db)
+    assert set(remaining(forget(db, corpus, "zk-secret"))) == {f'corpus "{other}"'}
+    assert value(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", other) == len(STORIES) + 1
+
+
+def test_a_document_whose_text_others_have_is_told_apart_by_number(db: Database) -> None:
+    corpus = with_secret(db)
+    put(db, corpus, "copy", SECRET, "The Vaultmere ledger", {"owner": "Quillfeather", "key": "zk-secret"})
+    work(db)
+    report = forget(db, corpus, "zk-secret")
+    assert remaining(report) == {}
+    assert "by number and key" in report["document"]["detail"]
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_no_promise_is_made_of_what_no_database_can_say(db: Database) -> None:
+    report = forget(db, with_secret(db), "zk-secret")
+    unprovable = {place for place, line in report.items() if line["state"] == "unprovable"}
+    assert {"WAL", "backups", "replicas", "dead rows", "endpoints"} <= unprovable
+
+
+def test_a_document_of_an_attached_table_is_refused(db: Database) -> None:
+    db.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
+    db.execute("SELECT graphrag.attach_table('articles', 'default', 'id', '{body}')")
+    db.execute("INSERT INTO articles VALUES (1, 'Zephyrine Quillfeather.')")
+    key = value(db, "SELECT source_key FROM graphrag.documents")
+    diag = refused(db, "SELECT graphrag.forget('default', %s)", key)
+    assert diag.sqlstate == "55000"
+    assert "public.articles" in (diag.message_primary or "")
+    db.execute("DELETE FROM articles")
+    assert remaining(forget(db, "default", key)) == {}
+
+
+def test_bad_arguments_are_named(db: Database) -> None:
+    assert refused(db, "SELECT graphrag.forget('nowhere', 'x')").sqlstate == "42704"
+    assert refused(db, "SELECT graphrag.forget('nowhere', NULL)").sqlstate == "42704"
+    assert refused(db, "SELECT graphrag.forget(%s, NULL)", new_corpus(db)).sqlstate == "22004"

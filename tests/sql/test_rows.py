@@ -1,0 +1,196 @@
+"""Rows of attached tables are entities, and their foreign keys relationships, in one graph with documents."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.rows import ATTACH, attach, edges, index, keys, own_by_owner
+
+
+@pytest.fixture(scope="module")
+def shop(module_db: Database) -> Database:
+    attach(module_db)
+    return module_db
+
+
+@pytest.fixture
+def own(db: Database) -> Database:
+    """A shop to change."""
+    attach(db)
+    return db
+
+
+def document(db: Database, key: str) -> tuple[str, str, dict[str, object]]:
+    rows = db.execute("SELECT title, content, metadata FROM graphrag.documents WHERE source_key = %s", [key])
+    (row,) = rows.fetchall()
+    return row
+
+
+def fingerprint(db: Database) -> dict[str, str]:
+    return {name: digest for name, _, digest in db.execute("SELECT * FROM graphrag.fingerprint_sections('default')")}
+
+
+def test_a_row_is_a_document(shop: Database) -> None:
+    assert document(shop, "machines/7") == (
+        "RZ-500K",
+        "machine: RZ-500K\nstands in: plants/1\nalias: Big Bertha\nbuilt: 2019-05-01\n\n"
+        "It needs methane from the Kestrel engine.",
+        {"aliases": ["Big Bertha"], "built": "2019-05-01", "stands in": "plants/1"},
+    )
+
+
+def test_foreign_keys_and_join_tables_are_relationships(shop: Database) -> None:
+    assert {
+        ("RZ-500K", "stands in", "plants/1"),
+        ("Osaka Works", "key", "plants/1"),
+        ("RZ-500K", "alias", "Big Bertha"),
+        ("persons/1", "certified for", "machines/7"),
+    } <= edges(shop)
+
+
+def test_a_code_is_the_one_that_documents_write_otherwise(shop: Database) -> None:
+    assert ("RZ-500K", "alias", "RZ500K") in edges(shop)
+    assert ("RZ500K", "RZ500K press leaks oil") in {
+        (source, target) for source, target in shop.execute("SELECT source, target FROM graphrag.graph_edges")
+    } or shop.execute("SELECT 1 FROM graphrag.neighbors('RZ500K') WHERE name = 'RZ-500K'").fetchall()
+
+
+def test_two_rows_of_one_name_stay_apart(shop: Database) -> None:
+    assert {("Ann Lee (persons/1)", "name", "Ann Lee"), ("Ann Lee (persons/2)", "name", "Ann Lee")} <= edges(shop)
+
+
+def test_an_entity_has_the_type_and_attributes_of_its_row(shop: Database) -> None:
+    rows = shop.execute("SELECT name, type, attribute, value FROM graphrag.entity_attributes ORDER BY 1, 3").fetchall()
+    assert rows == [
+        ("Lyon Works", "plant", "city", "Lyon"),
+        ("Osaka Works", "plant", "city", "Osaka"),
+        ("RZ-500K", "machine", "built", "2019-05-01"),
+    ]
+
+
+def test_texts_of_a_row_are_read_as_documents_are(shop: Database) -> None:
+    assert shop.execute("SELECT 1 FROM graphrag.graph_nodes WHERE name = 'Kestrel engine'").fetchall()
+
+
+def test_names_of_columns_are_no_entities(shop: Database) -> None:
+    names = {name for (name,) in shop.execute("SELECT lower(name) FROM graphrag.graph_nodes")}
+    assert not names & {"machine", "plant", "alias", "built", "stands in", "city", "person"}
+
+
+def test_a_walk_goes_from_a_document_over_rows(shop: Database) -> None:
+    """From the code as the manual writes it to the works where the machine stands."""
+    rows = shop.execute("SELECT name, hop FROM graphrag.neighbors('RZ500K', hops => 4)").fetchall()
+    assert dict(rows)["RZ-500K"] == 1
+    assert dict(rows)["Osaka Works"] == 3
+
+
+def test_a_filter_asks_for_attributes(shop: Database) -> None:
+    rows = shop.execute(
+        "SELECT source_key FROM graphrag.search('machine', filter => '{\"stands in\": \"plants/2\"}')"
+    ).fetchall()
+    assert rows == [("machines/8",)]
+
+
+@pytest.mark.parametrize("mode", ["bm25", "naive", "hybrid", "local", "global", "mix", "ppr", "path"])
+def test_every_mode_finds_rows(shop: Database, mode: str) -> None:
+    assert keys(shop, "Where does the RZ-500K stand?", mode) & {"machines/7", "plants/1"}
+
+
+def test_the_context_shows_rows(shop: Database) -> None:
+    ((context,),) = shop.execute(
+        "SELECT context::text FROM graphrag.context('Where does the RZ-500K stand?')"
+    ).fetchall()
+    assert "stands in: plants/1" in context
+    assert "certified for: machines/7" in context
+
+
+def test_nothing_is_wrong(shop: Database) -> None:
+    assert shop.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_the_order_of_rows_and_documents_does_not_matter(shop: Database, db: Database) -> None:
+    attach(db, rows_first=False)
+    db.execute("UPDATE shop.machines SET plant_id = 2 WHERE id = 7; DELETE FROM shop.certificates")
+    index(db)
+    db.execute(
+        "UPDATE shop.machines SET plant_id = 1 WHERE id = 7; INSERT INTO shop.certificates VALUES (1, 7, '2024-02-29')"
+    )
+    index(db)
+    assert fingerprint(db) == fingerprint(shop)
+    assert db.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_a_changed_row_changes_its_entity(own: Database) -> None:
+    own.execute(
+        "UPDATE shop.plants SET city = 'Kyoto' WHERE id = 1; UPDATE shop.machines SET plant_id = NULL WHERE id = 7"
+    )
+    index(own)
+    assert document(own, "plants/1")[2] == {"city": "Kyoto"}
+    assert ("RZ-500K", "stands in", "plants/1") not in edges(own)
+    own.execute("DELETE FROM shop.machines WHERE id = 7")
+    index(own)
+    assert not {name for edge in edges(own) for name in edge} & {"RZ-500K", "Big Bertha"}
+    assert ("persons/1", "certified for", "machines/7") in edges(own)
+    assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_renamed_columns_are_followed(own: Database) -> None:
+    own.execute("ALTER TABLE shop.machines RENAME plant_id TO works; ALTER TABLE shop.machines RENAME nick TO nickname")
+    own.execute("UPDATE shop.machines SET works = 2, nickname = 'Bertha' WHERE id = 7")
+    index(own)
+    assert document(own, "machines/7")[2] == {"aliases": ["Bertha"], "built": "2019-05-01", "stands in": "plants/2"}
+
+
+def test_documents_of_rows_go_when_a_table_is_detached_or_dropped(own: Database) -> None:
+    own.execute("SELECT graphrag.detach_table('shop.certificates')")
+    own.execute("DROP TABLE shop.machines")
+    index(own)
+    left = {key for (key,) in own.execute("SELECT source_key FROM graphrag.documents")}
+    assert left == {"manual", "plants/1", "plants/2", "persons/1", "persons/2"}
+    for table in ("plants", "persons"):
+        own.execute(f"SELECT graphrag.detach_table('shop.{table}')".encode())
+    assert own.execute("SELECT relrowsecurity FROM pg_class WHERE oid = 'graphrag.documents'::regclass").fetchall() == [
+        (False,)
+    ]
+
+
+def test_a_name_that_is_unique_no_longer_is_said(own: Database) -> None:
+    own.execute("ALTER TABLE shop.plants DROP CONSTRAINT plants_name_key")
+    index(own)
+    states = dict(own.execute("SELECT attached_table, state FROM graphrag.attached_tables").fetchall())
+    assert states["shop.plants"] == "broken"
+
+
+@pytest.mark.parametrize(
+    ("call", "sqlstate"),
+    [
+        (ATTACH[0], "42710"),
+        (ATTACH[3], "42701"),
+        ("attach_entities('shop.other', 'default', '{id}', 'nobody')", "42703"),
+        ("attach_entities(NULL, 'default', '{id}', 'name')", "22004"),
+        ("attach_entities('shop.other', 'default', '{id}', 'name', type => 'a:b')", "22023"),
+        (
+            "attach_entities('shop.other', 'default', '{id}', 'name', options => '{\"key_prefix\": \"plants/\"}')",
+            "55000",
+        ),
+        ("attach_entities('shop.other', 'default', '{id}', 'name', options => '{\"colour\": \"red\"}')", "22023"),
+        ("attach_entities('shop.other', 'default', '{name}', 'name')", "22023"),
+        (
+            "attach_entities('shop.other', 'default', '{id}', 'name', attributes => '{aliases}', aliases => '{name}')",
+            "42701",
+        ),
+        ("attach_relationships('shop.other', 'default', 'is', '{id}', 'shop.plants')", "55000"),
+        ("attach_relationships('shop.machines', 'default', 'is', '{id}', 'shop.other')", "55000"),
+        ("attach_relationships('shop.machines', 'default', 'is', '{id,plant_id}', 'shop.plants')", "22023"),
+        ("attach_relationships('shop.machines', 'default', 'is', '{nothing}', 'shop.plants')", "42703"),
+    ],
+)
+def test_what_cannot_be_attached_is_refused(shop: Database, call: str, sqlstate: str) -> None:
+    with shop.transaction(force_rollback=True):
+        shop.execute("CREATE TABLE shop.other (id int PRIMARY KEY, name text, aliases text)")
+        own_by_owner(shop, "TABLE shop.other")
+        with pytest.raises(psycopg.Error) as error, shop.transaction():
+            shop.execute(f"SELECT graphrag.{call}".encode())
+    assert error.value.sqlstate == sqlstate

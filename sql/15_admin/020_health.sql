@@ -75,7 +75,7 @@ $$;
 COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the Python package that the server loads';
 
 CREATE FUNCTION graphrag.health() RETURNS TABLE (severity text, subject text, detail text, hint text)
-LANGUAGE plpgsql STABLE ROWS 10 SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE COST 100000 ROWS 10 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY SELECT h.severity, h.subject, h.detail, h.hint FROM graphrag._health h ORDER BY h.severity, h.subject;

@@ -260,7 +260,8 @@ class Worker(threading.Thread):
 
     def __init__(self, url: str, number: int, documents: list[Text]) -> None:
         super().__init__(daemon=True)
-        self.url, self.corpus, self.documents, self.count = url, f"w{number}", documents, 0
+        # A new one with each run: --reuse finds those of the run before.
+        self.url, self.corpus, self.documents, self.count = url, f"w{number}-{os.getpid()}", documents, 0
         self.stopped = threading.Event()
         self.start()
 

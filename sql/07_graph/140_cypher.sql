@@ -1,7 +1,7 @@
 -- Cypher that only reads, on the AGE projection, for its owner. AGE finds its operators through the search_path; _check_age() has seen that its schema is a
 -- superuser's alone, and functions and operators are never looked for in pg_temp.
 CREATE FUNCTION graphrag.cypher(corpus text, query text, params jsonb DEFAULT '{}') RETURNS SETOF jsonb
-LANGUAGE plpython3u STABLE ROWS 100
+LANGUAGE plpython3u STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, ag_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

@@ -1,6 +1,6 @@
 -- A database may move between machines, so what embeds here is said on demand.
 CREATE FUNCTION graphrag.embedding_engine(OUT documents text, OUT questions text, OUT reason text)
-LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 10000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.embed:embedding_engine")

@@ -104,7 +104,8 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = r.corpus_id
   LEFT JOIN graphrag.entities s ON s.id = r.source_id AND (SELECT w.corpora FROM whole w)[s.corpus_id]
   LEFT JOIN graphrag.entities t ON t.id = r.target_id AND (SELECT w.corpora FROM whole w)[t.corpus_id]
-  LEFT JOIN (SELECT x.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks x GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
+  LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
+              GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
  UNION ALL
 SELECT p.*

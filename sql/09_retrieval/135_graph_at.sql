@@ -22,7 +22,7 @@ $$;
 COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of graph_nodes, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
 
 CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edge
-LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 1000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
 AS $$
 from pg_graphrag.server import call

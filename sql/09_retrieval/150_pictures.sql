@@ -1,6 +1,6 @@
 -- Pictures of a neighbourhood, as text that other programs draw. They show what neighbors() and the views show the caller.
 CREATE FUNCTION graphrag.to_dot(entity text, corpus text DEFAULT 'default', hops int DEFAULT 1, max_nodes int DEFAULT 50) RETURNS text
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -9,7 +9,7 @@ $$;
 COMMENT ON FUNCTION graphrag.to_dot(text, text, int, int) IS 'Graphviz (DOT) text of an entity''s neighbourhood: the nearest max_nodes (1 to 1000) entities, strongest first, and all relationships among them. Entities are n<entity_id>, labelled with the name; descriptions are tooltips. Under row-level security on documents only what visible documents say. 42704 for an unknown entity or corpus.';
 
 CREATE FUNCTION graphrag.to_mermaid(entity text, corpus text DEFAULT 'default', hops int DEFAULT 1, max_nodes int DEFAULT 50) RETURNS text
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

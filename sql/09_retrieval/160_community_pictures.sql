@@ -1,6 +1,6 @@
 -- Pictures of a community, as 150_pictures.sql has them of a neighbourhood.
 CREATE FUNCTION graphrag.to_dot(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -9,7 +9,7 @@ $$;
 COMMENT ON FUNCTION graphrag.to_dot(bigint, int) IS 'Graphviz (DOT) text of a community: the max_nodes (1 to 1000) members with the strongest relationships within it, and all relationships among them. 42704 for a community that there is not, or that tells of documents the caller may not see.';
 
 CREATE FUNCTION graphrag.to_mermaid(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

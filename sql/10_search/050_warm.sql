@@ -1,6 +1,6 @@
 -- What the first searches of a session would load, for connection pools.
 CREATE FUNCTION graphrag.warm(corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u STABLE
+LANGUAGE plpython3u STABLE COST 1000000
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
 AS $$
 from pg_graphrag.server import call

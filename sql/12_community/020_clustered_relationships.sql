@@ -5,7 +5,7 @@
 -- What a person relates counts as one mention. A weight of 0 relates nothing.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
 RETURNS TABLE (relationship_id bigint, low_id bigint, high_id bigint, weight double precision)
-LANGUAGE plpgsql STABLE ROWS 100000 SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE COST 1000000 ROWS 10000 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE

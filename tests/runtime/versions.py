@@ -60,10 +60,9 @@ class VersionServer(Server):
             os.chown(self._data, _NOBODY, _NOBODY)
         port = _free_port()
         self._run("initdb", "-D", self._data, "--username=postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
+        # With those of graphrag: which engine embeds is one of them, and scores of another differ.
         settings: dict[str, Any] = {
-            name: value
-            for name, value in SETTINGS.items()
-            if name not in _ABSENT and not name.startswith(("cron.", "graphrag."))
+            name: value for name, value in SETTINGS.items() if name not in _ABSENT and not name.startswith("cron.")
         }
         settings |= {"port": port, "password_encryption": "scram-sha-256"}
         with (self._data / "postgresql.conf").open("a") as file:

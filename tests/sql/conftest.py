@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.endpoint import Endpoint
+from tests.runtime import beside
 from tests.runtime.cluster import Database
 from tests.sql import asking, llm, themes
 from tests.sql.attach import APP, WRITE, session
@@ -58,6 +59,8 @@ def app(db: Database) -> Iterator[Database]:
         f"GRANT {WRITE} ON graphrag.documents TO {APP};"
         f"CREATE SCHEMA app AUTHORIZATION {APP}"
     )
+    if beside.IS_BESIDE:
+        beside.let_owner_act_for(db, APP)
     with session(db) as connection:
         yield connection
     db.execute(f"DROP OWNED BY {APP} CASCADE")

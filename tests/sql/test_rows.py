@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
+from tests.sql.attach import APP, backfill, states
 from tests.sql.rows import ATTACH, attach, edges, index, keys, own_by_owner
 
 
@@ -134,6 +135,23 @@ def test_a_changed_row_changes_its_entity(own: Database) -> None:
     assert not {name for edge in edges(own) for name in edge} & {"RZ-500K", "Big Bertha"}
     assert ("persons/1", "certified for", "machines/7") in edges(own)
     assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_an_owner_attaches_tables_of_his_own(db: Database, app: Database) -> None:
+    db.execute(f"GRANT EXECUTE ON ROUTINE graphrag.attach_entities, graphrag.attach_relationships TO {APP}".encode())
+    app.execute("CREATE TABLE makers (id int PRIMARY KEY, name text UNIQUE)")
+    app.execute("CREATE TABLE parts (id int PRIMARY KEY, name text UNIQUE, maker int)")
+    app.execute("INSERT INTO makers VALUES (1, 'Acme'); INSERT INTO parts VALUES (1, 'Bolt', 1)")
+    app.execute("SELECT graphrag.attach_entities('makers', 'default', '{id}', 'name')")
+    app.execute("SELECT graphrag.attach_entities('parts', 'default', '{id}', 'name')")
+    app.execute("SELECT graphrag.attach_relationships('parts', 'default', 'made by', '{maker}', 'makers')")
+    backfill(app)
+    app.execute("INSERT INTO parts VALUES (2, 'Nut', 1)")
+    index(db)
+    assert {("Bolt", "made by", "makers/1"), ("Nut", "made by", "makers/1"), ("Acme", "key", "makers/1")} <= edges(db)
+    app.execute("ALTER TABLE parts DROP maker")
+    app.execute("INSERT INTO parts VALUES (3, 'Washer')")
+    assert states(db) == {"app.makers": "current", "app.parts": "broken"}
 
 
 def test_renamed_columns_are_followed(own: Database) -> None:

@@ -54,7 +54,7 @@ def test_foreign_keys_and_a_table_without_a_name_become_relationships(shop: Data
     calls = [call for kind, call in suggested(shop) if kind == "relationships"]
     assert calls == [
         "SELECT graphrag.attach_relationships('shop.certificates', 'default', type => 'certificate',"
-        " to_columns => ARRAY['machine_id'], to_table => 'shop.machines', "
+        " to_columns => ARRAY['machine_id'], to_table => 'shop.machines',"
         " from_columns => ARRAY['person_id'], from_table => 'shop.persons', attributes => ARRAY['since']);",
         # In the order of the other table's key, not of the constraint.
         "SELECT graphrag.attach_relationships('shop.machines', 'default', type => 'plant',"

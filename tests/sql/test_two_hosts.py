@@ -155,6 +155,8 @@ def test_a_model_is_asked_the_same_and_answers_the_same(hosts: Hosts, module_end
         lambda rag: rag.understand(QUESTION),
         lambda rag: rag.estimate_ask(QUESTION),
         lambda rag: rag.call("search_reports", query="a group"),
+        lambda rag: rag.call("graph_nodes_at", at="2090-01-01T00:00:00Z"),
+        lambda rag: rag.call("graph_edges_at", at="2090-01-01T00:00:00Z"),
         lambda rag: rag.call("to_mermaid", entity="Ada Lovelace", hops=2),
         lambda rag: rag.call("suggest_merges"),
         lambda rag: rag.call("estimate_cost"),
@@ -164,7 +166,10 @@ def test_a_model_is_asked_the_same_and_answers_the_same(hosts: Hosts, module_end
             for row in rag.evaluate([{"question": "Who broke Enigma?", "evidence": ["turing"]}])
         ],
     ],
-    ids="neighbors entities relationships understand estimate_ask reports mermaid merges cost optimize evaluate".split(),
+    ids=[
+        *("neighbors", "entities", "relationships", "understand", "estimate_ask", "reports", "nodes_at", "edges_at"),
+        *("mermaid", "merges", "cost", "optimize", "evaluate"),
+    ],
 )
 def test_other_calls_return_the_same(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:
     assert same(hosts, call) is not None
@@ -227,6 +232,38 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
                         kind = "procedure" if function == "process_jobs" else "function"
                         assert refused[1:3] == ("42501", f"permission denied for {kind} {function}")
                     assert connection.execute("SELECT current_user").fetchone() == (reader,)
+        finally:
+            for host in hosts:
+                host.rows("SELECT graphrag.unprotect('stories')")
+
+
+VIEWS = {
+    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count",
+    "graph_edges": "relationship_id, source, source_type, target, target_type, keyword_list, description, weight, mention_count,"
+    " pmi, strength",
+    "document_coverage": "source_key, chunks, windows, tokens, entities, relationships",
+    "entity_timeline": "name, day, documents, mentions",
+}
+
+
+@pytest.mark.parametrize("condition", [OPEN, "true", "false"], ids=["part", "all", "none"])
+def test_who_connects_as_a_reader_sees_the_same_in_views(hosts: Hosts, module_db: Database, condition: str) -> None:
+    """Without a process: by SQL alone."""
+    with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x' IN ROLE graphrag_reader") as reader:
+        for host in hosts:
+            host.rows("SELECT graphrag.protect('stories', %s)", condition)
+        try:
+            for view, columns in VIEWS.items():
+                read = f"SELECT {columns} FROM graphrag.{view} WHERE corpus = 'stories' ORDER BY {columns}"
+                server, process = (
+                    psycopg.connect(make_conninfo(host.url, user=reader, password="x"))
+                    .execute(read.encode())
+                    .fetchall()
+                    for host in hosts
+                )
+                assert close(server, process), view
+                assert (process != []) == (condition != "false"), view
+                assert (process != hosts[1].rows(read)) == (condition != "true"), view
         finally:
             for host in hosts:
                 host.rows("SELECT graphrag.unprotect('stories')")

@@ -72,6 +72,11 @@ def test_edges_read_entities_only_where_a_column_of_theirs_is_asked_for(rows: An
     assert scans("relationship_id, source") == narrow + 1
 
 
+def test_edges_count_no_chunks(rows: Any) -> None:
+    plan = rows.execute("EXPLAIN SELECT pmi, strength FROM graphrag.graph_edges").fetchall()
+    assert not any(" on chunks " in line for (line,) in plan)
+
+
 def test_the_strongest_edges_are_the_same_by_numbers_first(rows: Any) -> None:
     records = rows.execute(
         "SELECT e.* FROM graphrag.graph_edges e WHERE e.relationship_id = ANY (ARRAY("

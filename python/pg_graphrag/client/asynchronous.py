@@ -583,17 +583,25 @@ class _Replica:
         self.client = client
         self._next_look = 0.0
         self._lag = float("inf")
+        # When what it shows was what the primary had: while it receives nothing, it is behind by the time since then at most.
+        self._current_at = float("-inf")
 
     async def may_answer(self, max_lag: float) -> bool:
         """Whether it is at most `max_lag` seconds behind."""
-        if time.monotonic() >= self._next_look:
+        now = time.monotonic()
+        if now >= self._next_look:
             self._lag = await self.client._run(statements.replica_lag())
-            self._next_look = time.monotonic() + LOOK_SECONDS
+            if self._lag == float("inf"):
+                self._lag = now - self._current_at
+            else:
+                self._current_at = now - self._lag
+            self._next_look = now + LOOK_SECONDS
         return self._lag <= max_lag
 
     def leave_alone(self) -> None:
         """Ask it nothing for a while."""
         self._lag = float("inf")
+        self._current_at = float("-inf")
         self._next_look = time.monotonic() + FAILED_SECONDS
 
 

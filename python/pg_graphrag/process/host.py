@@ -228,8 +228,8 @@ def _rows(routine: Routine, returned: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _output(value: Any, type_: str) -> Any:
-    if value is None:
-        return None
+    if value is None or not type_:
+        return value
     if type_ == "jsonb":
         return json.loads(value)
     if type_.endswith("[]"):

@@ -134,3 +134,146 @@ COMMENT ON COLUMN graphrag._installed.script IS 'What made the schema: an update
 REVOKE ALL ON FUNCTION graphrag._refuse_cypher() FROM PUBLIC;
 -- Whoever calls by a process, with whatever rights: the version is no secret.
 GRANT SELECT (version, tokenizer, tokenizer_fingerprint) ON graphrag._installed TO PUBLIC;
+
+-- graph_nodes and graph_edges of corpora that the caller sees in part, in SQL alone: whoever connects as a reader has no process. As the
+-- server's (retrieval/views.py) they take the documents that the caller may see, asked as the caller, and read what these state as the
+-- owner. A function that a view calls runs as the caller, who may not read that: the bodies of the rules of the merge stand in place of
+-- their calls (process/schema.py).
+-- Not for callers: the others are made of it. is_whole: he sees all that the index of the corpus holds, and so the merged rows.
+CREATE VIEW graphrag._partial_corpora WITH (security_barrier = true) AS
+WITH visible AS MATERIALIZED (
+    SELECT v.id FROM graphrag.visible_documents() AS v (id)
+), corpora AS MATERIALIZED (
+    SELECT c.id, c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id)
+), seen AS MATERIALIZED (
+    SELECT c.id, c.name, pg_catalog.array_agg(d.id) AS documents
+      FROM visible v
+      JOIN graphrag.documents d ON d.id = v.id
+      JOIN corpora c ON c.id = d.corpus_id
+     GROUP BY c.id, c.name
+)
+SELECT s.id, s.name, s.documents,
+       (SELECT pg_catalog.count(*) FROM graphrag.chunks k WHERE k.document_id = ANY (s.documents)) AS chunks,
+       NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = s.id AND d.indexed_hash IS NOT NULL OFFSET pg_catalog.cardinality(s.documents))
+       AND NOT EXISTS (SELECT FROM graphrag.chunks k WHERE k.corpus_id = s.id AND k.document_id <> ALL (s.documents)) AS is_whole
+  FROM seen s;
+COMMENT ON VIEW graphrag._partial_corpora IS 'Corpora that the caller sees in part, with the documents that he sees';
+
+CREATE VIEW graphrag._stated_nodes WITH (security_barrier = true) AS
+WITH parts AS MATERIALIZED (
+    SELECT p.* FROM graphrag._partial_corpora p
+), documents AS MATERIALIZED (
+    SELECT pg_catalog.array_agg(u.id) AS ids FROM parts p CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id) WHERE NOT p.is_whole
+), mentions AS MATERIALIZED (
+    SELECT m.id, m.entity_id
+      FROM graphrag.chunks k
+      JOIN graphrag.entity_mentions m ON m.chunk_id = k.id
+     WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[]) AND m.entity_id IS NOT NULL
+), relationships AS MATERIALIZED (
+    SELECT r.id, r.low_id, r.high_id
+      FROM (SELECT DISTINCT m.relationship_id
+              FROM graphrag.chunks k
+              JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
+             WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[])) s
+      JOIN graphrag.relationships r ON r.id = s.relationship_id
+), ends AS MATERIALIZED (
+    SELECT e.entity_id, pg_catalog.count(*) AS degree
+      FROM (SELECT r.low_id AS entity_id FROM relationships r UNION ALL SELECT r.high_id FROM relationships r) e
+     GROUP BY e.entity_id
+), items AS MATERIALIZED (
+    SELECT ARRAY(SELECT m.entity_id FROM mentions m UNION SELECT e.entity_id FROM ends e) AS entity_ids,
+           ARRAY(SELECT m.id FROM mentions m) AS mention_ids,
+           ARRAY(SELECT r.id FROM relationships r) AS relationship_ids
+), nodes AS (
+    SELECT e.corpus_id, e.id, coalesce(m.name, '') AS name, coalesce(m.type, '') AS type,
+           coalesce(m.description, graphrag._as_description(m.sentence)) AS description, coalesce(d.degree, 0) AS degree, m.mention_count
+      FROM graphrag._merged_entities((SELECT i.entity_ids FROM items i)::bigint[], (SELECT i.mention_ids FROM items i)::bigint[],
+                                     (SELECT i.relationship_ids FROM items i)::bigint[], @max_tokens@) AS m
+      JOIN graphrag.entities e ON e.id = m.entity_id
+      LEFT JOIN ends d ON d.entity_id = e.id
+     UNION ALL
+    SELECT e.corpus_id, e.id, NULL, NULL, NULL, NULL, NULL
+      FROM parts p
+      JOIN graphrag.entities e ON e.corpus_id = p.id
+     WHERE p.is_whole
+)
+SELECT p.name AS corpus, p.chunks::int AS chunks, pg_catalog.array_agg(n.id)::text AS entity_ids, pg_catalog.array_agg(n.name) AS names,
+       pg_catalog.array_agg(n.type) AS types, pg_catalog.array_agg(n.description) AS entity_descriptions,
+       pg_catalog.array_agg(n.degree)::text AS degrees, pg_catalog.array_agg(n.mention_count)::text AS entity_mention_counts
+  FROM parts p
+  JOIN nodes n ON n.corpus_id = p.id
+ GROUP BY p.name, p.chunks;
+COMMENT ON VIEW graphrag._stated_nodes IS 'Rows of graph_nodes in corpora that the caller sees in part, packed';
+
+CREATE VIEW graphrag._stated_edges WITH (security_barrier = true) AS
+WITH parts AS MATERIALIZED (
+    SELECT p.* FROM graphrag._partial_corpora p
+), documents AS MATERIALIZED (
+    SELECT pg_catalog.array_agg(u.id) AS ids FROM parts p CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id) WHERE NOT p.is_whole
+), counted AS MATERIALIZED (
+    SELECT c.* FROM graphrag._counted_relationships(NULL::bigint[], (SELECT d.ids FROM documents d)::bigint[]) AS c
+), items AS MATERIALIZED (
+    SELECT ARRAY(SELECT c.relationship_id FROM counted c) AS relationship_ids,
+           ARRAY(SELECT m.id
+                   FROM graphrag.chunks k
+                   JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
+                  WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[]) AND m.relationship_id IS NOT NULL) AS mention_ids
+), edges AS (
+    SELECT r.corpus_id, r.id, CASE WHEN c.forward THEN r.low_id ELSE r.high_id END AS source_id,
+           CASE WHEN c.forward THEN r.high_id ELSE r.low_id END AS target_id, c.weight::double precision AS weight, c.mention_count,
+           m.keywords::text AS keywords, coalesce(m.description, graphrag._as_description(m.sentence)) AS description
+      FROM graphrag._merged_relationships((SELECT i.relationship_ids FROM items i)::bigint[], (SELECT i.mention_ids FROM items i)::bigint[],
+                                          @max_tokens@) AS m
+      JOIN counted c ON c.relationship_id = m.relationship_id
+      JOIN graphrag.relationships r ON r.id = m.relationship_id
+)
+SELECT p.name AS corpus, w.ids AS merged_relationship_ids, s.*
+  FROM parts p
+ CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(r.id)::text AS ids
+                       FROM graphrag.relationships r
+                      WHERE p.is_whole AND r.corpus_id = p.id) w
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.array_agg(e.id)::text AS relationship_ids, pg_catalog.array_agg(e.source_id)::text AS source_ids,
+              pg_catalog.array_agg(e.target_id)::text AS target_ids, pg_catalog.array_agg(e.weight)::text AS weights,
+              pg_catalog.array_agg(e.mention_count)::text AS relationship_mention_counts, pg_catalog.array_agg(e.keywords) AS keywords,
+              pg_catalog.array_agg(e.description) AS relationship_descriptions
+         FROM edges e
+        WHERE e.corpus_id = p.id) s;
+COMMENT ON VIEW graphrag._stated_edges IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
+GRANT SELECT ON graphrag._stated_nodes, graphrag._stated_edges TO graphrag_member;
+
+-- As graph/descriptions.py has it: white space is what Python takes for it.
+CREATE FUNCTION graphrag._as_description(sentence text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.left(pg_catalog.btrim(pg_catalog.regexp_replace(
+               coalesce(sentence, ''),
+               '[\u0009-\u000D\u001C-\u0020\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]+', ' ', 'g')), @max_description@);
+END;
+COMMENT ON FUNCTION graphrag._as_description(text) IS 'How a sentence describes what it mentions: in one line, cut';
+REVOKE ALL ON FUNCTION graphrag._as_description(text) FROM PUBLIC;
+
+CREATE FUNCTION graphrag._visible_nodes()
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
+               entity_mention_counts text)
+LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+BEGIN
+    RETURN QUERY SELECT n.* FROM graphrag._stated_nodes n;
+END
+$$;
+
+CREATE FUNCTION graphrag._visible_edges()
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
+               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[])
+LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.merged_relationship_ids, e.relationship_ids,
+           e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions
+      FROM graphrag._stated_nodes n
+      JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
+END
+$$;

@@ -19,6 +19,7 @@ _ROUTINE = re.compile(
 )
 _TARGET = re.compile(r'call\(plpy, "@extversion@", "([\w.]+:\w+)"((?:,\s*\w+)*)\)')
 _COMPOSITE = re.compile(r"^CREATE TYPE ([\w.]+) AS \((.*)\);", re.DOTALL)
+_COLUMN = re.compile(r"^COMMENT ON COLUMN (graphrag\.\w+)\.(\w+) IS ")
 _ARGUMENT = re.compile(r"(\w+)\s+(.+?)(?:\s+DEFAULT\s+(.+))?")
 _SETTING = re.compile(r"\bSET ([\w.]+) = (.+?)(?= SET |\n|$)")
 
@@ -112,7 +113,7 @@ def parse(statement: str) -> Routine | None:
     if target is None:
         return None
     columns, is_set = _columns(returned)
-    texts = [" ".join(text.split()) for text in _split_list(arguments)]
+    texts = [" ".join(text.split()) for text in split_list(arguments)]
     outputs = tuple(_argument(text.removeprefix("OUT ")) for text in texts if text.startswith("OUT "))
     columns = columns or tuple((output.name, output.type) for output in outputs)
     return Routine(
@@ -133,7 +134,7 @@ def _columns(returned: str | None) -> tuple[tuple[tuple[str, str], ...], bool]:
     if returned is None or returned == "void":
         return (), False
     if returned.startswith("TABLE ("):
-        columns = (_argument(text) for text in _split_list(returned[len("TABLE (") : -1]))
+        columns = (_argument(text) for text in split_list(returned[len("TABLE (") : -1]))
         return tuple((column.name, column.type) for column in columns), True
     if returned.startswith("SETOF "):
         return (("", returned.removeprefix("SETOF ")),), True
@@ -146,7 +147,7 @@ def _argument(text: str) -> Argument:
     return Argument(*match.groups())
 
 
-def _split_list(text: str) -> Iterator[str]:
+def split_list(text: str) -> Iterator[str]:
     """Yield the parts between the commas that no bracket or quote encloses."""
     depth, is_quoted, start = 0, False, 0
     for place, character in enumerate(text):
@@ -165,6 +166,11 @@ def _split_list(text: str) -> Iterator[str]:
         yield text[start:]
 
 
+def arguments_of(text: str) -> tuple[Argument, ...]:
+    """Return the arguments, or columns, of a list of them."""
+    return tuple(_argument(part) for part in split_list(text))
+
+
 @cache
 def routines() -> dict[str, tuple[Routine, ...]]:
     """Return all routines by name; some names have several, with other arguments."""
@@ -172,8 +178,11 @@ def routines() -> dict[str, tuple[Routine, ...]]:
     composites: dict[str, tuple[tuple[str, str], ...]] = {}
     for statement in statements():
         if (composite := _COMPOSITE.match(statement)) is not None:
-            fields = (_argument(text) for text in _split_list(composite[2]))
+            fields = (_argument(text) for text in split_list(composite[2]))
             composites[composite[1]] = tuple((field.name, field.type) for field in fields)
+        elif (commented := _COLUMN.match(statement)) is not None:
+            # Rows of a view: which columns it has, in their order. What Python returns for them is what the client gives.
+            composites[commented[1]] = (*composites.get(commented[1], ()), (commented[2], ""))
         elif (routine := parse(statement)) is not None:
             if len(routine.columns) == 1 and (columns := composites.get(routine.columns[0][1])) is not None:
                 routine = replace(routine, columns=columns)

@@ -13,6 +13,9 @@ import psycopg
 from pg_graphrag import __version__
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.descriptions import MAX_TOKENS
+from pg_graphrag.graph.drafts import MAX_DESCRIPTION
+from pg_graphrag.process.inlining import bodies, inlined
 from pg_graphrag.process.routines import name_of, split, statements
 from pg_graphrag.process.updates import changed_tables, changes_between, update_statements
 
@@ -22,6 +25,11 @@ OLDEST_SERVER = 16
 _BODY = re.compile(r"\nLANGUAGE plpython3u(.*?)\nAS \$\$.*\$\$;", re.DOTALL)
 _SETTINGS = re.compile(r"\s+\bSET hnsw\.[a-z_]+ = (?:\d+|'\w+')")
 _OWNER = re.compile(r"(?:pg_catalog\.)?pg_extension (?:AS )?e\b")
+# The rules of the merge, which views of plain.sql read with their owner's rights.
+_INLINED = (
+    *("_merged_entities", "_merged_relationships", "_counted_relationships", "_given_entity_values"),
+    *("_given_relationship_values", "_edits", "_as_description"),
+)
 _OWNED = (
     "(SELECT 'pg_graphrag'::name AS extname, c.relowner AS extowner FROM pg_catalog.pg_class c"
     " WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass) e"
@@ -37,7 +45,14 @@ def script(vector_schema: str) -> str:
         58P01 where the package came without ``sql/``.
     """
     plain_text = resources.files("pg_graphrag.process").joinpath("plain.sql").read_text(encoding="utf-8")
-    plain = {name_of(statement) or statement: statement for statement in split(plain_text)}
+    plain_text = plain_text.replace("@max_tokens@", str(MAX_TOKENS)).replace("@max_description@", str(MAX_DESCRIPTION))
+    functions = bodies([*statements(), *split(plain_text)], _INLINED)
+    plain = {
+        name_of(statement) or statement: inlined(statement, functions)
+        if re.match(r"^CREATE VIEW ", statement)
+        else statement
+        for statement in split(plain_text)
+    }
     parts = []
     for statement in statements():
         name = name_of(statement)

@@ -12,6 +12,7 @@ from typing import Any
 MEMORIES = (
     "retrieval.session_cache:cache._entries",
     "retrieval.session_cache:cache._visits",
+    "retrieval.session_cache:cache._asked",
     "retrieval.bm25.index:_tails",
     "retrieval.bm25.segments:_caches",
     "retrieval.document_languages:_cache",

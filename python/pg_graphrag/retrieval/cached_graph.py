@@ -108,6 +108,10 @@ def _contents(query: Query) -> Contents | None:
     # How many entities, relationships and chunks a graph had, each, that was too large to be cached whole when the session
     # first looked (most only grow); none where the topology was too large too.
     large_key = "size of a large graph", corpus.id, corpus.memory
+    # How many bytes one takes for which there was no room beside other corpora.
+    refused_key = "size of a refused graph", corpus.id
+    if (cache.get(corpus, refused_key) or 0) > cache.spare(corpus, key):
+        return None
     room = cache.room(corpus, key)
     items: list[int] | None = cache.latest(corpus, large_key)
     if items is None:
@@ -124,6 +128,9 @@ def _contents(query: Query) -> Contents | None:
             size, mentions = _text_sizes(query, _TEXT_SIZES)
             size += _ROW_BYTES * sum(counts) + _MENTION_BYTES * mentions
             if size <= room and mentions <= MAX_MENTIONS:
+                if size > cache.spare(corpus, key):
+                    cache.put(corpus, refused_key, size, 0)
+                    return None
                 return _read_and_cache(query, size, with_texts=True)
         items = counts
         cache.put(corpus, large_key, items, 0)
@@ -135,6 +142,9 @@ def _contents(query: Query) -> Contents | None:
     size += sum(number * each for number, each in zip(items, _TOPOLOGY_BYTES, strict=True))
     if sum(items) + mentions > MAX_LINKS or size > room:
         cache.put(corpus, large_key, [], 0)
+        return None
+    if size > cache.spare(corpus, key):
+        cache.put(corpus, refused_key, size, 0)
         return None
     return _read_and_cache(query, size, with_texts=False)
 

@@ -19,6 +19,10 @@ from pg_graphrag.server import Database, Row
 _MAX_CORPORA = 256
 # With so many queries whatever may be cached pays.
 _MANY_QUERIES = 1_000_000
+# About so many queries, the last ones, say how often a session asks each corpus.
+_LAST_QUERIES = 256
+# Of these, what is less is forgotten.
+_RARE = 0.01
 
 
 class _Entry(NamedTuple):
@@ -40,6 +44,8 @@ class SessionCache:
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._visits: OrderedDict[int, _Visit] = OrderedDict()
+        # How many of the session's last queries asked each corpus; an earlier one counts less.
+        self._asked: dict[int, float] = {}
 
     def get(self, corpus: Corpus, key: Hashable) -> Any:
         """Return the value of the corpus' revision under `key`, or None."""
@@ -82,6 +88,19 @@ class SessionCache:
         )
         return max(min(corpus.memory // 2, corpus.memory - corpus.memory // 8 - used), 0)
 
+    def spare(self, corpus: Corpus, key: Hashable) -> int:
+        """Return how many bytes one large thing may take at this moment: not those of corpora asked more than half as often.
+
+        A session that asks more corpora than fit would else read a graph for nearly every query, and evict another.
+        """
+        own = self._asked.get(corpus.id, 0.0)
+        used = sum(
+            entry.size
+            for other, entry in self._entries.items()
+            if other != key and (entry.corpus_id == corpus.id or 2 * self._asked.get(entry.corpus_id, 0.0) > own)
+        )
+        return max(corpus.memory - corpus.memory // 8 - used, 0)
+
     def earlier_queries(self, corpus: Corpus) -> int:
         """Return how many earlier queries of the session saw the same revision in a row: reading much at once must pay."""
         if corpus.revision is None:
@@ -90,6 +109,7 @@ class SessionCache:
         visit = self._visits.get(corpus.id)
         if visit is None or visit.corpus is not corpus:
             repeated = visit is not None and visit.corpus.revision == corpus.revision
+            self._count_query(corpus.id)
             visit = self._visits[corpus.id] = _Visit(corpus, visit.earlier + 1 if visit is not None and repeated else 0)
             self._visits.move_to_end(corpus.id)
             if len(self._visits) > _MAX_CORPORA:
@@ -101,6 +121,8 @@ class SessionCache:
         if corpus.revision is not None:
             self.earlier_queries(corpus)
             self._visits[corpus.id] = _Visit(corpus, _MANY_QUERIES)
+            self._asked.clear()
+            self._asked[corpus.id] = float(_LAST_QUERIES)
 
     def sizes(self, corpus: Corpus | None = None) -> dict[str, int]:
         """Return the bytes that are cached, of a corpus or of all, by the first word of the keys."""
@@ -112,11 +134,27 @@ class SessionCache:
             sizes[kind] = sizes.get(kind, 0) + entry.size
         return sizes
 
+    def _count_query(self, corpus_id: int) -> None:
+        faded = ((other, count * (1 - 1 / _LAST_QUERIES)) for other, count in self._asked.items())
+        counts = {other: count for other, count in faded if count > _RARE}
+        counts[corpus_id] = counts.get(corpus_id, 0.0) + 1
+        self._asked.clear()
+        self._asked.update(counts)
+
     def _evict(self, corpus: Corpus) -> None:
-        """Evict until the rest is within the bound: of other corpora, then of this, at last `first`; the least lately used."""
+        """Evict until the rest is within the bound: of other corpora, then of this, at last `first`; of those that the session
+        asks least often, the least lately used.
+        """
         entries = self._entries
         total = sum(entry.size for entry in entries.values())
-        for key in sorted(entries, key=lambda key: (entries[key].corpus_id == corpus.id, entries[key].first)):
+        if total <= corpus.memory:
+            return
+
+        def rank(key: Hashable) -> tuple[bool, bool, float]:
+            entry = entries[key]
+            return entry.corpus_id == corpus.id, entry.first, self._asked.get(entry.corpus_id, 0.0)
+
+        for key in sorted(entries, key=rank):
             if total <= corpus.memory:
                 break
             total -= entries.pop(key).size

@@ -196,7 +196,10 @@ def cached(query: Query, kind: str) -> VectorRows | None:
         first = kind.endswith("_mention")
         has_some = rows is not None and rows.matrix is not None
         pays = MAX_ROWS if first or has_some else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
-        fitting = cache.room(corpus, key, first=first) // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
+        room = cache.room(corpus, key, first=first)
+        if not first:
+            room = min(room, cache.spare(corpus, key))
+        fitting = room // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
         most = min(compared_rows(dimensions, kind), pays, fitting)
         if rows is None or rows.revision != corpus.revision or most > rows.most:
             are_too_many = not has_some and _are_more(query, kind, most)

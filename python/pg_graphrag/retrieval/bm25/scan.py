@@ -13,6 +13,8 @@ from pg_graphrag.retrieval.ids import within
 
 # Items scored at a time: three float64 arrays of this size stay in a core's second-level cache.
 BLOCK = 1 << 15
+# Where the rarest terms together have fewer postings than this share of the items, the items that have them come first.
+_FEW_POSTINGS = 1 / 64
 # Upper bounds are raised by this share of the threshold, far more than sums of float64 can be off.
 _SLACK = 1e-9
 
@@ -131,9 +133,14 @@ class Best:
         self._sources = np.concatenate([self._sources, np.full(len(scores), len(self._known_sources) - 1, np.int32)])
         if len(self._scores) >= self.limit:
             last = len(self._scores) - self.limit
-            self.threshold = float(np.partition(self._scores, last)[last])
+            self.threshold = max(self.threshold, float(np.partition(self._scores, last)[last]))
             best = self._scores >= self.threshold
             self._scores, self._places, self._sources = self._scores[best], self._places[best], self._sources[best]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many items as are wanted."""
+        return len(self._scores) >= self.limit
 
     def result(self) -> tuple[Ids, Floats]:
         """Return item ids and scores, best first, then by id."""
@@ -151,6 +158,8 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
 
     Terms come rarest first. Once what the remaining terms can add at most (w · idf · (k1 + 1) each) is below the score
     of the worst item kept, only items that have one of the earlier terms are looked at further. The result is the same.
+    Items with the rarest terms are looked at first, all at once: often they are all that can be among the best, and else
+    their scores say what the others must reach.
     """
     present_terms = [(source.postings[term], factor) for term, factor in factors if term in source.postings]
     if not present_terms:
@@ -158,6 +167,8 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
     names = [(term, factor) for term, factor in factors if term in source.postings]
     has_negative = any(factor < _FAINT for _, factor in present_terms)
     rest = np.cumsum([factor for _, factor in reversed(present_terms)])[::-1]
+    if not has_negative and _scan_rare(source, present_terms, names, rest, saturation, best):
+        return
     edges = np.arange(0, source.count + BLOCK, BLOCK, dtype=np.int32)
     bounds = [
         None if postings.ordinals is None else np.searchsorted(postings.ordinals, edges)
@@ -208,3 +219,56 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
             if applied < len(present_terms):
                 source.add_at(candidates, totals, names[applied:], saturation)
             best.add(source, candidates, totals)
+
+
+def _scan_rare(
+    source: Source,
+    present_terms: Sequence[tuple[Postings, float]],
+    names: Factors,
+    rest: Floats,
+    saturation: Saturation,
+    best: Best,
+) -> bool:
+    """Offer the items that have one of the rarest terms; return whether no other can be among the best.
+
+    `rest`: what each term and those after it can add at most. Where others can, nothing was offered, but the threshold raised
+    to a score that enough items have.
+    """
+    most = source.count * (_FEW_POSTINGS if len(present_terms) > 1 else 1)
+    rare = postings_count = 0
+    for postings, _ in present_terms:
+        postings_count += postings.df
+        if postings.ordinals is None or postings_count > most:
+            break
+        rare += 1
+    if not rare:
+        return False
+    lists = [postings.ordinals for postings, _ in present_terms[:rare] if postings.ordinals is not None]
+    ordinals = lists[0] if rare == 1 else np.unique(np.concatenate(lists))
+    scores: Floats = np.zeros(len(ordinals))
+    norms = saturation.norms(source.lengths()[ordinals])
+    for number, (postings, factor) in enumerate(present_terms[:rare]):
+        places = slice(None) if rare == 1 else np.searchsorted(ordinals, lists[number])
+        scores[places] += saturation.shares(postings.frequencies.astype(np.float64), norms[places], factor)
+    remaining = names[rare:]
+    first = Best(best.limit, best.documents)
+    first.threshold = best.threshold
+    if remaining:
+        # What the best of them so far come to bounds the others.
+        top = np.arange(len(scores))
+        if best.limit < len(scores):
+            top = np.argpartition(scores, -best.limit)[-best.limit :]
+        totals = scores[top]
+        source.add_at(ordinals[top], totals, remaining, saturation)
+        first.add(source, ordinals[top], totals)
+        if first.is_full:
+            best.threshold = max(best.threshold, first.threshold)
+        if rest[rare] >= best.threshold * (1.0 - _SLACK):
+            return False
+        for number, term in enumerate(remaining, rare):
+            possible = np.flatnonzero(scores >= (best.threshold - rest[number]) - best.threshold * _SLACK / 2)
+            if len(possible) < len(ordinals):
+                ordinals, scores = ordinals[possible], scores[possible]
+            source.add_at(ordinals, scores, [term], saturation)
+    best.add(source, ordinals, scores)
+    return True

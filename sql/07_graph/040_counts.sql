@@ -1,4 +1,5 @@
--- How many documents, chunks, entities and relationships a corpus has: kept, because counting 100,000 documents takes half a second.
+-- How many documents, chunks, entities and relationships a corpus has: kept for progress, and for the PMI of graph_edges, because counting
+-- 100,000 documents takes half a second.
 -- Every statement adds what it changed as rows of their own, so that writers wait for nobody and each snapshot has true sums; who
 -- writes the index, under the corpus' lock, folds the rows. Not dumped: a restore makes the counts with the rows. An update counts.
 CREATE TABLE graphrag._document_counts AS

@@ -1,0 +1,66 @@
+"""What the image of docker/ does at its start and when it is asked for its health, without an engine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import PROJECT, Database
+from tests.sql.ingest import value
+
+DOCKER = PROJECT / "docker"
+# In place of the server's programs: the one that makes the cluster keeps the password it was given.
+_STUBS = {
+    "make-cluster": "mkdir data; mv password kept; touch initialised",
+    "bin/postgres": 'env > environment; echo "$@"',
+}
+
+
+def start(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the entrypoint in a folder of its own."""
+    (folder / "bin").mkdir()
+    for name, body in _STUBS.items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    (folder / "postgresql.conf").touch()
+    script = re.sub("/(usr/src|srv)/pg_graphrag", str(folder), (DOCKER / "entrypoint").read_text())
+    path = f"{folder}/bin:/usr/bin:/bin"
+    return subprocess.run(
+        ["sh", "-c", script], env={"PATH": path, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_password_of_a_file_is_taken_and_reaches_no_environment(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("kept: from 'all'\n")
+    done = start(tmp_path, GRAPHRAG_PASSWORD_FILE=str(secret))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "kept").read_text() == "kept: from 'all'"
+    assert "GRAPHRAG_PASSWORD" not in (tmp_path / "environment").read_text()
+
+
+def test_without_one_the_password_is_random(tmp_path: Path) -> None:
+    assert start(tmp_path, GRAPHRAG_PASSWORD="", GRAPHRAG_PASSWORD_FILE="").returncode == 0
+    assert re.fullmatch("[0-9a-f]{32}", (tmp_path / "kept").read_text())
+
+
+@pytest.mark.parametrize(("password", "content"), [("x", "y"), ("", ""), ("", None)])
+def test_a_password_that_is_not_clear_makes_no_cluster(tmp_path: Path, password: str, content: str | None) -> None:
+    secret = tmp_path / "secret"
+    if content is not None:
+        secret.write_text(content)
+    done = start(tmp_path, GRAPHRAG_PASSWORD=password, GRAPHRAG_PASSWORD_FILE=str(secret))
+    assert done.returncode != 0
+    assert str(secret) in done.stderr or "not both" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_health_check_fails_without_the_extension(db: Database, empty_db: Database) -> None:
+    (check,) = re.findall(r'"--command=(.*?)"', (DOCKER / "Dockerfile").read_text())
+    assert value(db, check) == 1
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        empty_db.execute(check.encode())

@@ -135,7 +135,7 @@ ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
 -- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
-ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb;
+ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea;
 ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb;
 
 -- Communities are imported in parts.

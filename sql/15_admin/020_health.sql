@@ -58,6 +58,21 @@ SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed no
   FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
  WHERE s.lag > '5 minutes'
  UNION ALL
+-- A look at some chunks from a random one on, which are neighbours: a page or two.
+SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
+       pg_catalog.format('of %s sampled chunks, %s have other text than their documents, %s no windows', pg_catalog.count(*),
+                         pg_catalog.count(*) FILTER (WHERE s.is_other), pg_catalog.count(*) FILTER (WHERE s.is_bare)),
+       'SELECT * FROM graphrag.check(corpus) names all that is wrong; please report it, and index the documents anew.'
+  FROM (SELECT c.corpus_id, c.content <> pg_catalog.substr(d.content, c.start_offset + 1, c.end_offset - c.start_offset) AS is_other,
+               c.own_offset < c.end_offset AND NOT EXISTS (SELECT FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS is_bare
+          FROM (SELECT x.* FROM graphrag.chunks x
+                 WHERE x.id >= (SELECT (pg_catalog.random() * pg_catalog.max(m.id))::bigint FROM graphrag.chunks m) ORDER BY x.id LIMIT 20) c
+          JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash = d.content_hash
+         WHERE pg_catalog.octet_length(d.content) < 200000) s
+  JOIN graphrag.corpora k ON k.id = s.corpus_id
+ GROUP BY k.name
+HAVING pg_catalog.bool_or(s.is_other OR s.is_bare)
+ UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE;'
   FROM pg_catalog.pg_extension e
@@ -92,4 +107,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, or are behind for more than 15 minutes, a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, or are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

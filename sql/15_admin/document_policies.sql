@@ -57,16 +57,17 @@ DECLARE
     needed  boolean;
     secured boolean;
     policy  record;
+    has_rows boolean;
 BEGIN
     PERFORM graphrag._lock_grants();
-    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL)
-              OR EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents');
+    has_rows := EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents');
+    needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL) OR has_rows;
     secured := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
     FOR policy IN
         SELECT w.name, w.definition, p.oid IS NOT NULL AS present
           FROM graphrag._document_policies() w
           LEFT JOIN pg_policy p ON p.polrelid = 'graphrag.documents'::regclass AND p.polname = w.name
-         WHERE (p.oid IS NOT NULL) <> needed
+         WHERE (p.oid IS NOT NULL) <> (needed AND (has_rows OR w.name <> 'graphrag_rows'))
            -- Where somebody else had turned it on, he decides who gets in at all.
            AND (p.oid IS NOT NULL OR w.name <> 'graphrag_grants' OR NOT secured)
     LOOP

@@ -5,7 +5,8 @@ ALTER TABLE graphrag.documents
     ALTER COLUMN content_hash SET STATISTICS 0, ALTER COLUMN indexed_hash SET STATISTICS 0,
     ALTER COLUMN retraction_reason SET STATISTICS 0;
 ALTER TABLE graphrag.chunks
-    ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN unfit SET STATISTICS 0;
+    ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN unfit SET STATISTICS 0,
+    ALTER COLUMN concepts SET STATISTICS 0;
 ALTER TABLE graphrag.entity_mentions
     ALTER COLUMN attributes SET STATISTICS 0;
 ALTER TABLE graphrag.entities

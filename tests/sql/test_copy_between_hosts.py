@@ -38,6 +38,11 @@ def source(db: Database, endpoint: Endpoint) -> Iterator[GraphRAG]:
         packed.insert({"source_key": key, "content": text} for key, text in SEA.items())
         packed.process_jobs()
         db.execute("SELECT graphrag.optimize('packed')")
+        # As an index of vectors has it.
+        db.execute(
+            "SELECT graphrag._make_tables(s.id)"
+            "  FROM graphrag.embedding_spaces s JOIN graphrag.corpora c ON c.id = s.corpus_id AND c.name = 'packed'"
+        )
         packed.delete(next(iter(SEA)))
         packed.process_jobs()
         packed.insert({"source_key": "late", "content": "Captain Nemo waits."})

@@ -198,6 +198,42 @@ def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database,
         assert results(reader, corpus, ASKED) == expected
 
 
+def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(module_db: Database, corpus: str) -> None:
+    asked = [
+        (mode, {"even": even}, *words, {})
+        for mode in ("naive", "bm25", "hybrid", "ppr", "mix")
+        for even in (True, False)
+        for words in ((LOW, HIGH), (["Ada", "Alan Turing", "enigma"], HIGH), (None, None))
+    ]
+    with session(module_db) as reader:
+        expected = [row for one in asked for row in found(reader, corpus, *one)]
+        assert "visible graph" in cached_bytes(reader)
+    with session(module_db) as reader:
+        reader.execute(
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import visible_graph\n"
+            "visible_graph.FEW_CHUNKS = visible_graph.LINKS_PER_QUERY = 0'"
+        )
+        for one in asked[:18]:
+            found(reader, corpus, *one)
+        cached = cached_bytes(reader)
+        assert "visible chunks" in cached and "visible graph" not in cached
+        assert [row for one in asked for row in found(reader, corpus, *one)] == expected
+
+
+def found(
+    db: Connection,
+    corpus: str,
+    mode: str,
+    filter_: dict[str, bool],
+    low: list[str] | None,
+    high: list[str] | None,
+    options: dict[str, Any],
+) -> list[Any]:
+    """Return the rows of a search."""
+    given = [QUESTION, corpus, mode, Jsonb(filter_), low, high, Jsonb(options)]
+    return rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", *given)
+
+
 def test_a_warm_session_asks_for_no_more_than_the_caller_the_corpus_the_words_and_the_documents(
     reader: Connection, corpus: str
 ) -> None:

@@ -200,3 +200,21 @@ def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connecti
     put(module_db, corpus, "b", "Ada Lovelace wrote notes.")
     with pytest.raises(psycopg.errors.InvalidTransactionTermination), module_db.transaction():
         module_db.execute(call.encode(), [corpus, None, "5 s"])
+
+
+def test_health_samples_whether_chunks_are_what_their_documents_say(db: Database) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "ada", "Ada Lovelace admired Charles Babbage.")
+    work(db)
+    health = "SELECT detail FROM graphrag.health() WHERE severity = 'error'"
+    assert rows(db, health) == []
+    with db.transaction(force_rollback=True):
+        db.execute("UPDATE graphrag.chunks SET content = 'Nothing of the kind.'")
+        assert rows(db, health) == [
+            ("of 1 sampled chunks, 1 have other text than their documents, 0 no windows",),
+        ]
+    with db.transaction(force_rollback=True):
+        db.execute("DELETE FROM graphrag.window_vectors; DELETE FROM graphrag.chunk_windows")
+        assert rows(db, health) == [
+            ("of 1 sampled chunks, 0 have other text than their documents, 1 no windows",),
+        ]

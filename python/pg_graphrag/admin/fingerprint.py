@@ -26,7 +26,7 @@ _SECTIONS = {
           FROM graphrag.documents d WHERE d.corpus_id = $1""",
     "chunks": f"""
         SELECT ROW (d.source_key, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.token_count,
-                    c.extraction, c.unfit, c.section, c.page, c.content)::text AS line
+                    c.extraction, c.unfit, c.concepts, c.section, c.page, c.content)::text AS line
           FROM {_CHUNKS} WHERE c.corpus_id = $1""",
     "windows": f"""
         SELECT ROW (d.source_key, c.ordinal, w.ordinal, w.start_offset, w.end_offset)::text AS line

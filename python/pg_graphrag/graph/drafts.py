@@ -107,6 +107,7 @@ class ChunkDraft:
     claims: list[Claim] = field(default_factory=list)
     extraction: str | None = None
     unfit: list[dict[str, Any]] = field(default_factory=list)
+    concepts: bytes | None = None
     section: str | None = None
     page: int | None = None
 
@@ -142,7 +143,7 @@ class DocumentDraft:
         self.lacks_graph, self.fault = True, fault
         for chunk in self.chunks:
             chunk.entities, chunk.relationships, chunk.claims, chunk.extraction = {}, {}, [], None
-            chunk.unfit = []
+            chunk.unfit, chunk.concepts = [], None
 
     def statements(self) -> list[Statement]:
         """What a model says of this document's entities and relationships, chunk by chunk, entities first."""

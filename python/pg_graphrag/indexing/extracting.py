@@ -7,6 +7,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import extraction
 from pg_graphrag.extraction.mentions import add_mentions
 from pg_graphrag.graph.drafts import DocumentDraft
+from pg_graphrag.indexing.chunk_concepts import note_concepts
 from pg_graphrag.llm.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import Task
@@ -76,6 +77,9 @@ def extract(
     for (_, draft, piece), extracted in zip(pieces, results, strict=True):
         if draft.id not in failed:
             add_mentions(piece, extracted, ranks.count)
+    for document, draft in zip(documents, drafts, strict=True):
+        if draft.id not in failed:
+            note_concepts(draft.chunks, document["title"], with_full_names=corpus.options.full_names)
     return failed
 
 

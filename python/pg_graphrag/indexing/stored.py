@@ -124,15 +124,16 @@ def unfit_json(chunk: ChunkDraft) -> str | None:
 def note_extractions(db: Database, drafts: Sequence[DocumentDraft]) -> None:
     """Store of chunks that were there what their extraction came to."""
     rows = [
-        (number, chunk.extraction, unfit_json(chunk))
+        (number, chunk.extraction, unfit_json(chunk), chunk.concepts)
         for draft in drafts
         for number, chunk in zip(draft.chunk_ids or (), draft.chunks, strict=True)
     ]
     if rows:
         db.query(
-            "UPDATE graphrag.chunks c SET extraction = u.extraction, unfit = u.unfit::jsonb"
-            "  FROM unnest($1, $2, $3) AS u (id, extraction, unfit)"
-            " WHERE c.id = u.id AND (c.extraction, c.unfit) IS DISTINCT FROM (u.extraction, u.unfit::jsonb)",
-            ["int8[]", "text[]", "text[]"],
+            "UPDATE graphrag.chunks c SET extraction = u.extraction, unfit = u.unfit::jsonb, concepts = u.concepts"
+            "  FROM unnest($1, $2, $3, $4) AS u (id, extraction, unfit, concepts)"
+            " WHERE c.id = u.id"
+            "   AND (c.extraction, c.unfit, c.concepts) IS DISTINCT FROM (u.extraction, u.unfit::jsonb, u.concepts)",
+            ["int8[]", "text[]", "text[]", "bytea[]"],
             columns(rows),
         )

@@ -70,7 +70,7 @@ def write_documents(
     items |= write_statements(db, corpus.id, drafts, chunk_ids)
     for kind, kind_items in items.items():
         # Windows whose texts could not be embedded have none yet.
-        insert_vectors(db, active, kind, [item for item in kind_items if item[3] in active_vectors], active_vectors)
+        insert_vectors(db, active, kind, kind_items, active_vectors)
     for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
@@ -136,8 +136,7 @@ def write_change(
         # The job of kind reembed fills in the others.
         building_vectors = vectors.get(building.embedding, {})
         for kind, kind_items in items.items():
-            new_items = [item for item in kind_items if item[3] in building_vectors]
-            insert_vectors(db, building, kind, new_items, building_vectors)
+            insert_vectors(db, building, kind, kind_items, building_vectors)
     note_change(db, corpus)
 
 
@@ -167,7 +166,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
 
 
 def check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
-    missing_texts = [text for text in texts if text not in vectors]
+    missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)
 
@@ -251,12 +250,13 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
 
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction, section, page, unfit)
+                             content, token_count, tsv, extraction, section, page, unfit, concepts)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
-       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb,
+       u.concepts
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction, section, page, unfit)
+             lexical, extraction, section, page, unfit, concepts)
 """
 _CHUNK_TYPES = [
     "int4",
@@ -275,6 +275,7 @@ _CHUNK_TYPES = [
     "text[]",
     "int4[]",
     "text[]",
+    "bytea[]",
 ]
 
 
@@ -286,7 +287,7 @@ def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]
         for chunk_id, (document, p) in part:
             place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
             text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
-            rows.append((*place, *text, p.section, p.page, unfit_json(p)))
+            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

@@ -84,6 +84,7 @@ class Chunk(Base):
     section: Mapped[str | None]
     page: Mapped[int | None]
     unfit: Mapped[Json | None]
+    concepts: Mapped[bytes | None]
 
     document: Mapped[Document | None] = orm.relationship(
         primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True

@@ -95,6 +95,8 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
                         table=_qualified(name), when=sql.SQL(_ENABLED[state]), trigger=sql.Identifier(trigger)
                     )
                 )
+        # The shared tables have all vectors now. Spaces get tables of their own when they are indexed.
+        writer.execute("UPDATE graphrag.embedding_spaces SET own_tables = false WHERE own_tables")
         writer.execute("SELECT graphrag.repair()")
         writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
         return int((writer.fetchone() or (0,))[0])

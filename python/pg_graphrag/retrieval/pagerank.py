@@ -12,6 +12,7 @@ from typing import Any
 from pg_graphrag.numeric import Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, concept_graph
 from pg_graphrag.retrieval.graph_tables import Edges
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, timed
@@ -88,7 +89,39 @@ def pagerank(
         return Ranking.empty("pagerank"), False
     links = synonyms(query, entity_seeds if with_synonyms else ())
     graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
-    return spread(query, graph, entity_seeds, chunk_seeds, limit), is_titled
+    walked = spread(query, graph, entity_seeds, chunk_seeds, limit)
+    concepts = concept_graph(query)
+    if concepts is not None:
+        names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
+        concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
+        walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
+        also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
+        walked = _of_both(query, walked, also_walked, concepts, limit)
+    return walked, is_titled
+
+
+def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
+    """Rank the `limit` best chunks by the geometric mean of their mass in two walks: both must lead there.
+
+    A chunk that is not among those of a walk has the least mass of these; one whose concepts are not known counts by the
+    first walk alone.
+    """
+    if not len(first.ids) or not len(second.ids):
+        return first if len(first.ids) else second
+    ids = np.union1d(first.ids, second.ids)
+    masses = np.stack([_masses(ranking, ids) for ranking in (first, second)])
+    masses[1] = np.where(within(ids, concepts.known), masses[1], masses[0])
+    scores = leveled_sums(np.sqrt(masses[0] * masses[1]))
+    order = ties.best(query, ids, scores, limit)
+    return Ranking("pagerank", ids[order], scores[order], first.reason)
+
+
+def _masses(ranking: Ranking, ids: Ids) -> Scores:
+    """Return the mass of chunks, ids ascending, (n,); of those that are not ranked the least that is."""
+    least = ranking.scores[ranking.scores > 0].min(initial=1.0)
+    masses = np.full(len(ids), least)
+    masses[np.searchsorted(ids, ranking.ids)] = np.maximum(ranking.scores, least)
+    return masses
 
 
 def spread(
@@ -147,14 +180,15 @@ def neighbourhood(
     chunk_seeds: dict[int, float],
     hub: float,
     links: Links,
+    concepts: ConceptGraph | None = None,
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 
     Also returned: whether a seeded entity is the title of one of these documents.
 
-    Entities in more than `hub` chunks are left out; `links` are the synonym edges.
+    Entities in more than `hub` chunks are left out; `links` are the synonym edges; `concepts`: the graph, if not the query's.
     """
-    count, graph = _chunk_count(query), graph_of(query)
+    count, graph = _chunk_count(query), concepts or graph_of(query)
     entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
@@ -166,7 +200,7 @@ def neighbourhood(
         chunk_ids = chunk_ids[ties.best(query, chunk_ids, mass, most)]
     chunk_ids, _ = numbered(np.append(chunk_ids, np.array(list(chunk_seeds), np.int64)))
     entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
-    titled = titles.titled(query, entities, chunks)
+    titled = titles.titled(query, entities, chunks, concepts)
     walk_graph = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
     return walk_graph, bool(np.isin(entities[titled], list(entity_seeds)).any())
 

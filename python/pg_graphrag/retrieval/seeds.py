@@ -23,6 +23,11 @@ _POSSESSIVE = re.compile(r"['’]s?(?=\s|$)")
 CANDIDATES = 200
 
 
+def weight(count: int) -> float:
+    """Return how much a key counts that `count` chunks have."""
+    return NAMED / float(np.log1p(count))
+
+
 def entities(query: Query, hub: float) -> dict[int, float]:
     """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
 
@@ -30,7 +35,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
     of a title adds nothing.
     """
     title_rows = titles.named_titles(query, hub) if query.request.low is None else {}
-    weights = {row["id"]: NAMED / float(np.log1p(row["mention_count"])) for rows in title_rows.values() for row in rows}
+    weights = {row["id"]: weight(row["mention_count"]) for rows in title_rows.values() for row in rows}
     keywords = [
         keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
     ]
@@ -45,8 +50,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
             longer = []
         for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
             if 0 < row["mention_count"] <= hub:
-                weight = share * NAMED / float(np.log1p(row["mention_count"]))
-                weights[row["id"]] = max(weights.get(row["id"], 0.0), weight)
+                weights[row["id"]] = max(weights.get(row["id"], 0.0), share * weight(row["mention_count"]))
     return weights
 
 
@@ -64,7 +68,7 @@ def chunks(query: Query) -> dict[int, float]:
     weights: dict[int, float] = {}
     for ids in _exact(query):
         if 0 < len(ids) <= MAX_CHUNKS:
-            share = query.options.damping * NAMED / float(np.log1p(len(ids))) / len(ids)
+            share = query.options.damping * weight(len(ids)) / len(ids)
             for chunk in ids.tolist():
                 weights[chunk] = weights.get(chunk, 0.0) + share
     return weights

@@ -1,6 +1,8 @@
 """Titles of documents: the entities that they name, and the titles that a question names."""
 
 import re
+from collections.abc import Iterable
+from typing import Protocol
 
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.numeric import Flags, Ids, np
@@ -20,10 +22,20 @@ _SEPARATORS = ' ,;:"“”'
 _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 
 
-def titled(query: Query, entities: Ids, chunks: Ids) -> Flags:
-    """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets."""
+class Names(Protocol):
+    """What knows which entities a title names."""
+
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        """Return {title: numbers of the entities that it names}."""
+
+
+def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None) -> Flags:
+    """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets.
+
+    `names`: of which graph the entities are, if not of the query's.
+    """
     titles = graph_of(query).titles(numbered(chunks)[0])
-    entities_of = graph_of(query).called(titles)
+    entities_of = (names or graph_of(query)).called(titles)
     pairs = [
         (entity, chunk) for title, entities in entities_of.items() for entity in entities for chunk in titles[title]
     ]

@@ -155,10 +155,15 @@ class TopologyGraph(TableGraph):
 
     def __init__(self, query: Query, topology: Topology):
         super().__init__(query)
-        self.topology = topology
+        self._topology = topology
         self.is_curated = topology.is_curated
         self._requested_ids: set[int] = set()
         self._document_rows: dict[int, Row] = {}
+
+    @property
+    def topology(self) -> Topology:
+        """The topology."""
+        return self._topology
 
     def namesakes(self, keys: list[str], limit: int) -> list[Row]:
         topology, rows = self.topology, []

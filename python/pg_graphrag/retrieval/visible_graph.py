@@ -4,13 +4,18 @@ Nothing of it depends on the other documents: not the degrees, weights and count
 """
 
 import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
-from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval.graph_tables import in_one_line
+from pg_graphrag.numeric import Ids, int64s, np
+from pg_graphrag.retrieval.graph_tables import Edges, TableGraph, in_one_line
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import cache
-from pg_graphrag.retrieval.topology import TopologyGraph
+from pg_graphrag.retrieval.topology import Topology, TopologyGraph
+from pg_graphrag.retrieval.visible_chunks import VisibleChunks
 from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts
 from pg_graphrag.retrieval.visible_topology import read_visible
 from pg_graphrag.server import Row
@@ -31,33 +36,151 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chun
 """
 
 
+# Of so many chunks the graph is read at once: that takes no longer than the statements of a walk.
+FEW_CHUNKS = 200
+# About what a chunk brings: rows that are read, and bytes. A larger graph is read where the same documents are asked often, as
+# the graph of a whole corpus is, and where the session may keep it.
+_CHUNK_LINKS = 60
+_CHUNK_BYTES = 4000
+LINKS_PER_QUERY = 20_000
+
+
 def visible_graph(query: Query) -> "VisibleGraph":
     """Return the graph of the query's visible documents; kept in the session for equal ones."""
     corpus = query.corpus
     assert query.visible is not None
-    key = "visible graph", corpus.id, hashlib.sha256(query.visible.tobytes()).hexdigest()
-    texts: VisibleTexts | None = cache.get(corpus, key)
-    graph = VisibleGraph(query, texts or VisibleTexts(read_visible(query)), key)
-    graph.cache()
+    documents = hashlib.sha256(query.visible.tobytes()).hexdigest()
+    chunks_key = "visible chunks", corpus.id, documents
+    chunks: VisibleChunks | None = cache.get(corpus, chunks_key)
+    if chunks is None:
+        chunks = VisibleChunks(query.bm25_index("chunk").items_of(query.visible))
+    graph = VisibleGraph(query, chunks, ("visible graph", corpus.id, documents))
+    graph.read_what_pays()
+    chunks.queries += 1
+    # Counts that were added since the last query count now.
+    if corpus.revision is not None and chunks.nbytes <= cache.room(corpus, chunks_key):
+        cache.put(corpus, chunks_key, chunks, chunks.nbytes)
     return graph
 
 
 class VisibleGraph(TopologyGraph):
-    """A graph of some documents: its topology in memory, texts put together from these documents as they are asked for."""
+    """A graph of some documents: texts put together from these documents as they are asked for.
 
-    def __init__(self, query: Query, texts: VisibleTexts, key: tuple[str, int, str]):
-        super().__init__(query, texts.topology)
-        self.texts = texts
+    A walk over mentions reads what it touches, as of a whole corpus. What needs degrees and weights reads the topology.
+    """
+
+    def __init__(self, query: Query, chunks: VisibleChunks, key: tuple[str, int, str]):
+        TableGraph.__init__(self, query)
+        self._chunks = chunks
         self._key = key
+        self._is_read = False
+        self._requested_ids: set[int] = set()
+        self._document_rows: dict[int, Row] = {}
+
+    @cached_property
+    def texts(self) -> VisibleTexts:
+        """The topology and the texts that were asked for: from the session's cache, or read."""
+        texts: VisibleTexts = cache.get(self.query.corpus, self._key) or VisibleTexts(read_visible(self.query))
+        self._is_read, self.is_curated = True, texts.topology.is_curated
+        self._cache(texts)
+        return texts
+
+    @property
+    def topology(self) -> Topology:
+        """The topology, read when it is needed."""
+        return self.texts.topology
+
+    def read_what_pays(self) -> None:
+        """Read the topology where it is small, or is asked often and fits into the session's memory."""
+        count, corpus = len(self._chunks.ids), self.query.corpus
+        if count > FEW_CHUNKS and cache.get(corpus, self._key) is None:
+            size = max(count * _CHUNK_BYTES, cache.latest(corpus, (*self._key, "size")) or 0)
+            pays = self._chunks.queries * LINKS_PER_QUERY >= _CHUNK_LINKS * count
+            if not pays or size > cache.room(corpus, self._key):
+                return
+        _ = self.texts
 
     def cache(self) -> None:
         """Cache what has been read, as far as there is room: the topology first."""
-        corpus, revision = self.query.corpus, self.topology.revision
+        self._cache(self.texts)
+
+    def _cache(self, texts: VisibleTexts) -> None:
+        corpus, revision = self.query.corpus, texts.topology.revision
         room = cache.room(corpus, self._key)
-        if self.texts.nbytes > room:
-            self.texts.forget()
-        if revision is not None and revision == corpus.revision and self.texts.nbytes <= room:
-            cache.put(corpus, self._key, self.texts, self.texts.nbytes)
+        if texts.nbytes > room:
+            texts.forget()
+        if revision is not None and revision == corpus.revision:
+            if texts.nbytes <= room:
+                cache.put(corpus, self._key, texts, texts.nbytes)
+            else:
+                cache.put(corpus, (*self._key, "size"), texts.nbytes, 0)
+
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        if self._is_read:
+            return super().edges_of_chunks(ids, hub)
+        return self._chunks.edges_of_chunks(self.query.db, np.asarray(ids, np.int64), hub)
+
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        if self._is_read:
+            return super().edges_of_entities(ids, hub)
+        return self._chunks.edges_of_entities(self.query.db, np.asarray(ids, np.int64), hub)
+
+    def namesakes(self, keys: list[str], limit: int) -> list[Row]:
+        if self._is_read:
+            return super().namesakes(keys, limit)
+        rows: list[Row] = []
+        most = 4 * limit
+        while keys:
+            of_all: dict[str, list[Row]] = {key: [] for key in keys}
+            for row in TableGraph.namesakes(self, keys, most):
+                of_all[row["asked"]].append(row)
+            known = {row["id"]: row for row in self._chunks.known(self.query.db, [*chain(*of_all.values())])}
+            incomplete = []
+            for key, namesakes in of_all.items():
+                longer = sorted(
+                    (row for row in namesakes if row["key"].startswith(f"{key} ")), key=lambda row: row["key"].encode()
+                )
+                kept = [row for row in longer if row["id"] in known]
+                if len(longer) >= most and len(kept) < limit:
+                    incomplete.append(key)
+                    continue
+                others = [row for row in namesakes if row not in longer and row["id"] in known]
+                rows += [row | {"mention_count": known[row["id"]]["mention_count"]} for row in (*others, *kept[:limit])]
+            keys, most = incomplete, 8 * most
+        return rows
+
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        return super().called(titles) if self._is_read else self._known_called(TableGraph.called(self, titles))
+
+    def _known_called(self, called: dict[str, list[int]]) -> dict[str, list[int]]:
+        ids = np.array(sorted(set(chain(*called.values()))), np.int64)
+        known = set(ids[self._chunks.has(self.query.db, ids)].tolist())
+        return {title: [entity for entity in entities if entity in known] for title, entities in called.items()}
+
+    def keys(self, ids: Iterable[int]) -> dict[int, str]:
+        if self._is_read:
+            return super().keys(ids)
+        asked = np.fromiter(ids, np.int64)
+        return TableGraph.keys(self, asked[self._chunks.has(self.query.db, asked)].tolist())
+
+    def mention_counts(self, entities: list[int]) -> dict[int, int]:
+        if self._is_read:
+            return super().mention_counts(entities)
+        ids = np.array(entities, np.int64)
+        ids = ids[self._chunks.has(self.query.db, ids)]
+        return dict(zip(ids.tolist(), self._chunks.counts(self.query.db, ids).tolist(), strict=True))
+
+    def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
+        if self._is_read:
+            return super().mentioned(kind, ids)
+        mentions, items, chunks = TableGraph.mentioned(self, kind, ids)
+        is_visible = within(chunks, self._chunks.ids)
+        return mentions[is_visible], items[is_visible], chunks[is_visible]
+
+    def titles(self, chunks: Ids) -> dict[str, list[int]]:
+        if self._is_read:
+            return super().titles(chunks)
+        return TableGraph.titles(self, chunks[within(chunks, self._chunks.ids)])
 
     def named(self, keys: list[str]) -> list[Row]:
         return self.entities(self.topology.entities.ids[self.topology.named(keys)].tolist())
@@ -137,10 +260,11 @@ class VisibleGraph(TopologyGraph):
         return sorted(self.entities(entities.tolist()), key=lambda row: row["key"].encode())
 
     def chunk_count(self) -> int:
-        return len(self.topology.chunks.ids)
+        return len(self._chunks.ids)
 
     def chunks(self, ids: list[int]) -> list[Row]:
-        return super().chunks(self.topology.chunks.ids[self.topology.chunks.places(ids)].tolist())
+        asked = np.array(ids, np.int64)
+        return super().chunks(asked[within(asked, self._chunks.ids)].tolist())
 
     def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Any, Any]]:
         heaviest = {}

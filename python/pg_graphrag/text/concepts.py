@@ -1,5 +1,6 @@
 """Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts)."""
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -92,6 +93,11 @@ def key(name: str) -> str:
         text = _beside_cjk().sub("", text)
     # Quotes within quotes go too, with the blanks between them.
     return " ".join(text.split()).strip(_QUOTES + " ")
+
+
+def digest(key_: str) -> bytes:
+    """Return what a key is stored as where nothing but its equality counts, 8 bytes."""
+    return hashlib.blake2b(key_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 # A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names

@@ -7,12 +7,10 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 
 import re
 from functools import lru_cache
-from importlib import import_module
 from math import exp
 from typing import Any
 
 from pg_graphrag.text.concepts import Concept
-from pg_graphrag.text.extras import load
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
@@ -34,6 +32,7 @@ from pg_graphrag.text.stopwords import (
     ENGLISH_WEAK_HEADS,
     PLACEHOLDERS,
 )
+from pg_graphrag.text.tagger import read_tagger
 
 _TOKEN = re.compile(
     r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft|Mrs?|Ms|Dr)\.(?=\s[A-Z])"
@@ -297,9 +296,7 @@ def _best(shares: dict[str, float]) -> str:
 
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
-    # HanTa imports numpy; inside a server numpy must come in our way first.
-    import_module("pg_graphrag.numeric")
-    return load("HanTa.HanoverTagger", "server").HanoverTagger("morphmodel_en.pgz")
+    return read_tagger("morphmodel_en.pgz")
 
 
 def _tags(word: str) -> dict[str, float] | None:

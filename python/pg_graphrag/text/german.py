@@ -6,15 +6,14 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 import re
 from dataclasses import replace
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 from pg_graphrag.text import english
 from pg_graphrag.text.concepts import Concept
-from pg_graphrag.text.extras import load
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import PLACEHOLDERS
+from pg_graphrag.text.tagger import read_tagger
 
 _WORD = re.compile(r"[^\W\d_]\w*(?:[-.&/'’]\w+)*")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:\w*\w_\w+|[^\W\d_]+\d\w*|\w*[a-zäöü][A-ZÄÖÜ]\w*)[\w.-]*")
@@ -149,6 +148,4 @@ def _singular(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
-    # HanTa imports numpy; inside a server numpy must come in our way first.
-    import_module("pg_graphrag.numeric")
-    return load("HanTa.HanoverTagger", "server").HanoverTagger("morphmodel_ger.pgz")
+    return read_tagger("morphmodel_ger.pgz")

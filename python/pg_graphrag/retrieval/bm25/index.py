@@ -186,6 +186,24 @@ class BM25Index:
             count, length = state.count, state.length
         return count, length / count if count else 0.0
 
+    def items_of(self, documents: Ids) -> Ids:
+        """Return the items of documents, both ascending int64: from what searches keep of the index, no row is read for it."""
+
+        def run() -> Ids:
+            cached = None if self.corpus is None else cached_index(self.corpus, self.kind)
+            if cached is not None:
+                return cached.items[within(cached.documents, documents)]
+            state = read_state(self.db, self.corpus_id, self.kind)
+            parts = [state.tail_items[within(state.tail_documents, documents)]]
+            for segment in state.segments:
+                is_visible = within(segment.document_ids(), documents)
+                if segment.dead is not None:
+                    is_visible &= ~segment.dead
+                parts.append(segment.item_ids()[is_visible])
+            return np.sort(np.concatenate(parts))
+
+        return self._with_retries(run)
+
     def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """Return df, the number of items that contain it, of each term."""
 

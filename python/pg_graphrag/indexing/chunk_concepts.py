@@ -1,0 +1,30 @@
+"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/concept_walk.py)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.graph.drafts import ChunkDraft
+from pg_graphrag.indexing.prepare import add_concepts
+from pg_graphrag.text.concepts import digest
+from pg_graphrag.text.prose import prose
+
+# Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
+MAX_TF = 3
+
+
+def note_concepts(chunk_drafts: Sequence[ChunkDraft], title: str | None, *, with_full_names: bool) -> None:
+    """Note in chunks of one document the digests of their concepts; nothing where no library for a language is installed."""
+    found = [replace(draft, entities={}, relationships={}) for draft in chunk_drafts]
+    proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
+    try:
+        for _ in add_concepts(found, title, proses, with_full_names=with_full_names):
+            pass
+    except GraphRAGError as error:
+        # Models read languages for which nothing else is needed.
+        if error.sqlstate != "58P01":
+            raise
+        return
+    for chunk_draft, draft in zip(chunk_drafts, found, strict=True):
+        digests = [digest(name) for name, entity in draft.entities.items() for _ in range(min(entity.tf, MAX_TF))]
+        chunk_draft.concepts = b"".join(sorted(digests))

@@ -1,0 +1,88 @@
+"""hybrid and ppr walk over what NLP finds in chunks, too, where a model made the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pg_graphrag.text.concepts import digest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.extracting import NOTHING, extracted
+from tests.sql.ingest import new_corpus, put, rows, value, work
+
+QUESTION = "In which town was the designer of the Kestrel engine born?"
+TEXTS = {"first": "The Kestrel engine is by Bob Stone.", "second": "Bob Stone came from Leeds."}
+# Nearer to the question than the second, by their words.
+FILLER = {
+    f"{number:02}": f"In town {number} the designer was born, in which engine nobody knows." for number in range(24)
+}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as endpoint:
+        endpoint.reply(lambda _: NOTHING)
+        yield endpoint
+
+
+def filled(db: Database, endpoint: Endpoint | None, texts: dict[str, str]) -> str:
+    """A corpus whose model finds nothing, or one without a model."""
+    corpus = new_corpus(db) if endpoint is None else extracted(db, endpoint, summaries=False)
+    for key, text in texts.items():
+        put(db, corpus, key, text, metadata={"filler": key in FILLER and key > "10"})
+    work(db)
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database, endpoint: Endpoint) -> str:
+    return filled(module_db, endpoint, TEXTS | FILLER)
+
+
+def found(db: Database, corpus: str, **options: object) -> list[tuple[object, ...]]:
+    """(source_key, score) of the first ten of ppr."""
+    arguments = [QUESTION, corpus, Jsonb(options.get("filter", {}))]
+    return rows(
+        db,
+        "SELECT source_key, score FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 10, filter => %s)",
+        *arguments,
+    )
+
+
+def test_a_name_that_the_model_left_out_leads_to_the_next_document(module_db: Database, corpus: str) -> None:
+    assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
+
+
+def test_of_chunks_whose_concepts_are_not_known_the_model_s_graph_decides(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = filled(module_db, endpoint, TEXTS | FILLER)
+    module_db.execute(
+        "UPDATE graphrag.chunks c SET concepts = NULL FROM graphrag.corpora k WHERE k.id = c.corpus_id AND k.name = %s",
+        [corpus],
+    )
+    assert "second" not in [key for key, _ in found(module_db, corpus)][:2]
+
+
+def test_a_part_of_the_documents_is_walked_by_its_own_concepts(module_db: Database, corpus: str) -> None:
+    assert [key for key, _ in found(module_db, corpus, filter={"filler": False})][:2] == ["first", "second"]
+
+
+def test_a_chunk_has_a_digest_of_each_concept(module_db: Database, corpus: str) -> None:
+    stored = value(
+        module_db,
+        "SELECT c.concepts FROM graphrag.chunks c JOIN graphrag.documents d ON d.id = c.document_id"
+        " WHERE d.corpus = %s AND d.source_key = 'first'",
+        corpus,
+    )
+    digests = {stored[place : place + 8] for place in range(0, len(stored), 8)}
+    assert {digest("kestrel engine"), digest("bob stone")} <= digests
+
+
+def test_a_corpus_without_a_model_has_no_digests(module_db: Database) -> None:
+    corpus = filled(module_db, None, TEXTS)
+    sql = "SELECT count(c.concepts) FROM graphrag.chunks c JOIN graphrag.corpora k ON k.id = c.corpus_id WHERE k.name = %s"
+    assert value(module_db, sql, corpus) == 0

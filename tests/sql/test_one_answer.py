@@ -1,7 +1,8 @@
 """The same question on the same data as the same visible set has one answer.
 
-Whatever the session cached and whoever asked before, with a filter that keeps all documents or none, and under protect() that hides nothing; on both
-sides of every threshold that chooses an algorithm. Sessions move a threshold instead of a corpus growing past it.
+Whatever the session cached and whoever asked before, with a filter that keeps all documents or none, and under protect() that
+hides nothing; on both sides of every threshold that chooses an algorithm. Sessions move a threshold instead of a corpus growing
+past it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ SELECT c.name AS corpus,
        d.searchable,
        s.embedding,
        CASE WHEN s.embedding = 'all-MiniLM-L6-v2' THEN (
-            SELECT pg_catalog.format('%s of the last %s chunks are in other languages than English: SELECT graphrag.reembed(%L, %L)',
+            SELECT pg_catalog.format('%s of the last %s chunks are in other languages than English, and found by words alone: SELECT graphrag.reembed(%L, %L)',
                                      x.foreign_chunks, x.chunks, c.name, '{"model": "multilingual-e5-small"}')
               FROM (SELECT pg_catalog.count(*) FILTER (WHERE y.language <> 'en') AS foreign_chunks, pg_catalog.count(*) AS chunks
                       FROM (SELECT z.language FROM graphrag.chunks z WHERE z.corpus_id = c.id ORDER BY z.id DESC LIMIT 100) y) x

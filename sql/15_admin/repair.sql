@@ -58,6 +58,7 @@ BEGIN
     SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
+    PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
     PERFORM graphrag._queue_jobs('reembed', array_agg(DISTINCT s.corpus_id)) FROM graphrag.embedding_spaces s WHERE s.state <> 'active';
     -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
     PERFORM graphrag._queue_jobs('communities', array_agg(c.id))

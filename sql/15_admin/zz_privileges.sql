@@ -54,6 +54,8 @@ GRANT SELECT ON
     graphrag.graph_mentions,
     graphrag.entity_attributes,
     graphrag.unfit_extractions,
+    graphrag._histories,
+    graphrag.versions,
     graphrag.document_coverage,
     graphrag.graph_growth,
     graphrag.entity_timeline,

@@ -24,6 +24,7 @@ SELECT row ->> 'name'
   FROM graphrag.cypher('default', 'MATCH (e:Entity)-[:MENTIONED_IN]->(:Chunk) RETURN DISTINCT e.name AS name') row
  ORDER BY 1
 """
+VERSIONS = "SELECT source_key, version, is_latest, valid_from, valid_to, content FROM graphrag.versions ORDER BY 1, 2"
 # What one installation never has, so that it shows whose rows they are.
 STRANGER = "Nobody Here owns Nothing Much."
 
@@ -64,6 +65,9 @@ def source(module_db: Database, expected: list[tuple[Any, ...]]) -> Database:
     module_db.execute("SELECT graphrag.optimize()")
     module_db.execute("SELECT graphrag.create_corpus('guarded')")
     module_db.execute("CREATE FUNCTION public.team() RETURNS text LANGUAGE sql RETURN current_user")
+    for team in ("team_a", "team_b"):
+        put(module_db, "guarded", team, f"Ann Lee led {team}.", metadata={"team": team})
+    module_db.execute("SELECT graphrag.keep_history('guarded', 'guarded history')")
     for team in ("team_a", "team_b"):
         put(module_db, "guarded", team, f"Ann Lee leads {team}. Only {team} knows Ann Lee.", metadata={"team": team})
     work(module_db)
@@ -147,7 +151,8 @@ def test_a_restored_database_is_as_before_once_repaired(
         repaired = value(restored, "SELECT graphrag.repair()")
         assert repaired == {"jobs_queued": 0, "graphs_rebuilt": 2}, "the restore itself queued what is due"
         assert rows(restored, CYPHER) == vertices
-        for corpus in ("default", "guarded"):
+        assert rows(restored, VERSIONS) == rows(source, VERSIONS)
+        for corpus in ("default", "guarded", "guarded history"):
             assert fingerprint(restored, corpus) == fingerprint(source, corpus)
             assert rows(restored, "SELECT * FROM graphrag.check(%s)", corpus) == []
         check_that_readers_see_what_is_theirs(new_cluster.url(target))
@@ -176,8 +181,12 @@ def check_that_readers_see_what_is_theirs(url: str) -> None:
         assert rows(reader, "SELECT source_key FROM graphrag.documents WHERE corpus = 'guarded'") == [("team_a",)]
         assert rows(reader, "SELECT source_key FROM graphrag.search('Who knows Ann Lee?', 'guarded')") == [("team_a",)]
         secured = "SELECT polname::text FROM pg_policy WHERE polname ~ '^graphrag_protection'"
-        guarded = value(reader, "SELECT id FROM graphrag.corpora WHERE name = 'guarded'")
-        assert rows(reader, secured) == [(f"graphrag_protection_{guarded}",)]
+        # Their history is closed.
+        assert rows(reader, "SELECT FROM graphrag.documents WHERE corpus = 'guarded history'") == []
+        protected = (
+            "SELECT 'graphrag_protection_' || id FROM graphrag.corpora WHERE name IN ('guarded', 'guarded history')"
+        )
+        assert sorted(rows(reader, secured)) == sorted(rows(reader, protected))
 
 
 def test_a_restore_queues_nothing_that_is_indexed(shared_cluster: Cluster, source: Database) -> None:

@@ -159,15 +159,15 @@ def test_a_rollback_takes_all_of_it_back(db: Database) -> None:
 def test_a_table_that_comes_later_is_looked_through_too(db: Database) -> None:
     corpus = with_secret(db)
     number = corpus_id(db, corpus)
-    db.execute("CREATE TABLE graphrag.versions (corpus_id int, source_key text, document_id bigint, content text)")
+    db.execute("CREATE TABLE graphrag.later (corpus_id int, source_key text, document_id bigint, content text)")
     db.execute("CREATE TABLE graphrag.notes (note jsonb)")
     owner = value(db, "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'graphrag.corpora'::regclass")
-    db.execute(f"ALTER TABLE graphrag.versions OWNER TO {owner}; ALTER TABLE graphrag.notes OWNER TO {owner}".encode())
+    db.execute(f"ALTER TABLE graphrag.later OWNER TO {owner}; ALTER TABLE graphrag.notes OWNER TO {owner}".encode())
     old = [number, "zk-secret", 4711, "An older text of Vaultmere."]
-    db.execute("INSERT INTO graphrag.versions VALUES (%s, %s, %s, %s)", old)
+    db.execute("INSERT INTO graphrag.later VALUES (%s, %s, %s, %s)", old)
     db.execute("INSERT INTO graphrag.notes VALUES (%s)", [Jsonb({"a": ["Zephyrine Quillfeather"]})])
     report = forget(db, corpus, "zk-secret")
-    assert report["graphrag.versions"]["removed"] == 1
+    assert report["graphrag.later"]["removed"] == 1
     assert set(remaining(report)) == {"graphrag.notes"}
 
 

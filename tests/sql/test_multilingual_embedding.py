@@ -94,10 +94,13 @@ def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(modul
     work(module_db)
     assert value(module_db, CHOSEN, corpus) == "all-MiniLM-L6-v2"
     text = value(module_db, advice, corpus)
-    assert text.startswith("3 of the last 5 chunks are in other languages than English: SELECT graphrag.reembed(")
+    assert text.startswith(
+        "3 of the last 5 chunks are in other languages than English, and found by words alone: SELECT"
+    )
     module_db.execute(text.partition(": ")[2].encode())
     work(module_db)
     assert value(module_db, CHOSEN, corpus) == MODEL
+    assert embedded_keys(module_db, corpus) == {*ENGLISH, *PAGES}
     assert value(module_db, advice, corpus) is None
 
 
@@ -116,3 +119,73 @@ def test_names_that_a_person_writes_into_an_empty_corpus_choose_its_model(module
     corpus = new_corpus(module_db)
     module_db.execute("SELECT graphrag.create_entity(%s, %s)", ["渡辺電機", corpus])
     assert value(module_db, CHOSEN, corpus) == MODEL
+
+
+EMBEDDED = """
+SELECT d.source_key FROM graphrag.window_vectors v JOIN graphrag.documents d ON d.id = v.document_id
+  JOIN graphrag.embedding_spaces s ON s.id = v.space_id AND s.state = 'active'
+ WHERE d.corpus = %s
+"""
+
+
+def embedded_keys(db: Database, corpus: str) -> set[str]:
+    return {key for (key,) in db.execute(EMBEDDED, [corpus])}
+
+
+@pytest.fixture(scope="module")
+def mixed(module_db: Database) -> str:
+    """A corpus of English and Japanese with the model of English."""
+    corpus = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
+    put_all(module_db, corpus, ENGLISH | PAGES)
+    work(module_db)
+    return corpus
+
+
+def test_texts_and_names_in_languages_that_the_model_was_not_made_for_have_no_vectors(
+    module_db: Database, mixed: str
+) -> None:
+    assert embedded_keys(module_db, mixed) == set(ENGLISH)
+    names = module_db.execute(
+        "SELECT e.name FROM graphrag.entity_vectors v JOIN graphrag.entities e ON e.id = v.entity_id"
+        " JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s",
+        [mixed],
+    ).fetchall()
+    assert names
+    assert all(name.isascii() for (name,) in names)
+    assert module_db.execute("SELECT * FROM graphrag.check(%s)", [mixed]).fetchall() == []
+
+
+@pytest.mark.parametrize("mode", ["naive", "bm25", "local", "hybrid", "mix", "ppr", "path", "graph_local"])
+def test_no_mode_is_empty_for_a_text_without_vectors(module_db: Database, mixed: str, mode: str) -> None:
+    results = search(module_db, "運用コストはどのくらい削減されたか", mixed, mode)
+    assert results[0]["source_key"] == "price"
+    assert results[0]["explain"]["embedding"].startswith("by words alone: all-MiniLM-L6-v2 was not made")
+    if mode != "bm25":
+        assert results[0]["explain"]["dense"].startswith("left out: the embedder was not made for ja")
+
+
+def test_english_questions_are_answered_by_vectors_beside_texts_without(module_db: Database, mixed: str) -> None:
+    results = search(module_db, "When did the vessel leave?", mixed, "naive")
+    assert {row["source_key"] for row in results} == set(ENGLISH)
+    assert "dense" not in results[0]["explain"]
+    assert "embedding" not in results[0]["explain"]
+
+
+def test_a_text_that_says_it_is_english_and_is_not_is_found_by_words(module_db: Database) -> None:
+    corpus = new_corpus(module_db, language="en")
+    put_all(module_db, corpus, PAGES)
+    work(module_db)
+    results = search(module_db, next(iter(PAGES.values())), corpus, "naive")
+    assert results
+    assert results[0]["explain"]["dense"].endswith("not made for the documents' language")
+
+
+def test_a_smaller_model_takes_the_vectors_of_other_languages_away(module_db: Database) -> None:
+    corpus = new_corpus(module_db, embedding={"model": MODEL})
+    put_all(module_db, corpus, ENGLISH | PAGES)
+    work(module_db)
+    assert embedded_keys(module_db, corpus) == {*ENGLISH, *PAGES}
+    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({"model": "all-MiniLM-L6-v2"})])
+    work(module_db)
+    assert value(module_db, CHOSEN, corpus) == "all-MiniLM-L6-v2"
+    assert embedded_keys(module_db, corpus) == set(ENGLISH)

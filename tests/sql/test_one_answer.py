@@ -1,7 +1,8 @@
 """The same question on the same data as the same visible set has one answer.
 
-Whatever the session cached and whoever asked before, with the filter {} or none, and under protect() that hides nothing; on both
-sides of every threshold that chooses an algorithm. Sessions move a threshold instead of a corpus growing past it.
+Whatever the session cached and whoever asked before, with a filter that keeps all documents or none, and under protect() that
+hides nothing; on both sides of every threshold that chooses an algorithm. Sessions move a threshold instead of a corpus growing
+past it.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ THRESHOLDS = {
     "mentions": "from pg_graphrag.retrieval import vectors; vectors.MAX_MENTION_BYTES = 0",
     "texts of the graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = 0",
     "graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = cached_graph.MAX_LINKS = 0",
+    "graph of a part": "from pg_graphrag.retrieval import visible_graph; visible_graph.FEW_CHUNKS = 0",
     "postings": "from pg_graphrag.retrieval.bm25 import cached_index; cached_index.MAX_ITEMS = 0",
     "chunks of an item": "from pg_graphrag.retrieval import evidence_chunks; evidence_chunks.MAX_CHUNKS_EACH = 3",
 }
+# It keeps all documents; the filter {} is none.
+WHOLE = {"$not": {"even": "never"}}
 # They all keep the even documents.
 FILTERS: tuple[dict[str, Any], ...] = (
     {"even": True},
@@ -50,6 +54,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
     {"$relation": "public.even_documents"},
     {"$not": {"$relation": "public.odd_documents"}},
     {"day": {"$gte": "2024-01-01"}},
+    {"$contains": {"even": True}},
 )
 
 
@@ -217,7 +222,7 @@ def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
     with readers(module_db, 1) as (role,):
         reader = session(threshold, f"SET ROLE {role}")
         even = FILTERS[list(THRESHOLDS).index(threshold)]
-        for filter_, other in (({}, None), (even, {"even": True})):
+        for filter_, other in ((WHOLE, None), (even, {"even": True})):
             expected = answers(cold(threshold), corpus, filter_)
             assert_same(answers(warm, corpus, other), expected)
             condition = "true" if other is None else """metadata @> '{"even": true}'"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pg_graphrag import mode_names
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import keys, new_corpus, put, refused, search, work
@@ -41,11 +42,15 @@ def corpus(module_db: Database) -> str:
 def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, corpus: str, mode: str) -> None:
     whole = search(module_db, QUERY, corpus, mode, top_k=1000)
     assert len(whole) >= 10
-    for count in (1, 7, 60, 61, 120, 205):
+    for count in (1, 2, 7, 8, 10, 11, 60, 61, 120, 205):
         assert search(module_db, QUERY, corpus, mode, top_k=count) == whole[:count], (mode, count)
     scores = [row["score"] for row in whole]
     assert scores == sorted(scores, reverse=True)
     assert len(set(keys(whole))) == len(whole)
+
+
+def test_every_mode_is_tried() -> None:
+    assert set(MODES) == set(mode_names.MODES)
 
 
 @pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid", "mix", "ppr"])
@@ -53,7 +58,7 @@ def test_an_answer_has_as_many_rows_as_match(module_db: Database, corpus: str, m
     assert len(search(module_db, "Which letter came from Oslo?", corpus, mode, top_k=1000)) == COUNT
 
 
-@pytest.mark.parametrize("mode", ["bm25", "hybrid", "ppr"])
+@pytest.mark.parametrize("mode", MODES)
 def test_pages_make_up_the_whole(module_db: Database, corpus: str, mode: str) -> None:
     whole = search(module_db, QUERY, corpus, mode, top_k=130)
     pages = [search(module_db, QUERY, corpus, mode, top_k=50, options={"offset": offset}) for offset in (0, 50, 100)]

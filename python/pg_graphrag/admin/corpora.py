@@ -1,8 +1,9 @@
 """Creation, change and removal of corpora."""
 
 import json
+from collections.abc import Mapping
 
-from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import PINNED, Options, changed_options, parse, reindexes
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
@@ -38,10 +39,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
 def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:
     """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
     corpus = find(db, name)
-    changes = _object(options)
-    stored = db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]
-    new_options = {key: value for key, value in {**json.loads(str(stored)), **changes}.items() if value is not None}
-    number = create(db, new_name, json.dumps(new_options))
+    number = create(db, new_name, json.dumps(options_like(db, corpus, {}, options)))
     # Closed before it has documents: grants and policies of the other do not speak of it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
     db.query(
@@ -53,6 +51,16 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
         [corpus.id, new_name],
     )
     return number
+
+
+def options_like(
+    db: Database, corpus: Corpus, defaults: Mapping[str, object], options: str | None
+) -> dict[str, object]:
+    """Return the options of a corpus with these `defaults` in place of its own, changed by `options` (null: left out)."""
+    changes = _object(options)
+    stored = db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]
+    merged = {**json.loads(str(stored)), **defaults, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def alter(db: Database, name: str | None, options: str | None) -> None:

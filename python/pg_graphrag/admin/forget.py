@@ -243,10 +243,22 @@ class _Forgetting:
             [self.corpus.id, self.key],
         )
         hint = "Call graphrag.forget() for that corpus too, if it is the same document."
-        return [
+        lines: list[Line] = [
             (f'corpus "{row["name"]}"', REMAINS, 0, row["n"], "has a document of the same source_key", hint)
             for row in rows
         ]
+        return lines + self._versions()
+
+    def _versions(self) -> list[Line]:
+        rows = self.db.query(
+            "SELECT v.history AS name, pg_catalog.count(*) AS n FROM graphrag.versions v"
+            " WHERE v.corpus = $1 AND v.source_key = pg_catalog.left(graphrag._version_key($2, pg_catalog.now()), -28)"
+            " GROUP BY v.history",
+            ["text", "text"],
+            [self.corpus.name, self.key],
+        )
+        hint = "Call graphrag.forget() for each: SELECT history, version_key FROM graphrag.versions."
+        return [(f'corpus "{row["name"]}"', REMAINS, 0, row["n"], "has versions of the document", hint) for row in rows]
 
     def _unprovable(self) -> list[Line]:
         replicas = self.db.query("SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_stat_replication")[0]["n"]

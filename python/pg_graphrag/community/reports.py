@@ -269,13 +269,14 @@ def _embed_rest(db: Database, corpus: Corpus) -> bool:
     space = of_state(spaces(db, corpus.id), "active")
     if space is None:
         return True
-    rows = db.query(
-        "SELECT r.community_id, r.title || E'\\n' || r.summary AS text FROM graphrag.community_reports r"
-        " WHERE r.corpus_id = $1 AND NOT EXISTS (SELECT FROM graphrag.report_vectors v"
-        "   WHERE v.space_id = $2 AND v.community_id = r.community_id) ORDER BY r.community_id LIMIT $3",
-        ["int4", "int4", "int4"],
-        [corpus.id, space.id, BATCH],
-    )
+    rows: list[Row] = []
+    last = 0
+    while not rows:
+        page = _without_vector(db, corpus, space, last)
+        if not page:
+            break
+        rows = [row for row in page if space.embedding.embeds(row["text"])]
+        last = page[-1]["community_id"]
     db.rollback()
     if not rows:
         return True
@@ -286,3 +287,14 @@ def _embed_rest(db: Database, corpus: Corpus) -> bool:
     if faults:
         raise min(faults.values(), key=weight)
     return False
+
+
+def _without_vector(db: Database, corpus: Corpus, space: Space, last: int) -> list[Row]:
+    """Return the next reports, after community `last`, that have no vector in a space."""
+    return db.query(
+        "SELECT r.community_id, r.title || E'\\n' || r.summary AS text FROM graphrag.community_reports r"
+        " WHERE r.corpus_id = $1 AND r.community_id > $4 AND NOT EXISTS (SELECT FROM graphrag.report_vectors v"
+        "   WHERE v.space_id = $2 AND v.community_id = r.community_id) ORDER BY r.community_id LIMIT $3",
+        ["int4", "int4", "int4", "int8"],
+        [corpus.id, space.id, BATCH, last],
+    )

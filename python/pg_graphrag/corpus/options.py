@@ -5,6 +5,7 @@ from typing import Any
 
 from pg_graphrag.corpus import extraction_schema
 from pg_graphrag.corpus.extraction_schema import ExtractionSchema
+from pg_graphrag.embedding import knows
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.text.languages import REGCONFIG
 
@@ -39,6 +40,13 @@ class Embedding:
     def local(self) -> bool:
         """Whether the model is inside the server."""
         return self.provider == "local"
+
+    def embeds(self, text: str) -> bool:
+        """Return whether a text gets a vector: none in a language that the local model was not made for.
+
+        What is at an endpoint is for its owner to judge.
+        """
+        return not self.local or knows(self.model, text)
 
 
 @dataclass(frozen=True, slots=True)

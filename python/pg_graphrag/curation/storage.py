@@ -47,11 +47,12 @@ class Storage:
         self.corpus = corpus
 
     def embed(self, texts: Iterable[str]) -> dict[str, Vectors]:
-        """Return {text: vector} of at least these texts."""
+        """Return {text: vector} of at least those of these texts that the model embeds."""
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if self.corpus.chooses_embedding and not self._vectors:
             self._model = embedding_of(self.corpus, missing_texts) or self._model
         model = self._model
+        missing_texts = [text for text in missing_texts if model.embeds(text)]
         for part in slices(missing_texts, BATCH):
             if model.local:
                 vectors = document_embedder(self._db, model.model).embed(part)

@@ -6,12 +6,10 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.spaces import rows_of
 from pg_graphrag.curation.variants import numbers, variants
-from pg_graphrag.embedding import languages_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.server import Database, Row, slices
-from pg_graphrag.text.languages import detect
 
 # A pair with less is not worth a person's time.
 LEAST = 0.6
@@ -87,9 +85,7 @@ def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[
     if corpus.space is None:
         return {}
     vectors = rows_of("entity", corpus.space, own_tables=corpus.own_tables)
-    model = corpus.options.embedding
-    made_for = languages_of(model.model) if model.local else None
-    known = [row for row in entities.values() if made_for is None or detect(row["name"]) in made_for]
+    known = [row for row in entities.values() if corpus.options.embedding.embeds(row["key"])]
     candidates = sorted(known, key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(

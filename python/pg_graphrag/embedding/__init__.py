@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pg_graphrag.text.languages import DETECTED, detect
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -53,6 +55,12 @@ def languages_of(model: str) -> frozenset[str]:
     from pg_graphrag.embedding.e5 import E5
 
     return E5.languages
+
+
+def knows(model: str, text: str) -> bool:
+    """Return whether a local model was made for the language of a text, as far as its script tells."""
+    languages = languages_of(model)
+    return languages >= DETECTED or detect(text) in languages
 
 
 def load(model: str, encoder: Callable[[Path, dict[str, Any]], Encoder]) -> Embedder:

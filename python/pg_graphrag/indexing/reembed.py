@@ -1,6 +1,7 @@
 """Re-embedding: fill the vectors of another model while the old ones are searched, then swap (graphrag.reembed)."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -70,7 +71,7 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
     """Embed and write the next items without a vector after `progress`; False when there are none."""
     chunks, items = _of_chunks(db, corpus, space, progress, BATCH_CHUNKS)
     if not chunks:
-        items = {"entity": _names(db, corpus, space, progress, BATCH_NAMES)}
+        items = {"entity": _names(db, corpus, space, progress)}
         if not items["entity"]:
             db.rollback()
             return False
@@ -126,17 +127,54 @@ def _without_vector(space: Space, kind: str) -> str:
     )
 
 
+def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_indexed: bool) -> Iterator[int]:
+    """Yield the ids of items of a kind of `SOURCES` that a space's model embeds and that have no vector in it.
+
+    `only_indexed`: not those of documents that are still to be indexed.
+    """
+    if kind == "entity":
+        sql = (
+            "SELECT x.id, x.key AS text FROM graphrag.entities x WHERE x.corpus_id = $1 AND NOT EXISTS"
+            f" (SELECT FROM {space.rows(kind)} v WHERE v.entity_id = x.id)"
+        )
+    else:
+        table, _, text = _ITEMS[kind]
+        condition = " AND d.indexed_at IS NOT NULL" if only_indexed else ""
+        sql = (
+            f"SELECT x.id, {text} AS text FROM (SELECT k.id, k.start_offset, k.content, k.section,"
+            f" pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
+            f" LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.corpus_id = $1{condition}) c"
+            f" JOIN graphrag.{table} x ON {_without_vector(space, kind)}"
+        )
+    for row in db.stream(sql, ["int4"], [corpus.id], BATCH_NAMES):
+        if space.embedding.embeds(row["text"]):
+            yield row["id"]
+
+
 def _of_chunks(
     db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int
 ) -> tuple[list[int], dict[str, list[Item]]]:
-    """Return the next chunks with items without vectors, and these items by kind."""
+    """Return the next chunks with items without vectors that the model embeds, and these items by kind."""
+    start = progress["chunk"]
+    while True:
+        chunks, items = _page_of_chunks(db, corpus, space, start, limit)
+        if not chunks or any(items.values()):
+            return chunks, items
+        start = chunks[-1]
+        db.poll()
+
+
+def _page_of_chunks(
+    db: Database, corpus: Corpus, space: Space, start: int, limit: int
+) -> tuple[list[int], dict[str, list[Item]]]:
+    """Return the next chunks with items without vectors, and by kind those items that the model embeds."""
     any_missing = " OR ".join(
         f"EXISTS (SELECT FROM graphrag.{_ITEMS[kind][0]} x WHERE {_without_vector(space, kind)})" for kind in OF_CHUNKS
     )
     rows = db.query(
         f"SELECT c.id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.id > $2 AND ({any_missing}) ORDER BY c.id LIMIT $3",
         ["int4", "int8", "int4"],
-        [corpus.id, progress["chunk"], limit],
+        [corpus.id, start, limit],
     )
     chunks = [row["id"] for row in rows]
     items: dict[str, list[Item]] = {}
@@ -151,21 +189,33 @@ def _of_chunks(
             [chunks],
         )
         # Statements are stripped at their end; a window is embedded as it is.
-        items[kind] = [
+        missing = (
             (row["id"], row["chunk_id"], row["document_id"], row["text"] if kind == "window" else row["text"].rstrip())
             for row in rows
-        ]
+        )
+        items[kind] = [item for item in missing if space.embedding.embeds(item[3])]
     return chunks, items
 
 
-def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any], limit: int) -> list[Item]:
-    rows = db.query(
+def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any]) -> list[Item]:
+    """Return the next names without vectors that the model embeds."""
+    start = progress["key"]
+    while True:
+        rows = _page_of_names(db, corpus, space, start)
+        items = [(row["id"], 0, 0, row["key"]) for row in rows if space.embedding.embeds(row["key"])]
+        if items or not rows:
+            return items
+        start = rows[-1]["key"]
+        db.poll()
+
+
+def _page_of_names(db: Database, corpus: Corpus, space: Space, start: str) -> list[Row]:
+    return db.query(
         'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key > $2 COLLATE "C" AND NOT EXISTS'
         f" (SELECT FROM {space.rows('entity')} v WHERE v.entity_id = e.id) ORDER BY e.key LIMIT $3",
         ["int4", "text", "int4"],
-        [corpus.id, progress["key"], limit],
+        [corpus.id, start, BATCH_NAMES],
     )
-    return [(row["id"], 0, 0, row["key"]) for row in rows]
 
 
 def _swap(db: Database, corpus: Corpus, building: Space) -> None:
@@ -179,8 +229,8 @@ def _swap(db: Database, corpus: Corpus, building: Space) -> None:
     if (
         current is not None
         and current.id == building.id
-        and not _of_chunks(db, corpus, current, start, 1)[0]
-        and not _names(db, corpus, current, start, 1)
+        and not _of_chunks(db, corpus, current, start, BATCH_CHUNKS)[0]
+        and not _names(db, corpus, current, start)
     ):
         active = of_state(all_spaces, "active")
         if active is not None:

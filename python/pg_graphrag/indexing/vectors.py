@@ -48,8 +48,11 @@ def poll(db: Database) -> None:
 def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
-    """Return ({text: vector}, {text: fault}). Commits: the costs of an endpoint's calls are recorded."""
-    distinct_texts = list(dict.fromkeys(texts))
+    """Return ({text: vector}, {text: fault}), neither of texts that the model does not embed.
+
+    Commits: the costs of an endpoint's calls are recorded.
+    """
+    distinct_texts = [text for text in dict.fromkeys(texts) if model.embeds(text)]
     if not distinct_texts:
         return {}, {}
     with db.step("embed"):
@@ -89,10 +92,11 @@ def _embed_locally(db: Database, model: Embedding, texts: list[str]) -> Vectors:
 def insert_vectors(
     db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Vectors], *, is_late: bool = False
 ) -> None:
-    """Store the vectors of items of a `kind` of `SOURCES`.
+    """Store the vectors of items of a `kind` of `SOURCES`, of those whose texts have one.
 
     `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
     """
+    items = [item for item in items if item[3] in vectors]
     number, chunk_columns = (
         ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
     )

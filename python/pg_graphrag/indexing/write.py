@@ -70,7 +70,7 @@ def write_documents(
     items |= write_statements(db, corpus.id, drafts, chunk_ids)
     for kind, kind_items in items.items():
         # Windows whose texts could not be embedded have none yet.
-        insert_vectors(db, active, kind, [item for item in kind_items if item[3] in active_vectors], active_vectors)
+        insert_vectors(db, active, kind, kind_items, active_vectors)
     for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
             change.add_chunk(draft.id, chunk_id, piece)
@@ -136,8 +136,7 @@ def write_change(
         # The job of kind reembed fills in the others.
         building_vectors = vectors.get(building.embedding, {})
         for kind, kind_items in items.items():
-            new_items = [item for item in kind_items if item[3] in building_vectors]
-            insert_vectors(db, building, kind, new_items, building_vectors)
+            insert_vectors(db, building, kind, kind_items, building_vectors)
     note_change(db, corpus)
 
 
@@ -167,7 +166,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
 
 
 def check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
-    missing_texts = [text for text in texts if text not in vectors]
+    missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)
 

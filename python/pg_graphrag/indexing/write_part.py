@@ -85,9 +85,8 @@ def write_windows(
         db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     for space in all_spaces:
         if space.state != "retired":
-            known = vectors.get(space.embedding, {})
             # The job of kind reembed may have been here, and fills in the others.
-            insert_vectors(db, space, "window", [item for item in items if item[3] in known], known, is_late=True)
+            insert_vectors(db, space, "window", items, vectors.get(space.embedding, {}), is_late=True)
     note_change(db, corpus)
     _finish_part(db, worker, corpus, job)
 

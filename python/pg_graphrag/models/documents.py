@@ -53,6 +53,7 @@ class Document(Base):
     attached_id: Mapped[int | None]
     retracted_at: Mapped[datetime | None]
     retraction_reason: Mapped[str | None]
+    version_of: Mapped[BigInt | None]
 
     chunks: Mapped[list["Chunk"]] = orm.relationship(
         primaryjoin=lambda: Document.id == foreign(remote(Chunk.document_id)),

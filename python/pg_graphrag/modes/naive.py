@@ -1,19 +1,21 @@
 """naive: chunks by their best window."""
 
 from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, single_ranking
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    return single_ranking([dense.windows(query, depth)])
+    return single_ranking([dense.windows(query, depth) if query.dense_works else bm25(query, depth)])
 
 
 MODE = Mode(
     name="naive",
     place=10,
-    does="""Chunks by the cosine of their best window (60–120 words) to the query. The vector baseline.""",
+    does="""Chunks by the cosine of their best window (60–120 words) to the query. The vector baseline. By BM25 where the
+    local embedder was made for the language of neither, as `explain` says under `dense`.""",
     source="–",
     function="dense retrieval alone: chunks by their best window",
     reads_keywords=False,

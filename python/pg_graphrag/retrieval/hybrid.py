@@ -48,8 +48,6 @@ def _direct(query: Query, depth: int) -> list[Ranking]:
     direct = [bm25(query, depth)]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
-    else:
-        query.notes["dense"] = f"left out: the embedder was not made for {query.foreign or ', '.join(query.languages)}"
     return direct + _mentions(query, depth) if query.is_described else direct
 
 

@@ -18,7 +18,7 @@ from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import Ids, Vectors, np
 from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.bm25 import BM25Index
-from pg_graphrag.retrieval.document_languages import any_in
+from pg_graphrag.retrieval.document_languages import any_embedded
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.request import Documents, Request
 from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
@@ -306,19 +306,26 @@ class Query:
 
     @cached_property
     def dense_works(self) -> bool:
-        """Whether the corpus' embedder was made for query and documents; of one at an endpoint that is for its owner."""
+        """Whether the corpus' embedder was made for query and documents; of one at an endpoint that is for its owner.
+
+        Where not, the notes say so.
+        """
+        if self.foreign is not None:
+            self.notes["dense"] = f"left out: the embedder was not made for {self.foreign}"
         return self.corpus.space is not None and self.foreign is None
 
     @cached_property
     def foreign(self) -> str | None:
         """What the local embedder was not made for: the query's languages, or that of all documents (a query may be a code)."""
         model = self.corpus.options.embedding
-        if not model.local:
+        if not model.local or self.corpus.space is None:
             return None
         made_for = languages_of(model.model)
         if not made_for.intersection(self.languages):
             return ", ".join(self.languages)
-        return None if any_in(self.db, self.corpus, made_for, self.visible_ids) else "the documents' language"
+        if any_embedded(self.db, self.corpus, made_for, self.visible_ids):
+            return None
+        return "the documents' language"
 
     @once
     def bm25_index(self, kind: str) -> BM25Index:

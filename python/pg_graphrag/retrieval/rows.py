@@ -81,7 +81,10 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
         row["score"] = score[row["chunk_id"]]
     rows.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
     del rows[top_k:]
+    embedding = query.corpus.options.embedding
     for row in rows:
         row["explain"] = fusion.explain(row["chunk_id"]) | place_of(row)
+        if not embedding.embeds(row["content"]):
+            row["explain"]["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
         row["score"] = min(row["score"], most)
     return rows

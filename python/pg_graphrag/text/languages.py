@@ -69,6 +69,8 @@ _SCRIPTS = {
     "hy": "\u0531-\u058f",
     "ta": "\u0b80-\u0bff",
 }
+# What `detect` may return.
+DETECTED = frozenset({*_SCRIPTS, "ja", "zh"})
 _BEYOND_LATIN = "\u0370-\uffdc\U00020000-\U0003ffff"
 
 # The most frequent words of languages in Latin script, but for those that are English words too.

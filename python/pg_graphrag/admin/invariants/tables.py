@@ -36,6 +36,13 @@ _STATEMENTS = {
          WHERE d.corpus_id = $1
            AND ((d.retracted_at IS NOT NULL) <> (d.status = 'retracted')
                 OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL)""",
+    "a history has what documents say": f"""
+        SELECT {_DOCUMENT} AS object, 'its latest version says something else, or there is none: graphrag.repair()' AS detail
+          FROM graphrag._histories h
+          JOIN graphrag.documents d ON d.corpus_id = h.corpus_id AND d.retracted_at IS NULL
+          LEFT JOIN graphrag.documents v ON v.version_of = d.id AND v.corpus_id = h.history_id
+         WHERE h.corpus_id = $1
+           AND (v.id IS NULL OR (d.title, d.content, d.metadata) IS DISTINCT FROM (v.title, v.content, v.metadata))""",
     # A job of an indexed document is superseded work that is done once more.
     "what is due is queued": f"""
         SELECT {_DOCUMENT} AS object,

@@ -1,18 +1,14 @@
-"""Every window, described mention and entity name has its vector in the active space; no space has others."""
+"""Every window, described mention and name that the active space's model embeds has its vector; no space has others."""
 
 from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
+from pg_graphrag.indexing.reembed import unembedded
 from pg_graphrag.indexing.vectors import SOURCES
 from pg_graphrag.server import Database
 
-_MISSING = """
-SELECT pg_catalog.format('%s %s', '{name}', x.id) AS object, 'has no vector' AS detail
-  FROM graphrag.{source} x
- WHERE x.corpus_id = $1{only}{due} AND NOT EXISTS (SELECT FROM {table} v WHERE v.{number} = x.id{same})
-"""
 _ORPHANS = """
 SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
        CASE WHEN x.id IS NULL THEN 'is of nothing' ELSE 'is there twice, or of the wrong size or place' END AS detail
@@ -67,14 +63,9 @@ def _names(kind: str, space: Space) -> dict[str, str]:
 
 
 def _without_vector(db: Database, corpus: Corpus, space: Space, kind: str) -> Iterator[tuple[str, str]]:
-    same_chunk = "" if kind == "entity" else " AND v.chunk_id = x.chunk_id"
     # While an endpoint for vectors fails, a text is searchable without, and its job still to be done.
-    due = (
-        " AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = x.document_id AND d.indexed_at IS NULL)"
-        if kind == "window"
-        else ""
-    )
-    return violations(db, _MISSING.format(same=same_chunk, due=due, **_names(kind, space)), ["int4"], [corpus.id])
+    for number in unembedded(db, corpus, space, kind, only_indexed=kind == "window"):
+        yield f"{kind.replace('_', ' ')} {number}", "has no vector"
 
 
 def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:

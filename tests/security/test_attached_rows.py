@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from psycopg import errors
 
 from tests.runtime.cluster import Database
 from tests.sql.rows import attach, edges, index, keys
@@ -271,6 +272,23 @@ def test_nobody_attaches_the_table_of_another(shop: Database) -> None:
     ]
     with reader(shop, *grants) as caller, pytest.raises(Exception, match="must be owner of table"):
         caller.execute("SELECT graphrag.attach_entities('shop.mine', 'default', '{id}', 'name')")
+
+
+def test_who_attaches_and_detaches_locks_documents_for_nobody(db: Database, mallory: Database) -> None:
+    """In a transaction that stays open, others read and the owner gives grants."""
+    db.execute("GRANT EXECUTE ON ROUTINE graphrag.attach_entities TO mallory; SET lock_timeout = '2s'")
+    mallory.execute("CREATE TABLE things (id int PRIMARY KEY, name text UNIQUE)")
+    attach_things = "SELECT graphrag.attach_entities('mallory.things', 'default', '{id}', 'name')"
+    with pytest.raises(errors.ObjectNotInPrerequisiteState, match="no row-level security for rows"):
+        mallory.execute(attach_things.encode())
+    db.execute("SELECT graphrag.repair()")
+    for statement in (attach_things, "SELECT graphrag.detach_table('mallory.things')"):
+        with mallory.transaction():
+            mallory.execute(statement.encode())
+            db.execute("SELECT count(*) FROM graphrag.documents")
+            with db.transaction():
+                db.execute("LOCK TABLE graphrag.corpus_grants IN SHARE ROW EXCLUSIVE MODE NOWAIT")
+    assert db.execute("SELECT graphrag._has_row_policy()").fetchall() == [(True,)]
 
 
 def test_a_request_by_hand_is_checked_like_the_function(shop: Database) -> None:

@@ -2,7 +2,7 @@
 
 -- Attachments whose rows are entities or relationships, for everybody: what it shows of tables is in the catalog, and their triggers tell
 -- that they are attached. Columns by number, as they were last seen: after a restore there are none before somebody has looked.
-CREATE VIEW graphrag_attached._row_tables AS
+CREATE VIEW graphrag_attached._row_tables WITH (security_barrier = true) AS
 SELECT a.id, a.corpus_id, x.relation, w.numbers,
        ROW(a.id, '', x.relation, x.owner, x.schema_name, x.table_name, x.key_columns, x.content_columns, x.title_column, x.metadata_columns,
            x.metadata_keys, x.key_prefix, x.where_column, x.valid_from_column, x.valid_to_column, x.kind, x.entity_type, x.name_is_unique,
@@ -50,59 +50,81 @@ BEGIN
 END
 $$;
 
--- What a search would run as the caller, if it read the table, of others than roles that have his rights anyway: superusers above all. He
--- has named no table. So policies may call functions of PostgreSQL and of superusers, and the schema, whose owner could put another
--- table under the name, must be a superuser's, the database owner's, or of who has the caller's rights; null: nothing.
+-- The role that logged in, whatever the session took on since.
+CREATE FUNCTION graphrag_attached._login() RETURNS name
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT r.rolname FROM pg_stat_get_activity(pg_backend_pid()) a JOIN pg_roles r ON r.oid = a.usesysid;
+END;
+
+-- What reading a relation would run, of others than roles that have the rights of the caller and of the session anyway: superusers above
+-- all. The owner counts for the relation, not its policies alone: these may call query_to_xml(), which runs any text and is in no
+-- catalog of dependencies; and who may make an index makes it between a look at the catalog and the read. Null: nothing.
 CREATE FUNCTION graphrag_attached._code_of_others(relation oid) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    login CONSTANT name := graphrag_attached._login();
 BEGIN
     RETURN (
-        WITH RECURSIVE tables (id) AS (
-            SELECT relation
+        WITH RECURSIVE parts (class, id) AS (
+            SELECT 'pg_class'::regclass::oid, relation
              UNION
-            SELECT i.inhrelid FROM tables t JOIN pg_inherits i ON i.inhparent = t.id
-        ), parts (class, id) AS (
-            SELECT 'pg_class'::regclass::oid, t.id FROM tables t
+            (WITH part AS (SELECT p.class, p.id FROM parts p)
+             -- What a view reads and calls; what a table's indexes, policies, constraints and columns call; its partitions.
+             SELECT d.refclassid, d.refobjid
+               FROM part p
+              CROSS JOIN LATERAL (
+                    SELECT 'pg_rewrite'::regclass::oid AS class, r.oid AS id FROM pg_rewrite r WHERE r.ev_class = p.id
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = p.id
+                     UNION ALL
+                    SELECT 'pg_policy'::regclass, y.oid FROM pg_policy y WHERE y.polrelid = p.id
+                     UNION ALL
+                    SELECT 'pg_constraint'::regclass, c.oid FROM pg_constraint c WHERE c.conrelid = p.id
+                     UNION ALL
+                    SELECT 'pg_statistic_ext'::regclass, s.oid FROM pg_statistic_ext s WHERE s.stxrelid = p.id
+                     UNION ALL
+                    SELECT 'pg_attrdef'::regclass, a.oid FROM pg_attrdef a WHERE a.adrelid = p.id
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, p.id) o
+               JOIN pg_depend d ON d.classid = o.class AND d.objid = o.id
+              WHERE p.class = 'pg_class'::regclass
+                AND d.refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass, 'pg_type'::regclass)
              UNION ALL
-            SELECT 'pg_class'::regclass::oid, i.indexrelid FROM tables t JOIN pg_index i ON i.indrelid = t.id
+             SELECT 'pg_class'::regclass, h.inhrelid FROM part p JOIN pg_inherits h ON h.inhparent = p.id WHERE p.class = 'pg_class'::regclass
              UNION ALL
-            SELECT 'pg_policy'::regclass::oid, p.oid FROM tables t JOIN pg_policy p ON p.polrelid = t.id
+             SELECT 'pg_proc'::regclass, o.oprcode FROM part p JOIN pg_operator o ON o.oid = p.id WHERE p.class = 'pg_operator'::regclass
              UNION ALL
-            SELECT 'pg_constraint'::regclass::oid, c.oid FROM tables t JOIN pg_constraint c ON c.conrelid = t.id
+             SELECT d.refclassid, d.refobjid
+               FROM part p
+               JOIN pg_constraint c ON c.contypid = p.id
+               JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid
+              WHERE p.class = 'pg_type'::regclass AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass)
              UNION ALL
-            SELECT 'pg_statistic_ext'::regclass::oid, s.oid FROM tables t JOIN pg_statistic_ext s ON s.stxrelid = t.id
+             SELECT 'pg_type'::regclass, t.typbasetype FROM part p JOIN pg_type t ON t.oid = p.id WHERE p.class = 'pg_type'::regclass AND t.typtype = 'd')
+        ), owners (object, owner) AS (
+            SELECT pg_describe_object(p.class, p.id, 0), c.relowner FROM parts p JOIN pg_class c ON p.class = 'pg_class'::regclass AND c.oid = p.id
              UNION ALL
-            SELECT 'pg_attrdef'::regclass::oid, d.oid FROM tables t JOIN pg_attrdef d ON d.adrelid = t.id
-        ), used (class, id) AS (
-            SELECT DISTINCT d.refclassid, d.refobjid
-              FROM parts p
-              JOIN pg_depend d ON d.classid = p.class AND d.objid = p.id
-             WHERE d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass, 'pg_class'::regclass)
-               AND (d.refclassid <> 'pg_class'::regclass OR p.class = 'pg_policy'::regclass AND d.refobjid NOT IN (SELECT t.id FROM tables t))
-        ), owners (class, id, owner) AS (
-            SELECT u.class, u.id, p.proowner FROM used u JOIN pg_proc p ON u.class = 'pg_proc'::regclass AND p.oid = u.id
+            -- Who owns the schema can put something else under the name.
+            SELECT pg_describe_object('pg_namespace'::regclass, n.oid, 0), CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
+              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_database d ON d.datname = current_database()
+             WHERE c.oid = relation
              UNION ALL
-            SELECT u.class, u.id, p.proowner FROM used u JOIN pg_operator o ON u.class = 'pg_operator'::regclass AND o.oid = u.id
-              JOIN pg_proc p ON p.oid = o.oprcode
+            SELECT pg_describe_object(p.class, p.id, 0), f.proowner FROM parts p JOIN pg_proc f ON p.class = 'pg_proc'::regclass AND f.oid = p.id
              UNION ALL
-            SELECT u.class, u.id, o.opcowner FROM used u JOIN pg_opclass o ON u.class = 'pg_opclass'::regclass AND o.oid = u.id
+            SELECT pg_describe_object(p.class, p.id, 0), o.opcowner FROM parts p JOIN pg_opclass o ON p.class = 'pg_opclass'::regclass AND o.oid = p.id
              UNION ALL
-            -- Another table that a policy reads, whose own policies and views would be run too.
-            SELECT u.class, u.id, c.relowner FROM used u JOIN pg_class c ON u.class = 'pg_class'::regclass AND c.oid = u.id
-             UNION ALL
-            SELECT 'pg_namespace'::regclass, n.oid, CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN 10 ELSE n.nspowner END
-              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.oid = relation AND n.nspowner <> (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
+            SELECT pg_describe_object(p.class, p.id, 0), t.typowner FROM parts p JOIN pg_type t ON p.class = 'pg_type'::regclass AND t.oid = p.id
         )
-        SELECT min(format('%s of role "%s"', pg_describe_object(o.class, o.id, 0), pg_get_userbyid(o.owner)))
+        SELECT min(format('%s of role "%s"', o.object, pg_get_userbyid(o.owner)))
           FROM owners o
-         WHERE NOT pg_has_role(o.owner, current_user, 'MEMBER'));
+         WHERE NOT (pg_has_role(o.owner, login, 'MEMBER') AND pg_has_role(o.owner, current_user, 'MEMBER')));
 END
 $$;
 
 -- The documents of the rows that policies of their tables show the caller, by attachment and key. VOLATILE, to lock each table before it is
--- looked at: nobody puts code into it meanwhile.
+-- looked at: nobody takes it over meanwhile.
 CREATE FUNCTION graphrag_attached._readable_keys() RETURNS TABLE (attached_id int, source_key text)
 LANGUAGE plpgsql VOLATILE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET row_security = on
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'

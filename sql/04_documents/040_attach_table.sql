@@ -80,6 +80,7 @@ AS $$
 DECLARE
     attached record;
     found_one boolean := false;
+    had_rows boolean := false;
 BEGIN
     IF NEW.action = 'relate' OR NEW.action = 'attach' AND NEW.kind <> 'documents' THEN
         PERFORM graphrag._attach_rows(NEW);
@@ -100,7 +101,7 @@ BEGIN
             USING ERRCODE = 'insufficient_privilege', HINT = 'The owner of the extension gives it: GRANT EXECUTE ON FUNCTION graphrag.detach_table TO the role.';
     END IF;
     FOR attached IN
-        SELECT a.id, graphrag_attached._relation(a) AS relation
+        SELECT a.id, a.kind, graphrag_attached._relation(a) AS relation
           FROM graphrag._attached_tables a
           JOIN graphrag.corpora c ON c.id = a.corpus_id
          WHERE coalesce(graphrag_attached._relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
@@ -113,7 +114,12 @@ BEGIN
         END IF;
         PERFORM graphrag._detach(attached.id, NEW.keep_documents);
         found_one := true;
+        had_rows := had_rows OR attached.kind <> 'documents';
     END LOOP;
+    -- Not for others to lock documents by: their policy stays until the owner changes something.
+    IF had_rows AND pg_has_role(NEW.caller, (SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.corpora'::regclass), 'USAGE') THEN
+        PERFORM graphrag._settle_policies();
+    END IF;
     IF NOT found_one THEN
         RAISE EXCEPTION 'table % is not attached%', NEW.source::regclass, ' to corpus ' || quote_ident(NEW.corpus)
             USING ERRCODE = 'undefined_object', HINT = 'See graphrag.attached_tables.';

@@ -110,6 +110,13 @@ BEGIN
     END IF;
     PERFORM graphrag._check_may_act_for(owner);
     IF request.action = 'attach' THEN
+        -- A policy of documents is made under a lock that stops everybody, to the end of the transaction.
+        IF NOT pg_has_role(request.caller, (SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.corpora'::regclass), 'USAGE')
+            AND NOT graphrag._has_row_policy() THEN
+            RAISE EXCEPTION 'documents have no row-level security for rows yet'
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                      HINT = 'The owner of the extension calls SELECT graphrag.repair(); once, after the GRANT on this function.';
+        END IF;
         request.key_prefix := coalesce(request.key_prefix, (SELECT c.relname FROM pg_class c WHERE c.oid = request.source) || '/');
         IF request.kind = 'entities' THEN
             request.entity_type := coalesce(request.entity_type, (SELECT c.relname FROM pg_class c WHERE c.oid = request.source));

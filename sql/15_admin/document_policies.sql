@@ -60,7 +60,11 @@ DECLARE
     has_rows boolean;
 BEGIN
     PERFORM graphrag._lock_grants();
-    has_rows := EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents');
+    has_rows := EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents')
+        -- Others than the owner attach where the policy is there already.
+        OR EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) x
+                    WHERE p.pronamespace = 'graphrag'::regnamespace AND p.proname IN ('attach_entities', 'attach_relationships')
+                      AND x.grantee <> p.proowner);
     needed := EXISTS (SELECT FROM graphrag.corpus_grants) OR EXISTS (SELECT FROM graphrag.corpora c WHERE c.protection IS NOT NULL) OR has_rows;
     secured := (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass);
     FOR policy IN
@@ -116,14 +120,25 @@ CREATE FUNCTION graphrag._rows_attached() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM graphrag._settle_policies();
+    -- What locks documents is not for others than the owner to hold: _attach_rows() has asked whether it is done.
+    IF NOT NEW.needs_grant OR NOT graphrag._has_row_policy() THEN
+        PERFORM graphrag._settle_policies();
+    END IF;
     RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION graphrag._rows_attached() IS 'Trigger of attachments: the documents of rows are for who may read these';
+
+CREATE FUNCTION graphrag._has_row_policy() RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass)
+       AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = 'graphrag_rows');
+END
+$$;
+COMMENT ON FUNCTION graphrag._has_row_policy() IS 'Whether documents of rows are for who may read these';
 CREATE TRIGGER rows_attached AFTER INSERT ON graphrag._attached_tables
     FOR EACH ROW WHEN (NEW.kind <> 'documents') EXECUTE FUNCTION graphrag._rows_attached();
-CREATE TRIGGER rows_detached AFTER DELETE ON graphrag._attached_tables
-    FOR EACH ROW WHEN (OLD.kind <> 'documents') EXECUTE FUNCTION graphrag._rows_attached();
 -- Also in a session that replicates or restores with triggers off.
 ALTER TABLE graphrag._attached_tables ENABLE ALWAYS TRIGGER rows_attached;

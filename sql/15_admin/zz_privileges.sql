@@ -105,7 +105,6 @@ GRANT EXECUTE ON FUNCTION
     graphrag._enter_writing(text),
     graphrag._foreign_code(regclass),
     graphrag._given_corpora(boolean),
-    graphrag._login(),
     graphrag._may_use(int),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),

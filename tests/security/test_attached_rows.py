@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from psycopg import errors
 
 from tests.runtime.cluster import Database
 from tests.sql.rows import attach, edges, index, keys
@@ -142,6 +143,11 @@ def test_a_hidden_row_changes_nothing(db: Database) -> None:
         "CREATE POLICY evil ON shop.machines USING (id OPERATOR(shop.===) 7)",
         "CREATE POLICY evil ON shop.machines USING (EXISTS (SELECT FROM shop.taker))",
         "CREATE INDEX evil ON shop.machines (shop.take_immutable(id)); CREATE POLICY any_row ON shop.machines USING (true)",
+        "CREATE POLICY evil ON shop.machines USING (id::shop.taking IS NOT NULL)",
+        # PostgreSQL's own, which run any text: in no catalog of dependencies.
+        "CREATE POLICY evil ON shop.machines USING (query_to_xml('SELECT shop.take()', true, true, '') IS NOT NULL)",
+        "CREATE POLICY evil ON shop.machines USING (table_to_xml('shop.taker', true, true, '') IS NOT NULL)",
+        "CREATE POLICY evil ON shop.machines USING (set_config('role', 'none', true) IS NOT NULL)",
     ],
 )
 def test_the_owner_of_a_table_runs_nothing_as_who_searches(shop: Database, policy: str) -> None:
@@ -163,6 +169,7 @@ def test_the_owner_of_a_table_runs_nothing_as_who_searches(shop: Database, polic
             "CREATE FUNCTION shop.same(int, int) RETURNS boolean LANGUAGE sql AS 'SELECT shop.take()'",
             "CREATE OPERATOR shop.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = shop.same)",
             "CREATE VIEW shop.taker AS SELECT 1 WHERE shop.take()",
+            "CREATE DOMAIN shop.taking AS int CHECK (shop.take_immutable(VALUE) = 1)",
             "GRANT SELECT ON shop.taker TO PUBLIC",
             policy,
             "RESET ROLE",
@@ -172,6 +179,69 @@ def test_the_owner_of_a_table_runs_nothing_as_who_searches(shop: Database, polic
             shop.execute(statement.encode())
         assert "machines/7" not in visible(shop)
         assert shop.execute("SELECT * FROM public.taken").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "CREATE POLICY evil ON shop.machines USING (7::shop.taking = 7)",
+        "CREATE POLICY evil ON shop.machines USING (NOT EXISTS (SELECT FROM shop.asking))",
+    ],
+)
+def test_whom_a_superusers_policy_asks_runs_nothing(shop: Database, policy: str) -> None:
+    """Types and tables of others, also behind a superuser's view."""
+    with shop.transaction(force_rollback=True):
+        for statement in (
+            "CREATE TABLE public.taken (who name); GRANT ALL ON public.taken TO PUBLIC",
+            "GRANT CREATE, USAGE ON SCHEMA shop TO row_owner",
+            SCHEMA,
+            TABLES,
+            SECURED,
+            "SET LOCAL ROLE row_owner",
+            "CREATE FUNCTION shop.take() RETURNS void LANGUAGE sql AS 'INSERT INTO public.taken VALUES (current_user)'",
+            "CREATE FUNCTION shop.take(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
+            " 'BEGIN PERFORM shop.take(); RETURN 1; END'",
+            "CREATE DOMAIN shop.taking AS int CHECK (shop.take(VALUE) = 1)",
+            "CREATE TABLE shop.asked (id int); CREATE INDEX ON shop.asked (shop.take(1)); GRANT SELECT ON shop.asked TO PUBLIC",
+            "RESET ROLE",
+            # A view of a superuser's over the table of another.
+            "CREATE VIEW shop.asking AS SELECT id FROM shop.asked; GRANT SELECT ON shop.asking TO PUBLIC",
+            policy,
+            "TRUNCATE public.taken",
+            "SET LOCAL ROLE row_reader",
+        ):
+            shop.execute(statement.encode())
+        assert "machines/7" not in visible(shop)
+        assert shop.execute("SELECT * FROM public.taken").fetchall() == []
+
+
+def test_the_rights_of_the_caller_are_not_those_of_the_session(shop: Database) -> None:
+    """Who may act as the caller may not act as the superuser who took on his role."""
+    with shop.transaction(force_rollback=True):
+        for statement in (SCHEMA, TABLES, SECURED, ONE, "GRANT row_reader TO row_owner"):
+            shop.execute(statement.encode())
+        shop.execute("ALTER TABLE shop.machines OWNER TO row_owner")
+        shop.execute("SET LOCAL ROLE row_reader")
+        assert "machines/7" not in visible(shop)
+
+
+def test_who_audits_runs_nothing_of_attached_tables(shop: Database) -> None:
+    with shop.transaction(force_rollback=True):
+        for statement in (
+            "CREATE SEQUENCE public.alarm; GRANT ALL ON SEQUENCE public.alarm TO PUBLIC",
+            "ALTER TABLE shop.machines OWNER TO row_owner",
+            SCHEMA,
+            TABLES,
+            SECURED,
+            "CREATE POLICY evil ON shop.machines USING (query_to_xml("
+            "'SELECT nextval(''public.alarm'')', true, true, '') IS NOT NULL)",
+        ):
+            shop.execute(statement.encode())
+        verdicts = shop.execute(
+            "SELECT verdict FROM graphrag.audit('row_reader') WHERE kind IN ('table', 'view')"
+        ).fetchall()
+        assert ("held",) in verdicts
+        assert shop.execute("SELECT is_called FROM public.alarm").fetchall() == [(False,)]
 
 
 def test_a_schema_of_others_is_not_read_by_name(shop: Database) -> None:
@@ -202,6 +272,23 @@ def test_nobody_attaches_the_table_of_another(shop: Database) -> None:
     ]
     with reader(shop, *grants) as caller, pytest.raises(Exception, match="must be owner of table"):
         caller.execute("SELECT graphrag.attach_entities('shop.mine', 'default', '{id}', 'name')")
+
+
+def test_who_attaches_and_detaches_locks_documents_for_nobody(db: Database, mallory: Database) -> None:
+    """In a transaction that stays open, others read and the owner gives grants."""
+    db.execute("GRANT EXECUTE ON ROUTINE graphrag.attach_entities TO mallory; SET lock_timeout = '2s'")
+    mallory.execute("CREATE TABLE things (id int PRIMARY KEY, name text UNIQUE)")
+    attach_things = "SELECT graphrag.attach_entities('mallory.things', 'default', '{id}', 'name')"
+    with pytest.raises(errors.ObjectNotInPrerequisiteState, match="no row-level security for rows"):
+        mallory.execute(attach_things.encode())
+    db.execute("SELECT graphrag.repair()")
+    for statement in (attach_things, "SELECT graphrag.detach_table('mallory.things')"):
+        with mallory.transaction():
+            mallory.execute(statement.encode())
+            db.execute("SELECT count(*) FROM graphrag.documents")
+            with db.transaction():
+                db.execute("LOCK TABLE graphrag.corpus_grants IN SHARE ROW EXCLUSIVE MODE NOWAIT")
+    assert db.execute("SELECT graphrag._has_row_policy()").fetchall() == [(True,)]
 
 
 def test_a_request_by_hand_is_checked_like_the_function(shop: Database) -> None:

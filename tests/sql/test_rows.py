@@ -139,6 +139,7 @@ def test_a_changed_row_changes_its_entity(own: Database) -> None:
 
 def test_an_owner_attaches_tables_of_his_own(db: Database, app: Database) -> None:
     db.execute(f"GRANT EXECUTE ON ROUTINE graphrag.attach_entities, graphrag.attach_relationships TO {APP}".encode())
+    db.execute("SELECT graphrag.repair()")
     app.execute("CREATE TABLE makers (id int PRIMARY KEY, name text UNIQUE)")
     app.execute("CREATE TABLE parts (id int PRIMARY KEY, name text UNIQUE, maker int)")
     app.execute("INSERT INTO makers VALUES (1, 'Acme'); INSERT INTO parts VALUES (1, 'Bolt', 1)")

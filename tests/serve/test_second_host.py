@@ -72,8 +72,11 @@ def test_tenants_at_once_see_their_own(beside: Serving) -> None:
         assert all(seen == {name} for name, seen in threads.map(ask, range(60)))
 
 
-def test_what_this_host_has_not_is_said(beside: Serving) -> None:
+def test_who_sees_a_part_is_drawn_the_graph_of_his_part(beside: Serving) -> None:
     with beside.client(TOKENS["north"]) as client:
-        reply = client.get("/api/graph")
-        assert (reply.status_code, reply.json()["error"]["code"]) == (501, "0A000")
+        drawn = client.get("/api/graph")
+        assert drawn.json()["nodes"] and drawn.json()["edges"]
+        path = client.get("/api/graph/path", params={"source": "Ada Lovelace", "target": "Analytical Engine"})
+        assert path.json()["path"]
+        assert not any("south" in reply.text for reply in (drawn, path))
         assert client.get("/api/graph/entities", params={"query": "Ada Lovelace"}).json()[0]["name"] == "Ada Lovelace"

@@ -1,4 +1,4 @@
-"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/concept_walk.py)."""
+"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/chunk_concepts.py)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

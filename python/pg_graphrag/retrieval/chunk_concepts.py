@@ -4,7 +4,8 @@ A second walk over it makes up for what the model left out, as the first does fo
 It knows concepts by number alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
 """
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np
@@ -108,23 +109,26 @@ def concept_graph(query: Query) -> ConceptGraph | None:
     if graph_of(query).chunk_count() > MAX_CHUNKS:
         query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
         return None
-    graph = _visible(query) if query.visible is not None else _whole(query)
+    graph = _read(query)
     return graph if len(graph.known) else None
 
 
-def _visible(query: Query) -> ConceptGraph:
-    sql = f"{_CONCEPTS} AND c.document_id = ANY ($2)"
-    return ConceptGraph.of(query.db.query(sql, ["int4", "int8[]"], [query.corpus.id, query.visible_ids])[0])
-
-
-def _whole(query: Query) -> ConceptGraph:
-    corpus, key = query.corpus, ("concepts", query.corpus.id)
+def _read(query: Query) -> ConceptGraph:
+    """Return the graph of the documents that the query may see; kept in the session for equal ones."""
+    corpus = query.corpus
+    key: tuple[Hashable, ...] = "concepts", corpus.id
+    sql, documents = _CONCEPTS, None
+    if query.visible is not None:
+        key = *key, hashlib.sha256(query.visible.tobytes()).hexdigest()
+        sql, documents = f"{_CONCEPTS} AND c.document_id = ANY ($2)", query.visible_ids
     cached: ConceptGraph | None = cache.get(corpus, key)
     if cached is not None:
         return cached
-    rows = read_at_revision(query.db, corpus, _CONCEPTS) if corpus.revision is not None else None
+    # Of another revision than the query's, what is read is right for this query alone.
+    rows = read_at_revision(query.db, corpus, sql, documents) if corpus.revision is not None else None
     if rows is None:
-        return ConceptGraph.of(query.db.query(_CONCEPTS, ["int4"], [corpus.id])[0])
+        types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
+        return ConceptGraph.of(query.db.query(sql, types, values)[0])
     graph = ConceptGraph.of(rows[0])
     size = _EDGE_BYTES * len(graph.tf) + _SIZE * (2 * len(graph.digests) + len(graph.known))
     if size <= cache.room(corpus, key):

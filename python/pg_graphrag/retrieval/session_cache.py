@@ -167,10 +167,13 @@ def _table(revision: str | None) -> str | None:
 cache = SessionCache()
 
 
-def read_at_revision(db: Database, corpus: Corpus, sql: str) -> list[Row] | None:
-    """Run a statement with the corpus' number as ``$1``; None where it sees another revision than `corpus` has.
+def read_at_revision(db: Database, corpus: Corpus, sql: str, documents: list[int] | None = None) -> list[Row] | None:
+    """Run a statement with the corpus' number as ``$1``, and documents as ``$2`` where they are given.
+
+    None where it sees another revision than `corpus` has.
 
     In a volatile function under READ COMMITTED each statement has a snapshot of its own.
     """
-    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision, f.* FROM ({sql}) f", ["int4"], [corpus.id])
+    types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
+    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision, f.* FROM ({sql}) f", types, values)
     return None if any(row["revision"] != corpus.revision for row in rows) else rows

@@ -29,12 +29,12 @@ BEGIN
 END
 $$;
 
--- Of each attachment of rows, by its number: which of them the caller may read.
-CREATE FUNCTION graphrag_attached._row_access() RETURNS text[]
+-- Of each attachment of rows, by its number: whether the caller may read all, some or none of them.
+CREATE FUNCTION graphrag_attached._rows_are(access text) RETURNS boolean[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT array_agg(CASE WHEN t.id IS NOT NULL THEN graphrag_attached._rows_of(t.relation, t.numbers) END ORDER BY n)
+    RETURN (SELECT array_agg(t.id IS NOT NULL AND graphrag_attached._rows_of(t.relation, t.numbers) = access ORDER BY n)
               FROM generate_series(1, (SELECT max(m.id) FROM graphrag_attached._row_tables m)) n
               LEFT JOIN graphrag_attached._row_tables t ON t.id = n);
 END
@@ -149,5 +149,16 @@ BEGIN
                 NULL;
         END;
     END LOOP;
+END
+$$;
+
+-- The same as {attachment: {key: true}}.
+CREATE FUNCTION graphrag_attached._keys_by_attachment() RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT jsonb_object_agg(a.attached_id, a.keys)
+              FROM (SELECT k.attached_id, jsonb_object_agg(k.source_key, true) AS keys
+                      FROM graphrag_attached._readable_keys() k GROUP BY k.attached_id) a);
 END
 $$;

@@ -17,11 +17,11 @@ BEGIN ATOMIC
         ('graphrag_read',
          'AS RESTRICTIVE FOR SELECT TO graphrag_member USING ((SELECT pg_catalog.pg_has_role(''graphrag_reader'', ''USAGE''))'
          ' OR (SELECT graphrag._given_corpora(false))[corpus_id])'),
-        -- A row's document is for who may read the row.
+        -- A row's document is for who may read the row. Subscripts alone: they too cost nothing, and so come first.
         ('graphrag_rows',
-         'AS RESTRICTIVE USING (attached_id IS NULL OR CASE (SELECT graphrag_attached._row_access())[attached_id]'
-         ' WHEN ''none'' THEN false WHEN ''some'' THEN (attached_id, source_key) IN (SELECT k.attached_id, k.source_key FROM graphrag_attached._readable_keys() k)'
-         ' ELSE true END) WITH CHECK (true)'),
+         'AS RESTRICTIVE USING ((SELECT graphrag_attached._rows_are(''none''))[attached_id] IS NOT TRUE'
+         ' AND ((SELECT graphrag_attached._rows_are(''some''))[attached_id] IS NOT TRUE'
+         ' OR (SELECT graphrag_attached._keys_by_attachment())[attached_id][source_key] IS NOT NULL)) WITH CHECK (true)'),
         ('graphrag_insert',
          'AS RESTRICTIVE FOR INSERT TO graphrag_writer WITH CHECK'
          ' ((SELECT graphrag._given_corpora(true))[corpus_id])'),

@@ -305,3 +305,17 @@ def test_a_request_by_hand_is_checked_like_the_function(shop: Database) -> None:
     ]
     with reader(shop, *grants) as caller, pytest.raises(Exception, match="may not call"):
         caller.execute(request.encode())
+
+
+@pytest.mark.parametrize("grants", [[], [SCHEMA, TABLES, SECURED, "CREATE POLICY one ON shop.machines USING (id = 8)"]])
+def test_explain_tells_nothing_of_what_a_hidden_row_says(shop: Database, grants: list[str]) -> None:
+    """Whether it has a text that begins so: nothing is asked after it."""
+    plans = set()
+    with reader(shop, *grants) as caller:
+        for beginning in ("machine: RZ", "machine: XX"):
+            plan = caller.execute(
+                "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT FROM graphrag.documents"
+                f" WHERE source_key = 'machines/7' AND content ^@ '{beginning}'".encode()
+            ).fetchall()
+            plans.add("\n".join(line for (line,) in plan if "Filter:" not in line))
+    assert len(plans) == 1

@@ -235,7 +235,7 @@ def test_swapping_schemas_all_the_time_never_lends_rights(
     done = 0
     try:
         until = time.monotonic() + 3
-        while time.monotonic() < until or not done:
+        while time.monotonic() < until or not done or swaps <= 20:
             # Alice's table is named by its number; the names are right for a moment only.
             ((name,),) = db.execute("SELECT %s::oid::regclass::text", [relation]).fetchall()
             try:
@@ -261,7 +261,7 @@ def test_swapping_schemas_all_the_time_never_lends_rights(
         ended.set()
         thread.join()
     assert (alarmed(db), lent(db)) == (False, False)
-    assert swaps > 5
+    assert swaps > 20
     assert db.execute("SELECT relation::int FROM graphrag._attached_tables").fetchall() == [(relation,)]
 
 

@@ -304,3 +304,24 @@ class GrantedCorpus(Base):
     corpus_id: Mapped[int] = mapped_column(primary_key=True)
     corpus: Mapped[str]
     level: Mapped[str] = mapped_column(primary_key=True)
+
+
+class DocumentVersion(Base):
+    """View: a version of a document of a corpus that has a history."""
+
+    __tablename__ = "versions"
+
+    corpus: Mapped[str]
+    source_key: Mapped[str]
+    history: Mapped[str]
+    document_id: Mapped[BigInt] = mapped_column(primary_key=True)
+    version_key: Mapped[str]
+    version: Mapped[int]
+    is_latest: Mapped[bool]
+    written_at: Mapped[datetime]
+    valid_from: Mapped[datetime | None]
+    valid_to: Mapped[datetime | None]
+    title: Mapped[str | None]
+    content: Mapped[str]
+    metadata_: Mapped[Json] = mapped_column("metadata")
+    status: Mapped[str]

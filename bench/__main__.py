@@ -43,9 +43,11 @@ def takes(script: Path, option: str) -> bool:
 
 
 def server_url() -> str:
-    """Return the URL of the checkout's server, which is started if need be."""
+    """Return the URL of the checkout's server, which is started and has the extension."""
     server = str(ROOT / "bin/graphrag-server")
     subprocess.run([server, "up"], check=True, stdout=subprocess.DEVNULL)
+    create = "CREATE EXTENSION IF NOT EXISTS pg_graphrag CASCADE"
+    subprocess.run([server, "psql", "-X", "-q", "-c", create], check=True, stdout=subprocess.DEVNULL)
     return subprocess.run([server, "url"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 

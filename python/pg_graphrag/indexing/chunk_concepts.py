@@ -15,16 +15,16 @@ MAX_TF = 3
 
 def note_concepts(chunk_drafts: Sequence[ChunkDraft], title: str | None, *, with_full_names: bool) -> None:
     """Note in chunks of one document the digests of their concepts; nothing where no library for a language is installed."""
-    found = [replace(draft, entities={}, relationships={}) for draft in chunk_drafts]
+    concept_drafts = [replace(draft, entities={}, relationships={}) for draft in chunk_drafts]
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
     try:
-        for _ in add_concepts(found, title, proses, with_full_names=with_full_names):
+        for _ in add_concepts(concept_drafts, title, proses, with_full_names=with_full_names):
             pass
     except GraphRAGError as error:
         # Models read languages for which nothing else is needed.
         if error.sqlstate != "58P01":
             raise
         return
-    for chunk_draft, draft in zip(chunk_drafts, found, strict=True):
+    for chunk_draft, draft in zip(chunk_drafts, concept_drafts, strict=True):
         digests = [digest(name) for name, entity in draft.entities.items() for _ in range(min(entity.tf, MAX_TF))]
         chunk_draft.concepts = b"".join(sorted(digests))

@@ -29,18 +29,18 @@ class Body:
 
 def bodies(statements: Iterable[str], names: Iterable[str]) -> dict[str, Body]:
     """Return the functions of these names, of those that statements make."""
-    found = {}
+    bodies_by_name = {}
     for statement in statements:
         match = _FUNCTION.match(statement)
         if match is not None and match[1] in names:
             _, arguments, returned, query = match.groups()
             columns = arguments_of(returned[len("TABLE (") : -1]) if returned.startswith("TABLE (") else ()
-            found[match[1]] = Body(
+            bodies_by_name[match[1]] = Body(
                 tuple((argument.name, argument.default) for argument in arguments_of(arguments)),
                 tuple(column.name for column in columns),
                 query,
             )
-    return found
+    return bodies_by_name
 
 
 def inlined(text: str, functions: dict[str, Body]) -> str:
@@ -54,12 +54,13 @@ def inlined(text: str, functions: dict[str, Body]) -> str:
         end = _end(text, match.end())
         values = [value.strip() for value in split_list(text[match.end() : end])]
         defaults = [default for _, default in body.arguments[len(values) :]]
-        given = dict(zip([name for name, _ in body.arguments], [*values, *defaults], strict=True))
+        values_by_name = dict(zip([name for name, _ in body.arguments], [*values, *defaults], strict=True))
         # Among columns of the same names, arguments have the function's name before them.
         prefix = rf"\b{match[1]}\." if f"{match[1]}." in body.query else r"(?<![.\w])"
-        argument = re.compile(rf"{prefix}({'|'.join(given)})\b")
+        argument = re.compile(rf"{prefix}({'|'.join(values_by_name)})\b")
         query = "".join(
-            str(given[part]) if place_of % 2 else part for place_of, part in enumerate(argument.split(body.query))
+            str(values_by_name[part]) if place_of % 2 else part
+            for place_of, part in enumerate(argument.split(body.query))
         )
         parts += [text[place : match.start()], "(\n", inlined(query, functions), ")"]
         place = end + 1

@@ -13,14 +13,16 @@ import os
 import random
 import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, Route, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.serve import served
 
 ARGUMENTS = (
     "--no-sandbox --disable-background-networking --use-gl=angle --use-angle=swiftshader"
@@ -73,27 +75,14 @@ def main() -> None:
     chromium = os.environ.get("GRAPHRAG_CHROMIUM") or shutil.which("chromium")
     if chromium is None:
         sys.exit("no Chromium here: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--port", "0", "--token-file", f"{folder}/token"]
-        environment = os.environ | {"PG_GRAPHRAG_URL": args.url}
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            token = Path(folder, "token").read_text().strip()
-            print("nodes   edges   script per frame, ms: median  p95   frames/s   first picture, s of script")
-            with sync_playwright() as driver:
-                browser = driver.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-                for nodes in args.nodes:
-                    page = browser.new_page(viewport={"width": 1280, "height": 820})
-                    measure(page, f"{address}#token={token}", made_graph(nodes), args.frames)
-                    page.close()
-                browser.close()
-        finally:
-            process.terminate()
-            process.wait(30)
+    with served(args.url) as (address, token), sync_playwright() as driver:
+        print("nodes   edges   script per frame, ms: median  p95   frames/s   first picture, s of script")
+        browser = driver.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        for nodes in args.nodes:
+            page = browser.new_page(viewport={"width": 1280, "height": 820})
+            measure(page, f"{address}#token={token}", made_graph(nodes), args.frames)
+            page.close()
+        browser.close()
 
 
 def measure(page: Page, address: str, graph: dict[str, Any], frames: int) -> None:

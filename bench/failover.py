@@ -40,7 +40,7 @@ from pg_graphrag import GraphRAG  # noqa: E402
 from pg_graphrag.process import schema  # noqa: E402
 
 from tests.runtime import versions  # noqa: E402
-from tests.runtime.cluster import _free_port  # noqa: E402
+from tests.runtime.cluster import free_port  # noqa: E402
 
 NODES = 3
 VERSION = "16"
@@ -82,7 +82,7 @@ class Node:
     def __init__(self, number: int, folder: Path) -> None:
         self.number = number
         self.folder = folder / f"node{number}"
-        self.port, self.rest, self.raft = (_free_port() for _ in range(3))
+        self.port, self.rest, self.raft = (free_port() for _ in range(3))
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

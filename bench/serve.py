@@ -4,12 +4,14 @@
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -29,21 +31,27 @@ def main() -> None:
     parser.add_argument("--corpus", default="manual")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    options = ("--corpus", args.corpus, "--connections", "1", "--rate", "100000")
+    with served(args.url, *options) as (address, token):
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
+            wait(client)
+            with psycopg.connect(args.url, autocommit=True) as connection:
+                compare(client, connection, args.corpus, args.rounds)
+
+
+@contextlib.contextmanager
+def served(url: str, *options: str) -> Iterator[tuple[str, str]]:
+    """Run ``pg-graphrag serve`` for a database; yield its address and its token."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--corpus", args.corpus, "--port", "0"]
-        command += ["--connections", "1", "--rate", "100000", "--token-file", f"{folder}/token"]
-        environment = os.environ | {"PG_GRAPHRAG_URL": args.url}
+        command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--port", "0", "--token-file", f"{folder}/token"]
+        environment = os.environ | {"PG_GRAPHRAG_URL": url}
         process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [*command, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         try:
             assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            headers = {"authorization": f"Bearer {Path(f'{folder}/token').read_text().strip()}"}
-            with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
-                wait(client)
-                with psycopg.connect(args.url, autocommit=True) as connection:
-                    compare(client, connection, args.corpus, args.rounds)
+            yield process.stdout.readline().strip(), Path(folder, "token").read_text().strip()
         finally:
             process.terminate()
             process.wait(30)

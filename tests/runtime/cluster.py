@@ -181,7 +181,7 @@ class Cluster:
         backup_of: Cluster | None = None,
     ) -> None:
         self.runtime = runtime
-        self.port = _free_port()
+        self.port = free_port()
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._inside = f"/srv/pg_graphrag/clusters/{name}"
         self.folder = runtime.clusters / name
@@ -347,7 +347,7 @@ def remove_stale(runtime: Runtime) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     # Below the range that the kernel gives to clients, so that nothing takes it between this look and the start.
     while True:
         port = 20000 + secrets.randbelow(12000)

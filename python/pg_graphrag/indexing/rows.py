@@ -158,8 +158,8 @@ class _Mentions:
         if not source or not target or source == target:
             return
         pair = (source, target) if source < target else (target, source)
-        known = self._piece.relationships.get(pair)
-        relationship = known or RelationshipDraft(evidence)
+        previous = self._piece.relationships.get(pair)
+        relationship = previous or RelationshipDraft(evidence)
         relationship.keywords = tuple(sorted({*relationship.keywords, relation}))
         relationship.weight += 1
         relationship.forward += 1 if source < target else -1

@@ -29,8 +29,8 @@ _EDGE_BYTES = 24
 class ConceptGraph:
     """Edges of concepts, 0 … n - 1, and chunks (ids): `concepts`, `chunks`, `tf`, (m,) each, ordered by chunk.
 
-    `digests` (n,) ascending; `df` (n,): how many chunks have a concept; `known` ascending: chunks whose concepts were looked
-    for.
+    `digests` (n,) ascending; `df` (n,): how many chunks have a concept; `analyzed`
+    ascending: chunks whose concepts were looked for.
     """
 
     digests: Ids
@@ -38,7 +38,7 @@ class ConceptGraph:
     concepts: Ids
     chunks: Ids
     tf: Ids
-    known: Ids
+    analyzed: Ids
 
     @classmethod
     def of(cls, row: Row) -> "ConceptGraph":
@@ -50,9 +50,9 @@ class ConceptGraph:
         place[order] = np.arange(len(chunks))
         edges, tf = np.unique(np.repeat(place, sizes // _SIZE) * max(len(digests), 1) + mentioned, return_counts=True)
         concepts = edges % max(len(digests), 1)
-        known = chunks[order]
+        analyzed = chunks[order]
         df = np.bincount(concepts, minlength=len(digests))
-        return cls(digests, df, concepts, known[edges // max(len(digests), 1)], tf, known)
+        return cls(digests, df, concepts, analyzed[edges // max(len(digests), 1)], tf, analyzed)
 
     def named(self, keys: Iterable[str]) -> dict[int, int]:
         """Return {concept: how many chunks have it} of keys."""
@@ -110,7 +110,7 @@ def concept_graph(query: Query) -> ConceptGraph | None:
         query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
         return None
     graph = _read(query)
-    return graph if len(graph.known) else None
+    return graph if len(graph.analyzed) else None
 
 
 def _read(query: Query) -> ConceptGraph:
@@ -130,7 +130,7 @@ def _read(query: Query) -> ConceptGraph:
         types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
         return ConceptGraph.of(query.db.query(sql, types, values)[0])
     graph = ConceptGraph.of(rows[0])
-    size = _EDGE_BYTES * len(graph.tf) + _SIZE * (2 * len(graph.digests) + len(graph.known))
+    size = _EDGE_BYTES * len(graph.tf) + _SIZE * (2 * len(graph.digests) + len(graph.analyzed))
     if size <= cache.room(corpus, key):
         cache.put(corpus, key, graph, size)
     return graph

@@ -110,7 +110,7 @@ def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGra
         return first if len(first.ids) else second
     ids = np.union1d(first.ids, second.ids)
     masses = np.stack([_masses(ranking, ids) for ranking in (first, second)])
-    masses[1] = np.where(within(ids, concepts.known), masses[1], masses[0])
+    masses[1] = np.where(within(ids, concepts.analyzed), masses[1], masses[0])
     scores = leveled_sums(np.sqrt(masses[0] * masses[1]))
     order = ties.best(query, ids, scores, limit)
     return Ranking("pagerank", ids[order], scores[order], first.reason)

@@ -75,7 +75,7 @@ class VisibleChunks:
             is_known |= np.isin(entities, named)
         return is_known
 
-    def known(self, db: Database, rows: list[Row]) -> list[Row]:
+    def visible_rows(self, db: Database, rows: list[Row]) -> list[Row]:
         """Return those rows (id, mention_count) whose entities the chunks know of, counted in them."""
         ids = np.array([row["id"] for row in rows], np.int64)
         columns = rows, self.has(db, ids).tolist(), self.counts(db, ids).tolist()

@@ -134,28 +134,33 @@ class VisibleGraph(TopologyGraph):
             of_all: dict[str, list[Row]] = {key: [] for key in keys}
             for row in TableGraph.namesakes(self, keys, most):
                 of_all[row["asked"]].append(row)
-            known = {row["id"]: row for row in self._chunks.known(self.query.db, [*chain(*of_all.values())])}
+            visible_rows = {
+                row["id"]: row for row in self._chunks.visible_rows(self.query.db, [*chain(*of_all.values())])
+            }
             incomplete = []
             for key, namesakes in of_all.items():
                 longer = sorted(
                     (row for row in namesakes if row["key"].startswith(f"{key} ")), key=lambda row: row["key"].encode()
                 )
-                kept = [row for row in longer if row["id"] in known]
-                if len(longer) >= most and len(kept) < limit:
+                visible_longer = [row for row in longer if row["id"] in visible_rows]
+                if len(longer) >= most and len(visible_longer) < limit:
                     incomplete.append(key)
                     continue
-                others = [row for row in namesakes if row not in longer and row["id"] in known]
-                rows += [row | {"mention_count": known[row["id"]]["mention_count"]} for row in (*others, *kept[:limit])]
+                others = [row for row in namesakes if row not in longer and row["id"] in visible_rows]
+                rows += [
+                    row | {"mention_count": visible_rows[row["id"]]["mention_count"]}
+                    for row in (*others, *visible_longer[:limit])
+                ]
             keys, most = incomplete, 8 * most
         return rows
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        return super().called(titles) if self._is_read else self._known_called(TableGraph.called(self, titles))
+        return super().called(titles) if self._is_read else self._visible_called(TableGraph.called(self, titles))
 
-    def _known_called(self, called: dict[str, list[int]]) -> dict[str, list[int]]:
+    def _visible_called(self, called: dict[str, list[int]]) -> dict[str, list[int]]:
         ids = np.array(sorted(set(chain(*called.values()))), np.int64)
-        known = set(ids[self._chunks.has(self.query.db, ids)].tolist())
-        return {title: [entity for entity in entities if entity in known] for title, entities in called.items()}
+        visible_ids = set(ids[self._chunks.has(self.query.db, ids)].tolist())
+        return {title: [entity for entity in entities if entity in visible_ids] for title, entities in called.items()}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         if self._is_read:

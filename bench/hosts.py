@@ -1,18 +1,20 @@
 """What the second host costs: the same documents and searches in the server and in a process beside a database.
 
-    python -m bench hosts [--documents 300] [--searches 100] [--pool 50]
+    python -m bench hosts [--documents 300] [--searches 100] [--pool 50] [--at-once 1,2,4]
 
 The corpus is MuSiQue's passages, or the first of them. Each round searches on both hosts, one after the other, so that other work
 on the machine meets both. "server": SQL functions in a warm session. "process": the client in this process, beside a database
 with pgvector alone, on the same server. "1 ms": the same process over a link whose either way takes half a millisecond.
 Ingestion is one worker each: CALL process_jobs() in a session, and `GraphRAG.process_jobs()` in a process of its own. Memory is
-private memory (Pss without files) after every connection of a pool has searched.
+private memory (Pss without files) after every connection of a pool has searched. "At once": so many programs that search at the
+same time, each by a connection of its own; processor time is that of the programs and of their sessions of the server.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -26,6 +28,9 @@ from psycopg import conninfo, sql
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "python")]
+
+# The server has none of this shell's variables: both are to multiply by the same kernels.
+os.environ.pop("OPENBLAS_CORETYPE", None)
 
 # The script sets the path first.
 from pg_graphrag import GraphRAG  # noqa: E402
@@ -64,6 +69,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--pool", type=int, default=50)
+    parser.add_argument("--at-once", default="1,2,4", help="numbers of programs, with commas between; none when empty")
     options = parser.parse_args()
     lines = (options.data / "musique/docs.jsonl").read_text(encoding="utf-8").splitlines()
     passages = [json.loads(line) for line in lines[: options.documents]]
@@ -122,9 +128,63 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
                 server, process, distant = (1000 * statistics.median(row) for row in times)
                 trips = (link.round_trips - before) / options.searches
                 print(f"{mode:8}{server:9.1f}{process:9.1f}{process / server:7.2f}{distant:9.1f}{trips:7.1f}")
+    for count in map(int, filter(None, options.at_once.split(","))):
+        at_once(urls, questions, count, options.searches)
     pool(urls, questions, options.pool)
     for rag in rags:
         rag.close()
+
+
+# Warm, it waits for a line; then it searches, and says how many seconds of the processor that took.
+SEARCHER = """
+import json, os, sys
+sys.path[:0] = sys.argv[3:]
+from bench.hosts import MODES, processor_time
+from pg_graphrag import GraphRAG
+questions = json.loads(sys.argv[2])
+with GraphRAG(sys.argv[1]) as rag:
+    for mode in MODES:
+        for question in questions[:3]:
+            rag.search(question, mode=mode)
+    with rag._connection() as connection:
+        pids = os.getpid(), connection.info.backend_pid
+    print("warm", flush=True)
+    sys.stdin.readline()
+    before = sum(map(processor_time, pids))
+    for number, question in enumerate(questions):
+        rag.search(question, mode=MODES[number % len(MODES)])
+    print(sum(map(processor_time, pids)) - before, flush=True)
+"""
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of the processor that a process of this machine has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def at_once(urls: list[str], questions: list[str], count: int, searches: int) -> None:
+    """How many searches a second so many programs do, and what one takes of the processor."""
+    asked = [f"{questions[number % len(questions)]} {number}" for number in range(searches)]
+    said = []
+    for name, url in zip(("server", "process"), urls, strict=True):
+        command = [sys.executable, "-c", SEARCHER, url, json.dumps(asked), str(ROOT), str(ROOT / "python")]
+        programs = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
+        ]
+        for program in programs:
+            assert program.stdout is not None and program.stdout.readline() == "warm\n"
+        begin = time.perf_counter()
+        for program in programs:
+            assert program.stdin is not None
+            program.stdin.write("go\n")
+            program.stdin.flush()
+        taken = [float(program.communicate()[0].split()[0]) for program in programs]
+        rate = count * searches / (time.perf_counter() - begin)
+        said.append(
+            f"{name} {rate:.0f} searches/s, {1000 * sum(taken) / count / searches:.1f} ms of the processor each"
+        )
+    print(f"{count} at once: {'; '.join(said)}")
 
 
 def pool(urls: list[str], questions: list[str], size: int) -> None:

@@ -108,11 +108,13 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
 
     with Link(urls[1], delay=0.0005) as link, GraphRAG(link.url) as far:
         for texts in ("known", "new"):
+            print(f"\np50 of a search, texts {texts}: ms; ms of the processor; over a link of 1 ms")
             print(
-                f"\np50 of a search in ms, texts {texts}\n{'mode':8}{'server':>9}{'process':>9}{'x':>7}{'1 ms':>9}{'trips':>7}"
+                f"{'mode':8}{'server':>9}{'process':>9}{'x':>7}{'server':>9}{'process':>9}{'x':>7}{'ms':>9}{'trips':>7}"
             )
             for mode in MODES:
                 times: list[list[float]] = [[], [], []]
+                spent: list[list[float]] = [[], [], []]
                 for rag in (*rags, far):
                     for question in questions[:3] * 2:
                         rag.search(question, mode=mode)
@@ -122,12 +124,17 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
                     if texts == "new":
                         question += f" {number} {mode}"
                     for place, rag in enumerate((*rags, far)):
-                        begin = time.perf_counter()
+                        pids = os.getpid(), pid_of(rag)
+                        begin, processor_begin = time.perf_counter(), sum(map(processor_time, pids))
                         rag.search(question, mode=mode)
                         times[place].append(time.perf_counter() - begin)
-                server, process, distant = (1000 * statistics.median(row) for row in times)
+                        spent[place].append(sum(map(processor_time, pids)) - processor_begin)
                 trips = (link.round_trips - before) / options.searches
-                print(f"{mode:8}{server:9.1f}{process:9.1f}{process / server:7.2f}{distant:9.1f}{trips:7.1f}")
+                print(f"{mode:8}", end="")
+                for row in (times, spent):
+                    server, process, _ = (1000 * statistics.median(column) for column in row)
+                    print(f"{server:9.1f}{process:9.1f}{process / server:7.2f}", end="")
+                print(f"{1000 * statistics.median(times[2]):9.1f}{trips:7.1f}")
     for count in map(int, filter(None, options.at_once.split(","))):
         at_once(urls, questions, count, options.searches)
     pool(urls, questions, options.pool)
@@ -139,15 +146,14 @@ def measure(urls: list[str], passages: list[Any], questions: list[str], options:
 SEARCHER = """
 import json, os, sys
 sys.path[:0] = sys.argv[3:]
-from bench.hosts import MODES, processor_time
+from bench.hosts import MODES, pid_of, processor_time
 from pg_graphrag import GraphRAG
 questions = json.loads(sys.argv[2])
 with GraphRAG(sys.argv[1]) as rag:
     for mode in MODES:
         for question in questions[:3]:
             rag.search(question, mode=mode)
-    with rag._connection() as connection:
-        pids = os.getpid(), connection.info.backend_pid
+    pids = os.getpid(), pid_of(rag)
     print("warm", flush=True)
     sys.stdin.readline()
     before = sum(map(processor_time, pids))
@@ -158,9 +164,15 @@ with GraphRAG(sys.argv[1]) as rag:
 
 
 def processor_time(pid: int) -> float:
-    """Seconds of the processor that a process of this machine has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of the processor that a process has taken; 0 of one on another machine."""
+    statistic = Path(f"/proc/{pid}/schedstat")
+    return int(statistic.read_text().split()[0]) / 1e9 if statistic.exists() else 0.0
+
+
+def pid_of(rag: GraphRAG) -> int:
+    """Process id of the session of a client."""
+    with rag._connection() as connection:
+        return int(connection.info.backend_pid)
 
 
 def at_once(urls: list[str], questions: list[str], count: int, searches: int) -> None:
@@ -203,12 +215,8 @@ def pool(urls: list[str], questions: list[str], size: int) -> None:
     rags = [GraphRAG(urls[0]) for _ in range(size)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda rag: rag.search(questions[0]), rags))
-    pids = []
-    for rag in rags:
-        with rag._connection() as connection:
-            pids.append(connection.info.backend_pid)
     try:
-        sizes = [memory(pid) for pid in pids]
+        sizes = [memory(pid_of(rag)) for rag in rags]
         print(f"server: 1 session {statistics.median(sizes):.0f} MB, {size} sessions {sum(sizes):.0f} MB")
     except FileNotFoundError:
         print("server: on another machine")

@@ -61,7 +61,6 @@ CANNOT = {
     "test_detach_table.py::test_dropped_column_is_said_with_the_way_out": _EVENTS,
     "test_attach_refusals.py::test_foreign_and_system_tables_are_refused": "a catalog is refused as a superuser's",
     "test_attach_existing_rows.py::test_backfill_by_an_old_snapshot_is_refused_with_a_way_out": _ISOLATION,
-    "test_claims.py::test_a_claim_keeps_its_entity_when_that_is_merged_and_goes_with_what_a_reader_may_not_see": _COLUMNS,
     "test_concurrency.py": _TURNS,
     "test_cli.py::test_an_idle_worker_ends_at_once": _WORKER,
     "test_cli.py::test_a_second_signal_ends_a_worker_whose_server_does_not_answer": _WORKER,
@@ -70,6 +69,7 @@ CANNOT = {
     "test_curation_calls.py::test_a_curation_is_recorded_with_who_and_when": _CALLER,
     "test_curation_calls.py::test_a_curation_waits_for_documents_that_are_being_written_without_deadlock": _TURNS,
     "test_extraction_interrupts.py::test_a_worker_that_waits_for_a_model_can_be_stopped": _CURSOR,
+    "test_embedding_engine.py::test_a_session_with_the_engine_ends_cleanly": _SESSION,
     "test_quiet.py": "of PL/Python",
     "test_docker_image.py": _EXTENSION,
     "test_cypher.py": _AGE,
@@ -279,7 +279,10 @@ def _resolved(connection: psycopg.Connection[Any], name: str, text: str) -> tupl
         f"({value})::{casts.get(types[key], types[key])} AS {key}" for key, value in expressions.items()
     )
     with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-        row = cursor.execute(f"SELECT {selected}".encode()).fetchone() if selected else {}
+        try:
+            row = cursor.execute(f"SELECT {selected}".encode()).fetchone() if selected else {}
+        except psycopg.errors.UndefinedColumn:
+            pytest.skip(f"beside a database: {_COLUMNS}")
     assert row is not None
     return routine, row
 

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -272,6 +272,17 @@ class ProcessDatabase(Database):
         self._execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
         return ProcessCursor(self, name)
 
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
+        self.run_command(f"SAVEPOINT bounded; SET LOCAL transaction_read_only = on; {limit}")
+        try:
+            yield
+        finally:
+            # It takes the settings back too.
+            with suppress(psycopg.OperationalError):
+                self._cursor.execute(b"ROLLBACK TO SAVEPOINT bounded; RELEASE SAVEPOINT bounded")
+
     def poll(self) -> None:
         """Let a cancel through; a session that has ended shows at the next statement."""
         if self.is_cancelled:
@@ -398,6 +409,9 @@ class SharedDatabase(Database):
 
     def literal_query(self, sql: str) -> list[Row]:
         return self._database.literal_query(sql)
+
+    def bounded(self, seconds: float) -> AbstractContextManager[None]:
+        return self._database.bounded(seconds)
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
         return self._database.prepare(sql, types)

@@ -4,6 +4,8 @@ pglast has PostgreSQL's own grammar. What is not on the lists below is refused: 
 thought of is not let through. What is run is the text that is made of the checked tree, never the model's.
 """
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -91,6 +93,16 @@ def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatem
 
 @cache
 def _pglast() -> Any:
+    # Its library is made of PostgreSQL's own source. Inside a server its functions must be its own, not the server's of the
+    # same names: these would work on the server's memory, and end it.
+    flags, own_first = sys.getdlopenflags(), getattr(os, "RTLD_DEEPBIND", 0)
+    if not own_first and "plpy" in sys.modules:
+        raise GraphRAGError(
+            'option "sql" cannot be had on this system inside a server',
+            sqlstate="0A000",
+            hint="Ask through a process beside the database: docs/hosts.md.",
+        )
+    sys.setdlopenflags(os.RTLD_NOW | os.RTLD_LOCAL | own_first)
     try:
         import pglast
         import pglast.stream
@@ -100,6 +112,8 @@ def _pglast() -> Any:
             sqlstate="0A000",
             hint="Install pg_graphrag[sql] where the package runs: it parses what a model writes.",
         ) from None
+    finally:
+        sys.setdlopenflags(flags)
     return pglast
 
 

@@ -194,7 +194,9 @@ def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _sql(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     boundary, fenced = _fenced("tables", _text(arguments, "tables"))
-    system = prompts.render(options.prompts, "sql", boundary=boundary, corpus=_text(arguments, "corpus").replace("'", "''"))
+    system = prompts.render(
+        options.prompts, "sql", boundary=boundary, corpus=_text(arguments, "corpus").replace("'", "''")
+    )
     messages = [
         {"role": "system", "content": system},
         {"role": "user", "content": f"{fenced}\n\nQuestion: {_text(arguments, 'question')[:MAX_UNDERSTOOD]}"},

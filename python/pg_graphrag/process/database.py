@@ -274,9 +274,10 @@ class ProcessDatabase(Database):
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
-        self.run_command(f"SAVEPOINT bounded; SET LOCAL transaction_read_only = on; {limit}")
+        self.run_command("SAVEPOINT bounded")
         try:
+            limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
+            self.run_command(f"SET LOCAL transaction_read_only = on; {limit}")
             yield
         finally:
             # It takes the settings back too.

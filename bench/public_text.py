@@ -79,7 +79,15 @@ def _download(folder: Path) -> None:
 
 def _mirror() -> str:
     """Return the address that this machine's apt-get has Debian's section main from."""
-    command = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Label: Debian", "Component: main"]
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(SITE)",
+        "Created-By: Packages",
+        "Label: Debian",
+        "Component: main",
+    ]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     if not (mirrors := sorted({site for site in output.split() if site})):
         raise SystemExit("apt-get knows no mirror of Debian: add one to its sources, and run apt-get update")

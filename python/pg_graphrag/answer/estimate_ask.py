@@ -10,7 +10,7 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.answer.ask import answer_request, build_request
 from pg_graphrag.answer.sql_fence import MAX_CHARACTERS
-from pg_graphrag.answer.table_query import ATTEMPTS, MAX_ERROR, MAX_RESULT, Tables, TableRows, arguments_of, tables_of
+from pg_graphrag.answer.table_query import ATTEMPTS, MAX_ERROR, MAX_RESULT, TableRows, Tables, arguments_of, tables_of
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.model_access.replies import MAX_QUERIES

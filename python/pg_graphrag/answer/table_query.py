@@ -13,7 +13,6 @@ from typing import Any
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.sql_fence import Refused, check_is_installed, fenced
-from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.models import error_from
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row

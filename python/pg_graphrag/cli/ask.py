@@ -56,7 +56,7 @@ def ask(
         name = place_text(title, citation.section, citation.pages)
         # Rows of a statement have no document: the statement is the title.
         key = "" if citation.source_key is None else f"[{citation.source_key}]"
-        print(f"\n[{citation.number}] {'  '.join(filter(None, (name, key)))}", end="")
+        print(f"\n[{citation.number}] {'  '.join(part for part in (name, key) if part)}", end="")
     if answer.citations:
         print()
     return 0

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -411,8 +411,10 @@ class SharedDatabase(Database):
     def literal_query(self, sql: str) -> list[Row]:
         return self._database.literal_query(sql)
 
-    def bounded(self, seconds: float) -> AbstractContextManager[None]:
-        return self._database.bounded(seconds)
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        with self._database.bounded(seconds):
+            yield
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
         return self._database.prepare(sql, types)

@@ -4,6 +4,7 @@ The only door from what speaks SQL to what runs the package (`process`). It open
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg.types.json import Jsonb
 
+from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Row, Statement
 from pg_graphrag.errors import GraphRAGError
 
@@ -60,9 +62,19 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
     is_installed, has_extension = row or (False, False)
+    is_served_here = bool(is_installed and not has_extension)
     if is_installed or has_extension:
-        _is_beside[connection] = bool(is_installed and not has_extension)
-    return bool(is_installed and not has_extension)
+        _is_beside[connection] = is_served_here
+    if is_served_here and _is_own(connection):
+        # What a call asks again and again is planned once: it says so itself. No pool of transactions is between: docs/hosts.md.
+        connection.prepare_threshold, connection.prepared_max = sys.maxsize, 1000
+    return is_served_here
+
+
+def _is_own(connection: Any) -> bool:
+    """Whether the package has made a connection. What somebody else's prepares is his to say."""
+    name = "fallback_application_name"
+    return bool(connection.info.get_parameters().get(name) == SETTINGS[name])
 
 
 def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:

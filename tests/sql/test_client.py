@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -318,3 +320,75 @@ def test_the_async_client_does_the_same(db: Database) -> None:
     left = {"close", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())
+
+
+def test_curations_are_made_undone_and_listed(client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    client.process_jobs()
+    first = client.merge_entities(["Charles Babbage"], "Babbage")
+    client.create_entity("Mill", type="part", description="A part of the engine.")
+    client.create_relationship("Mill", "Babbage", keywords=["designed"], weight=2)
+    assert client.neighbors("Mill")[0].name == "Babbage"
+    client.edit_relationship("Mill", "Babbage", description="He designed it.")
+    client.edit_entity("Mill", type="device")
+    client.rename_entity("Mill", "The Mill")
+    client.delete_relationship("The Mill", "Babbage")
+    client.delete_entity("The Mill")
+    client.insert_graph({"entities": [{"name": "Store", "type": "part"}]})
+    client.undo_curation(first)
+    curations = client.curations()
+    assert [item.kind for item in curations] == [
+        *(
+            "merge_entities",
+            "create_entity",
+            "create_relationship",
+            "edit_relationship",
+            "edit_entity",
+            "rename_entity",
+        ),
+        *("delete_relationship", "delete_entity", "insert_graph"),
+    ]
+    assert [item.undone_at is None for item in curations] == [False] + 8 * [True]
+    assert client.search_entities("Charles Babbage", top_k=1)[0].name == "Charles Babbage"
+    assert client.suggest_merges(5) == []
+
+
+def test_reports_of_communities_are_found_and_listed(client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    client.process_jobs()
+    client.refresh_communities()
+    client.process_jobs()
+    communities = client.communities(level=0)
+    assert communities and communities[0].title
+    report = client.search_reports("Babbage", top_k=1)[0]
+    assert report.community_id in {item.community_id for item in client.communities()}
+
+
+def test_documents_are_got_by_their_keys(filled: GraphRAG) -> None:
+    assert filled.get(["loom", "nobody", "letter"]) == [LETTERS[2], LETTERS[0]]
+    assert filled.get("design") == [LETTERS[1]]
+
+
+def test_results_are_lists_that_a_notebook_shows_as_tables(filled: GraphRAG) -> None:
+    hits = filled.search("<b>punched cards</b>", top_k=2)
+    assert isinstance(hits, list) and hits == list(hits)
+    html = hits._repr_html_()
+    assert "<th>source_key</th>" in html and "explain" not in html
+    frame = hits.to_pandas()
+    assert next(iter(frame["source_key"])) == "loom" and frame["explain"][0] == hits[0].explain
+    assert filled.search("", top_k=2).to_pandas().empty
+    assert "no rows" in filled.search("", top_k=2)._repr_html_()
+
+
+def test_pandas_is_not_imported_before_it_is_asked_for() -> None:
+    code = "import sys, pg_graphrag.client; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_waiting_shows_how_far_it_is(client: GraphRAG, capsys: pytest.CaptureFixture[str]) -> None:
+    client.insert(LETTERS)
+    with pytest.raises(TimeoutError):
+        client.wait_until_indexed(0, show_progress=True)
+    client.process_jobs()
+    assert client.wait_until_indexed(show_progress=True).indexed == 3
+    assert capsys.readouterr().err.splitlines() == ["0 of 3 documents are indexed", "3 of 3 documents are indexed"]

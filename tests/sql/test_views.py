@@ -104,7 +104,9 @@ def grouped(rows: Any) -> Any:
     return rows
 
 
-NODES = "SELECT name, community_id IS NOT NULL, community, cardinality(community_ids) FROM graphrag.graph_nodes ORDER BY 1"
+NODES = (
+    "SELECT name, community_id IS NOT NULL, community, cardinality(community_ids) FROM graphrag.graph_nodes ORDER BY 1"
+)
 
 
 def test_nodes_have_their_communities(grouped: Any) -> None:

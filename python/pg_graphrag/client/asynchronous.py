@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.display import ProgressBar, Results
@@ -35,7 +35,7 @@ from pg_graphrag.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import SETTINGS, check_source
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class AsyncGraphRAG:
         replicas: Sequence[str | Connection | Pool] = (),
         max_lag: float = 10.0,
     ):
+        for given in (source, *replicas):
+            check_source(given)
         self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -737,6 +739,8 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := await rows_beside_async(connection, statement)) is not None:
         return statement.result(rows)
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        # A connection of an application's may read jsonb as text; Django's does.
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
         await cursor.execute(statement.sql, statement.parameters, prepare=False)
         return statement.result(await cursor.fetchall() if cursor.description else [])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.display import ProgressBar, Results
@@ -36,7 +36,7 @@ from pg_graphrag.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import SETTINGS, check_source
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class GraphRAG:
         replicas: Sequence[str | Connection | Pool] = (),
         max_lag: float = 10.0,
     ):
+        for given in (source, *replicas):
+            check_source(given)
         self._replicas = [_Replica(GraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -732,6 +734,8 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := rows_beside(connection, statement)) is not None:
         return statement.result(rows)
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        # A connection of an application's may read jsonb as text; Django's does.
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
         cursor.execute(statement.sql, statement.parameters, prepare=False)
         return statement.result(cursor.fetchall() if cursor.description else [])

@@ -324,7 +324,9 @@ def _refuse(embedding: Embeddings | None) -> None:
 
 def _given(ids: list[str] | None) -> list[str]:
     if ids is None:
-        raise GraphRAGError("there are no ids to delete", hint="GraphRAG(url, corpus).drop_corpus() removes everything.")
+        raise GraphRAGError(
+            "there are no ids to delete", hint="GraphRAG(url, corpus).drop_corpus() removes everything."
+        )
     return ids
 
 
@@ -334,14 +336,14 @@ def _documents(
     contents = list(texts)
     pairs = zip(contents, metadatas or [{}] * len(contents), ids or [None] * len(contents), strict=True)
     return [
-        graphrag.Document(
-            content,
-            source_key=key or uuid4().hex,
-            title=metadata["title"] if isinstance(metadata.get("title"), str) else None,
-            metadata=metadata,
-        )
-        for content, metadata, key in pairs
+        graphrag.Document(content, key or uuid4().hex, title_of(metadata), metadata) for content, metadata, key in pairs
     ]
+
+
+def title_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the title that LangChain's loaders put into the metadata of a document."""
+    title = metadata.get("title")
+    return title if isinstance(title, str) else None
 
 
 def _stored(document: graphrag.Document) -> Document:

@@ -8,8 +8,8 @@ import subprocess
 import tomllib
 
 import pytest
-from bench.peers import peer_python
 
+from bench.peers import peer_python
 from tests.runtime.cluster import PROJECT, Database
 
 if not os.environ.get("GRAPHRAG_FRAMEWORKS"):

@@ -315,58 +315,73 @@ def test_the_async_client_does_the_same(db: Database) -> None:
 
     # Nothing of the async client may be left untried here.
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
-    tried = inspect.getsource(test_the_async_client_does_the_same)
+    tried = "".join(
+        inspect.getsource(test)
+        for test in (
+            test_the_async_client_does_the_same,
+            test_curations_are_made_undone_and_listed,
+            test_reports_of_communities_are_found_and_listed,
+            test_documents_are_got_by_their_keys_until_they_are_retracted,
+        )
+    )
     # What asks models, or says what that would cost, is tried in test_client_ask.py and test_estimate_ask.py.
     left = {"close", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())
 
 
-def test_curations_are_made_undone_and_listed(client: GraphRAG) -> None:
-    client.insert(LETTERS)
-    client.process_jobs()
-    first = client.merge_entities(["Charles Babbage"], "Babbage")
-    client.create_entity("Mill", type="part", description="A part of the engine.")
-    client.create_relationship("Mill", "Babbage", keywords=["designed"], weight=2)
-    assert client.neighbors("Mill")[0].name == "Babbage"
-    client.edit_relationship("Mill", "Babbage", description="He designed it.")
-    client.edit_entity("Mill", type="device")
-    client.rename_entity("Mill", "The Mill")
-    client.delete_relationship("The Mill", "Babbage")
-    client.delete_entity("The Mill")
-    client.insert_graph({"entities": [{"name": "Store", "type": "part"}]})
-    client.undo_curation(first)
-    curations = client.curations()
-    assert [item.kind for item in curations] == [
-        *(
-            "merge_entities",
-            "create_entity",
-            "create_relationship",
-            "edit_relationship",
-            "edit_entity",
-            "rename_entity",
-        ),
-        *("delete_relationship", "delete_entity", "insert_graph"),
-    ]
-    assert [item.undone_at is None for item in curations] == [False] + 8 * [True]
-    assert client.search_entities("Charles Babbage", top_k=1)[0].name == "Charles Babbage"
-    assert client.suggest_merges(5) == []
+def test_curations_are_made_undone_and_listed(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            await client.process_jobs()
+            await client.create_entity("Inventor")
+            first = await client.merge_entities(["Charles Babbage"], "Inventor")
+            await client.create_entity("Mill", type="part", description="A part of the engine.")
+            await client.create_relationship("Mill", "Inventor", keywords=["designed"], weight=2)
+            assert (await client.neighbors("Mill"))[0].name == "Inventor"
+            await client.edit_relationship("Mill", "Inventor", description="He designed it.")
+            await client.edit_entity("Mill", type="device")
+            await client.rename_entity("Mill", "The Mill")
+            await client.delete_relationship("The Mill", "Inventor")
+            await client.delete_entity("The Mill")
+            await client.insert_graph({"entities": [{"name": "Store", "type": "part"}]})
+            await client.undo_curation(first)
+            curations = await client.curations()
+            kinds = "create_entity merge_entities create_entity create_relationship edit_relationship edit_entity"
+            kinds += " rename_entity delete_relationship delete_entity insert_graph"
+            assert [item.kind for item in curations] == kinds.split()
+            assert [item.kind for item in curations if item.undone_at is not None] == ["merge_entities"]
+            assert (await client.search_entities("Charles Babbage", top_k=1))[0].name == "Charles Babbage"
+            assert await client.suggest_merges(5) == []
+
+    asyncio.run(use())
 
 
-def test_reports_of_communities_are_found_and_listed(client: GraphRAG) -> None:
-    client.insert(LETTERS)
-    client.process_jobs()
-    client.refresh_communities()
-    client.process_jobs()
-    communities = client.communities(level=0)
-    assert communities and communities[0].title
-    report = client.search_reports("Babbage", top_k=1)[0]
-    assert report.community_id in {item.community_id for item in client.communities()}
+def test_reports_of_communities_are_found_and_listed(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            await client.process_jobs()
+            await client.refresh_communities()
+            await client.process_jobs()
+            communities = await client.communities(level=0)
+            assert communities and communities[0].title
+            report = (await client.search_reports("Babbage", top_k=1))[0]
+            assert report.community_id in {item.community_id for item in await client.communities()}
+
+    asyncio.run(use())
 
 
-def test_documents_are_got_by_their_keys(filled: GraphRAG) -> None:
-    assert filled.get(["loom", "nobody", "letter"]) == [LETTERS[2], LETTERS[0]]
-    assert filled.get("design") == [LETTERS[1]]
+def test_documents_are_got_by_their_keys_until_they_are_retracted(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            assert await client.get(["loom", "nobody", "letter"]) == [LETTERS[2], LETTERS[0]]
+            await client.retract("design", "wrong")
+            assert await client.get("design") == []
+
+    asyncio.run(use())
 
 
 def test_results_are_lists_that_a_notebook_shows_as_tables(filled: GraphRAG) -> None:

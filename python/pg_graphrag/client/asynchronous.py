@@ -498,7 +498,7 @@ class AsyncGraphRAG:
         )
 
     async def merge_entities(self, entities: Sequence[str], target: str) -> int:
-        """Make entities one, of the name `target`; later mentions of each land there too."""
+        """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
         arguments = {"entities": list(entities), "target": target}
         return await self._run(statements.curate(self.corpus, "merge_entities", arguments))
 

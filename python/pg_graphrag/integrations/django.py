@@ -6,6 +6,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.postgres.operations import CreateExtension
+from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.migrations.operations.base import Operation
 
@@ -198,12 +199,11 @@ class GraphRAGQuerySet(models.QuerySet):
         Raises
         ------
         GraphRAGError
-            0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced.
+            0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced, and for a document that
+            is no row of the table.
         """
         hits = self._hits(query, mode, top_k, filter, options)
-        prefix = self.model.graphrag_key_prefix
-        key = self.model._meta.pk
-        best = {key.to_python(hit.source_key[len(prefix) :]): (rank, hit) for rank, hit in enumerate(hits, 1)}
+        best = {self._key(hit.source_key): (rank, hit) for rank, hit in enumerate(hits, 1)}
 
         def case(values: Mapping[Any, Any], field: models.Field) -> models.Case:
             whens = [models.When(pk=value, then=models.Value(result)) for value, result in values.items()]
@@ -227,6 +227,15 @@ class GraphRAGQuerySet(models.QuerySet):
         found: GraphRAGQuerySet = await sync_to_async(self.graphrag_search)(query, **arguments)
         return found
 
+    def _key(self, source_key: str) -> Any:
+        try:
+            return self.model._meta.pk.to_python(source_key[len(self.model.graphrag_key_prefix) :])
+        except ValidationError:
+            raise GraphRAGError(
+                f'document "{source_key}" is no row of {self.model._meta.db_table}',
+                hint="Where a corpus has other documents too, attach the table with key_prefix, and name it in the model.",
+            ) from None
+
     def _hits(
         self, query: str, mode: str, top_k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> list[SearchResult]:
@@ -240,13 +249,13 @@ class GraphRAGQuerySet(models.QuerySet):
         if self.query.where or self.query.distinct or self.query.combinator:
             keys = [f"{prefix}{value}" for value in self.order_by().values_list("pk", flat=True)]
             conditions.append({"$source_key": {"$in": keys}})
-        else:
-            conditions.append({"$source_key": {"$prefix": prefix}} if prefix else {})
+        elif prefix:
+            conditions.append({"$source_key": {"$prefix": prefix}})
         client = GraphRAG(_connection(self.db), self.model.graphrag_corpus)
         count = top_k
         while True:
             hits = client.search(
-                query, mode=mode, top_k=count, filter={"$and": conditions} if any(conditions) else None, **options
+                query, mode=mode, top_k=count, filter={"$and": conditions} if conditions else None, **options
             )
             best: dict[str, SearchResult] = {}
             for hit in hits:

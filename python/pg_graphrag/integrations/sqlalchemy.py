@@ -97,12 +97,11 @@ def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str
         Those of `search`; `top_k` counts chunks.
     """
     found = search(query, **arguments)
-    best = (
-        select(found.c.source_key, found.c.rank, found.c.score, found.c.content)
-        .distinct(found.c.source_key)
-        .order_by(found.c.source_key, found.c.rank)
-        .subquery("best")
+    place = func.row_number().over(partition_by=found.c.source_key, order_by=found.c.rank)
+    chunks = select(found.c.source_key, found.c.rank, found.c.score, found.c.content, place.label("place")).subquery(
+        "chunks"
     )
+    best = select(chunks).where(chunks.c.place == 1).subquery("best")
     own_key: ColumnElement[str] = literal(key_prefix, Text) + cast(key, Text)
     return (
         select(key.class_, best.c.rank, best.c.score, best.c.content)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import count
+from uuid import uuid4
 
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 
 URL = os.environ["GRAPHRAG_FRAMEWORK_URL"]
-_numbers = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +22,7 @@ def url() -> str:
 @pytest.fixture
 def corpus(url: str) -> Iterator[str]:
     """An empty corpus of the test's own."""
-    name = f"corpus{next(_numbers)}"
+    name = f"corpus_{uuid4().hex}"
     with GraphRAG(url, name) as client:
         client.create_corpus()
     yield name

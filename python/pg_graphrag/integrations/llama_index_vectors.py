@@ -200,9 +200,10 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
                 hint="Use default, sparse, text_search, hybrid or semantic_hybrid.",
             )
         conditions: list[dict[str, Any]] = [] if query.filters is None else [as_filter(query.filters)]
-        if query.node_ids is not None:
+        # An index gives empty lists where it restricts nothing.
+        if query.node_ids:
             conditions.append({"$source_key": {"$in": query.node_ids}})
-        if query.doc_ids is not None:
+        if query.doc_ids:
             conditions.append({"ref_doc_id": {"$in": query.doc_ids}})
         return {
             "query": query.query_str,

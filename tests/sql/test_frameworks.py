@@ -19,6 +19,7 @@ if not os.environ.get("GRAPHRAG_FRAMEWORKS"):
 SUITES = {
     "langchain": (("langchain", "langchain-graph"), ("langchain-tests>=1", "numpy")),
     "llama_index": (("llama-index",), ("pytest>=8.3",)),
+    "notebook": ((), ("ipykernel>=6", "nbclient>=0.10", "pandas>=2.2", "pytest>=8.3")),
     "django": (("django",), ("asyncpg>=0.30", "pytest>=8.3")),
 }
 

@@ -13,7 +13,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside_async
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside_async,
+    lacking_async,
+    rows_beside_async,
+    stream_beside_async,
+)
 from pg_graphrag.client.results import (
     Answer,
     CorpusComparison,
@@ -616,5 +623,8 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
         return statement.result(rows)
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise await lacking_async(connection, error) from None
         return statement.result(await cursor.fetchall() if cursor.description else [])

@@ -14,7 +14,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.client import statements
 from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside, rows_beside, stream_beside
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside,
+    lacking,
+    rows_beside,
+    stream_beside,
+)
 from pg_graphrag.client.results import (
     Answer,
     CorpusComparison,
@@ -617,5 +624,8 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
         return statement.result(rows)
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise lacking(connection, error) from None
         return statement.result(cursor.fetchall() if cursor.description else [])

@@ -85,7 +85,9 @@ def test_all_that_the_entrypoint_writes_is_on_the_volume_or_in_memory() -> None:
     for script in ("entrypoint", "make-cluster"):
         text = (DOCKER / script).read_text()
         assert "cd /srv/pg_graphrag\n" in text
-        assert not re.findall(r"(?:>>?|mkdir|touch|cp \S+|mv \S+) (/(?!srv/pg_graphrag|tmp|run/postgresql|dev/null)\S*)", text)
+        assert not re.findall(
+            r"(?:>>?|mkdir|touch|cp \S+|mv \S+) (/(?!srv/pg_graphrag|tmp|run/postgresql|dev/null)\S*)", text
+        )
 
 
 def test_pip_packages_and_models_are_pinned_by_hash() -> None:

@@ -17,8 +17,8 @@ from pg_graphrag import __version__ as VERSION
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.test_cli import cli
 from tests.sql.ingest import delete, jobs, put, put_all, rows, search, statuses, value, work
+from tests.sql.test_cli import cli
 from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
 
@@ -177,15 +177,18 @@ def test_the_command_works_with_a_database_of_the_version_before(old: Database, 
     assert json.loads(cli(old.url, "status", "--json").stdout)["indexed"] == len(TEXTS)
     with GraphRAG(old.url) as client:
         assert client.neighbors("Ann Lee") and client.progress().searchable == len(TEXTS)
-        with pytest.raises(psycopg.errors.UndefinedFunction, match="ALTER EXTENSION pg_graphrag UPDATE is due"):
+        with pytest.raises(psycopg.errors.UndefinedFunction, match="Run ALTER EXTENSION pg_graphrag UPDATE"):
             client.health()
-        with pytest.raises(psycopg.errors.UndefinedFunction, match="ALTER EXTENSION pg_graphrag UPDATE is due"):
+        with pytest.raises(psycopg.errors.UndefinedFunction, match="Run ALTER EXTENSION pg_graphrag UPDATE"):
             client.neighbors("Ann Lee", filter={"lang": "en"})
     assert of_version(old) == BEFORE
 
 
 def test_every_released_package_is_one_that_is_served_and_named_in_the_manual() -> None:
-    released = {path.name.removeprefix("pg_graphrag-").removesuffix(".tar.xz") for path in PROJECT.glob("extension/released/*.tar.xz")}
+    released = {
+        path.name.removeprefix("pg_graphrag-").removesuffix(".tar.xz")
+        for path in PROJECT.glob("extension/released/*.tar.xz")
+    }
     said = re.search(r"serves extensions of versions? ([\d., and]+)", (PROJECT / "docs/install.md").read_text())
     assert said is not None
     assert set(re.findall(r"\d+\.\d+\.\d+", said[1])) == released | {VERSION}

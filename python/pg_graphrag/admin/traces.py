@@ -148,7 +148,8 @@ def numbers(db: Database, corpus: Corpus, key: str) -> list[int]:
     return sorted(ids)
 
 
-# Every text that other documents of the corpus bring, rows of attached tables among them; and the names of settings, which are none of a document's.
+# Every text that other documents of the corpus bring, rows of attached tables among them; and the names of settings, which are
+# none of a document's.
 _ELSEWHERE = """
 SELECT DISTINCT s.stretch
   FROM (SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', d.source_key, d.title, d.content, d.metadata::text)) AS text
@@ -229,9 +230,7 @@ def _has_stretch(relation: Relation, place: int) -> str:
 
 def horizon(db: Database) -> str:
     """Return the oldest transaction that is not over: rows that others have seen by now were written before it."""
-    return str(
-        db.query("SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text AS xid")[0]["xid"]
-    )
+    return str(db.query("SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text AS xid")[0]["xid"])
 
 
 def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str]) -> list[str]:
@@ -258,9 +257,7 @@ def number_with_text(
     SELECT pg_catalog.count(*) AS n
       FROM (SELECT t.* FROM ONLY {relation.name} t WHERE {scope} AND (t.ctid = ANY ($3) OR {written}) OFFSET 0) t
      WHERE {condition}"""
-    return int(
-        db.query(sql, ["int4", "text[]", "tid[]", "text"], [corpus.id, list(own), list(places), since])[0]["n"]
-    )
+    return int(db.query(sql, ["int4", "text[]", "tid[]", "text"], [corpus.id, list(own), list(places), since])[0]["n"])
 
 
 def delete_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], key: str) -> int:

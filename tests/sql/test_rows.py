@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import APP, backfill, states
@@ -92,6 +93,44 @@ def test_a_filter_asks_for_attributes(shop: Database) -> None:
         "SELECT source_key FROM graphrag.search('machine', filter => '{\"stands in\": \"plants/2\"}')"
     ).fetchall()
     assert rows == [("machines/8",)]
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        ({"$row": {"stands in": {"city": "Lyon"}}}, {"machines/8"}),
+        ({"$row": {"stands in": {"city": {"$prefix": "O"}}}}, {"machines/7"}),
+        ({"$row": {"certified for": {"$row": {"stands in": {"city": "Osaka"}}}}}, {"certificates/1/7"}),
+        ({"built": {"$lt": "2020-01-01"}, "$row": {"stands in": {"city": "Lyon"}}}, set()),
+        ({"$row": {"stands in": {"$not": {"city": "Lyon"}}}}, {"machines/7"}),
+        ({"$not": {"$row": {"stands in": {}}}, "$source_key": {"$prefix": "machines/"}}, set()),
+        ({"$row": {"stands in": {"$source_key": "plants/2"}, "certified for": {}}}, set()),
+    ],
+)
+def test_a_filter_asks_for_attributes_of_rows_to_which_a_row_leads(
+    shop: Database, filter_: dict[str, object], expected: set[str]
+) -> None:
+    rows = shop.execute(
+        "SELECT source_key FROM graphrag.search('machine', filter => %s, top_k => 50)", [Jsonb(filter_)]
+    )
+    assert {key for (key,) in rows} == expected
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"$row": "plants/1"},
+        {"$row": {}},
+        {"$row": {"stands in": "plants/1"}},
+        {"$row": {"$or": [{"city": "Lyon"}]}},
+        {"$row": {"stands in": {"$relation": "shop.plants"}}},
+        {"city": {"$row": {}}},
+    ],
+)
+def test_a_bad_filter_of_rows_is_refused(shop: Database, filter_: dict[str, object]) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="filter") as error:
+        shop.execute("SELECT FROM graphrag.search('machine', filter => %s)", [Jsonb(filter_)])
+    assert error.value.diag.message_hint
 
 
 @pytest.mark.parametrize("mode", ["bm25", "naive", "hybrid", "local", "global", "mix", "ppr", "path"])

@@ -68,6 +68,7 @@ class Citation:
     """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there.
 
     `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
+    Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
     """
 
     number: int
@@ -77,6 +78,8 @@ class Citation:
     chunk_id: int
     section: str | None = None
     pages: str | None = None
+    table: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def texts_of(context: Mapping[str, Any]) -> dict[int, str]:
+def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
     """Return {chunk: its text} of what an answer may cite; of a row a line "column: value" for each."""
     rows = [row for table in context.get("tables", ()) for row in table["rows"]]
     texts = {
@@ -66,7 +66,7 @@ def texts_of(context: Mapping[str, Any]) -> dict[int, str]:
 
 def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a context its readers need besides the prompt."""
-    names = ("entities", "relationships", "reports", "claims", "tables", "chunks", "references", "tokens")
+    names = ("entities", "relationships", "reports", "claims", "tables", "chunks", "references", "tokens", "sql")
     return {name: context[name] for name in names if name in context}
 
 

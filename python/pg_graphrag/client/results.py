@@ -72,6 +72,7 @@ class Citation:
 
     With the option "sql" it may be rows of a statement, which is the `title` then: without document, key and chunk.
     `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
+    Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
     """
 
     number: int
@@ -81,6 +82,8 @@ class Citation:
     chunk_id: int | None
     section: str | None = None
     pages: str | None = None
+    table: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ class SearchOptions:
     chunk_top_k: int = 20
     max_entity_tokens: int = 6000
     max_relation_tokens: int = 8000
+    max_row_tokens: int = 4000
     max_total_tokens: int = 30000
     include_chunks: bool = True
     profile_time: bool = False
@@ -125,6 +126,7 @@ CHECKS: dict[str, Check] = {
     "chunk_top_k": integer(1, 10_000),
     "max_entity_tokens": integer(0, 1_000_000),
     "max_relation_tokens": integer(0, 1_000_000),
+    "max_row_tokens": integer(0, 1_000_000),
     "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
     "profile_time": FLAG,
@@ -140,7 +142,14 @@ CHECKS: dict[str, Check] = {
     "level": integer(0, 100),
     "min_community_rank": Check(_is_rating, "a number from 0 to 10"),
 }
-CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
+CONTEXT_OPTIONS = (
+    "chunk_top_k",
+    "max_entity_tokens",
+    "max_relation_tokens",
+    "max_row_tokens",
+    "max_total_tokens",
+    "include_chunks",
+)
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)

@@ -74,7 +74,12 @@ def test_more_copies_than_rows_are_read_at_first_leave_the_first_ranks_full(modu
     for number in range(70):
         put(module_db, name, f"copy {number:02}", f"{STORY} Noted in {1900 + number}.")
     for number, person in enumerate(PEOPLE):
-        put(module_db, name, f"letter {number}", f"{person} wrote of an engine in letter {number} from {PLACES[number % 5]}.")
+        put(
+            module_db,
+            name,
+            f"letter {number}",
+            f"{person} wrote of an engine in letter {number} from {PLACES[number % 5]}.",
+        )
     work(module_db)
     results = search(module_db, QUERY, name, "hybrid", top_k=9)
     assert sum(key.startswith("copy") for key in keys(results)) == 1

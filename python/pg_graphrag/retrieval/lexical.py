@@ -48,7 +48,7 @@ def shared_words(query: Query) -> SharedWords:
 
 
 def _known(query: Query, index: BM25Index, terms: dict[str, int], found: Ids) -> Known:
-    """Return how much of the query BM25 knows in the languages of chunks, and that it leaves the rest in other languages to others.
+    """Return how much of the query BM25 knows in texts like each chunk; of those in other languages it leaves the rest to others.
 
     That is the share of the terms, weighted by idf, in the chunk of `found` (ascending) that has most: 1 where one has all of
     them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language

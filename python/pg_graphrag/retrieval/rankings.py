@@ -60,7 +60,10 @@ class Ranking:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
     def standard(self, chunks: Ids) -> Scores:
-        """Return standard scores of chunks, ids ascending, (n,); of one that is not ranked that of 0 if known, else the lowest."""
+        """Return standard scores of chunks, ids ascending, (n,).
+
+        One that is not ranked has that of 0 where `zeros` are known, else the lowest.
+        """
         population = np.append(self.scores, np.zeros(self.zeros))
         mean, deviation = float(population.mean()), float(population.std()) or 1.0
         standard = np.full(len(chunks), (float(population.min()) - mean) / deviation)

@@ -5,6 +5,7 @@ Of a small corpus all of it is cached, of a larger one the topology.
 
 from dataclasses import dataclass
 
+from pg_graphrag.numeric import Ids
 from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query, once, timed
@@ -85,6 +86,9 @@ class CachedGraph(TopologyGraph):
 
     def relationships(self, ids: list[int]) -> list[Row]:
         return [self.texts.relationships[place] for place in self.topology.relationships.places(ids).tolist()]
+
+    def descriptions(self, relationships: Ids) -> dict[int, str]:
+        return {row["id"]: row["description"] for row in self.relationships(relationships.tolist())}
 
     def chunks(self, ids: list[int]) -> list[Row]:
         places = self.topology.chunks.places(ids).tolist()

@@ -15,7 +15,6 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
-from pg_graphrag.retrieval.visible_graph import VisibleGraph
 
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
@@ -26,8 +25,6 @@ _IS_VISIBLE = {
     "window": vectors.OF_DOCUMENTS,
     "entity_mention": vectors.OF_DOCUMENTS,
     "relationship_mention": vectors.OF_DOCUMENTS,
-    "entity": "WHERE v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m"
-    " JOIN graphrag.chunks c ON c.id = m.chunk_id WHERE c.document_id = ANY ({documents}))",
 }
 
 
@@ -86,13 +83,11 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
-    graph = graph_of(query)
-    visible_ids = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
     if (cached := vectors.cached(query, "entity")) is not None:
-        return [_as_row(*cached.nearest(vector, limit, visible_ids)) for vector in nearby]
-    most = vectors.compared_rows(query.corpus.options.embedding.dimensions, "entity")
-    if vectors.are_few(query, "entity") if visible_ids is None else len(visible_ids) <= most:
-        return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit, visible_ids)]
+        are_visible = None if query.visible is None else graph_of(query).has
+        return [_as_row(*cached.nearest(vector, limit, are_visible)) for vector in nearby]
+    if query.visible is not None or vectors.are_few(query, "entity"):
+        return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit)]
     if in_view != EF_SEARCH:
         _view(query, in_view)
     nearest = [_nearest_by_sql(query, "entity", "entity_id", vector, limit) for vector in nearby]
@@ -105,11 +100,15 @@ def _as_row(ids: Ids, cosines: Scores) -> dict[int, float]:
     return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
 
 
-def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: Ids | None) -> list[tuple[Ids, Scores]]:
-    """Return for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
-    condition = ""
+def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple[Ids, Scores]]:
+    """Return for each vector what `Vectors.nearest` returns, exactly, from one scan of the table for some vectors."""
+    has = graph_of(query).has
+    visible_ids = None if query.visible is None else graph_of(query).entity_ids()
+    condition, bounds = "", [np.inf] * len(nearby)
     if visible_ids is not None:
         condition = f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible_ids)}))"
+    elif query.visible is not None and not vectors.are_few(query, "entity"):
+        bounds = [_bound(query, vector, limit) for vector in nearby]
     ids_of: list[Any] = []
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
         part = nearby[start : start + _VECTORS_AT_ONCE]
@@ -118,18 +117,42 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: 
             f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns
         )
         distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        most = " OR ".join(
+            f"e.{name} <= {bound!r}" if np.isfinite(bound) else "true"
+            for name, bound in zip(columns, bounds[start:], strict=False)
+        )
         row = query.db.literal_query(
             f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(aggregates)}"
             f" FROM (SELECT v.entity_id, {distances} FROM {vectors.table(query, 'entity')} v {condition} OFFSET 0) e"
+            f" WHERE {most}"
         )[0]
         ids = int64s(row["ids"])
-        ids_of += [np.sort(ids[vectors.nearest(1.0 - float64s(row[name]), limit)]) for name in columns]
+        ids_of += [
+            np.sort(ids[vectors.nearest_allowed(ids, 1.0 - float64s(row[name]), limit, has)]) for name in columns
+        ]
     all_ids = np.unique(np.concatenate(ids_of))
     results = []
     for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", all_ids, nearby), strict=True):
         scores = cosines[np.searchsorted(all_ids, ids)]
         results.append((ids[scores > 0], scores[scores > 0]))
     return results
+
+
+def _bound(query: Query, vector: Any, limit: int) -> float:
+    """Return a distance within which the `limit` nearest visible entities are, and all that tie with the last.
+
+    It is that of visible entities which the index finds: it saves looking at the others, and decides nothing.
+    """
+    if not _is_indexed(query, "entity"):
+        return np.inf
+    rows = query.db.literal_query(
+        f"SELECT v.entity_id, {distance(query, vector_text(vector))} AS distance"
+        f" FROM {vectors.table(query, 'entity')} v ORDER BY distance LIMIT {EF_SEARCH}"
+    )
+    ids = np.array([row["entity_id"] for row in rows], np.int64)
+    cosines = 1.0 - np.array([row["distance"] for row in rows], float)
+    best = vectors.nearest_allowed(ids, cosines, limit, graph_of(query).has)
+    return 1.0 - float(cosines[best].min()) + 2 * NOISE if limit <= len(best) else np.inf
 
 
 @timed("vectors")

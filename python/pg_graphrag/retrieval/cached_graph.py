@@ -11,7 +11,6 @@ from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
-from pg_graphrag.retrieval.visible_graph import visible_graph
 from pg_graphrag.server import Row
 
 # Of larger graphs no texts are cached: entities, relationships and chunks of each so many, and mentions of both kinds.
@@ -37,6 +36,9 @@ _LINK_BYTES = 18
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
     if query.visible is not None:
+        # Most searches are of a whole corpus, and a session's first one waits for what it loads.
+        from pg_graphrag.retrieval.visible_graph import visible_graph
+
         return visible_graph(query)
     contents = _contents(query)
     if contents is None:

@@ -15,17 +15,14 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
+from pg_graphrag.retrieval.visible_chunks import visible_chunks
 
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
 # With so many vectors a table is compared in one scan.
 _VECTORS_AT_ONCE = 16
-# SQL conditions on rows `v` by kind; {documents}: an array of those that are visible.
-_IS_VISIBLE = {
-    "window": vectors.OF_DOCUMENTS,
-    "entity_mention": vectors.OF_DOCUMENTS,
-    "relationship_mention": vectors.OF_DOCUMENTS,
-}
+# Windows that are read for each chunk at first.
+_WINDOWS_EACH = 4
 
 
 @timed("vectors")
@@ -48,8 +45,7 @@ def windows(query: Query, limit: int) -> Ranking:
         if (cached := vectors.cached(query, "window")) is not None:
             chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
         else:
-            row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
-            chunks, ids, scores = int64s(row["chunks"]), int64s(row["windows"]), 1.0 - float64s(row["distances"])
+            chunks, scores, ids = _best_windows_in_table(query, 2 * limit)
             if vectors.are_few(query, "window"):
                 (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
     # In one order, from wherever they are: equal scores keep it.
@@ -232,7 +228,7 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
     """
     condition = ""
     if query.visible is not None:
-        condition = _IS_VISIBLE[kind].format(documents=ids_literal(query.visible))
+        condition = f"WHERE v.chunk_id IN (SELECT pg_catalog.unnest({ids_literal(visible_chunks(query).ids)}))"
     return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {vectors.table(query, kind)} v {condition}"
 
 
@@ -259,17 +255,32 @@ def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> 
     return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
 
-def _best_windows(query: Query, limit: int) -> str:
-    """SQL of the best window of each of the `limit` nearest chunks and all that tie, exactly: OFFSET 0 hides the index."""
-    return (
-        "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
-        f"  ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) v GROUP BY v.chunk_id)"
-        " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
-        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
-        "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
-        "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
-        f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"
-    )
+def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
+    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, exactly.
+
+    The nearest windows are read, as many as it takes: to group all by chunk takes longer than to compare them.
+    """
+    most = _WINDOWS_EACH * limit
+    while True:
+        # OFFSET 0 hides the index.
+        row = query.db.literal_query(
+            "SELECT pg_catalog.string_agg(pg_catalog.int8send(n.chunk_id), ''::bytea) AS chunks,"
+            "       pg_catalog.string_agg(pg_catalog.int8send(n.window_id), ''::bytea) AS windows,"
+            "       pg_catalog.string_agg(pg_catalog.float8send(n.distance), ''::bytea) AS distances"
+            f"  FROM (SELECT w.* FROM ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) w"
+            f"         ORDER BY w.distance LIMIT {most}) n"
+        )[0]
+        chunks, windows, distances = int64s(row["chunks"]), int64s(row["windows"]), float64s(row["distances"])
+        is_all = len(chunks) < most
+        order = np.lexsort((windows, distances, chunks))
+        first = order[np.diff(chunks[order], prepend=-1) != 0]
+        last = np.inf
+        if limit < len(first):
+            last = float(np.partition(distances[first], limit - 1)[limit - 1]) + NOISE
+        if is_all or last < distances.max():
+            first = first[distances[first] <= last]
+            return chunks[first], 1.0 - distances[first], windows[first]
+        most *= 4
 
 
 @once

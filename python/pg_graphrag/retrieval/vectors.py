@@ -12,7 +12,7 @@ from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
 from pg_graphrag.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.rankings import NOISE
 from pg_graphrag.retrieval.session_cache import cache
 
@@ -173,8 +173,16 @@ def are_few(query: Query, kind: str) -> bool:
         return False
     if _is_small(query, kind):
         return True
-    most = compared_rows(corpus.options.embedding.dimensions, kind)
-    return query.visible is not None and not _are_more(query, kind, most, query.visible_ids)
+    if query.visible is None:
+        return False
+    key = "are few", corpus.space, kind, visible_digest(query)
+    are_few_visible: bool | None = cache.get(corpus, key)
+    if are_few_visible is None:
+        most = compared_rows(corpus.options.embedding.dimensions, kind)
+        are_few_visible = not _are_more(query, kind, most, query.visible_ids)
+        if corpus.revision is not None:
+            cache.put(corpus, key, are_few_visible, 0)
+    return are_few_visible
 
 
 def _is_small(query: Query, kind: str) -> bool:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from pg_graphrag.numeric import Flags, Ids, int64s, np, packed
 from pg_graphrag.retrieval.graph_tables import MAX_TF, Edges
 from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.query import Query, once, visible_digest
+from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.server import Database, Row
 
 # After every rank of a sentence.
@@ -59,6 +61,19 @@ SELECT {packed(ids="f.id")}
          CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS e (id)
          WHERE m.chunk_id = ANY ($1)) f
 """
+
+
+@once
+def visible_chunks(query: Query) -> "VisibleChunks":
+    """Return the chunks of the query's visible documents."""
+    assert query.visible is not None
+    chunks: VisibleChunks | None = cache.get(query.corpus, key_of(query, "visible chunks"))
+    return chunks or VisibleChunks(query.bm25_index("chunk").items_of(query.visible))
+
+
+def key_of(query: Query, what: str) -> tuple[str, int, str]:
+    """Return under which key a session keeps something of the visible documents."""
+    return what, query.corpus.id, visible_digest(query)
 
 
 class Mentions(NamedTuple):

@@ -3,7 +3,6 @@
 Nothing of it depends on the other documents: not the degrees, weights and counts that decide an order, and no text.
 """
 
-import hashlib
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, np
@@ -12,7 +11,7 @@ from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.retrieval.topology import TopologyGraph
-from pg_graphrag.retrieval.visible_chunks import VisibleChunks
+from pg_graphrag.retrieval.visible_chunks import VisibleChunks, key_of, visible_chunks
 from pg_graphrag.retrieval.visible_tables import VisibleTables, heaviest
 from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts
 from pg_graphrag.retrieval.visible_topology import read_visible
@@ -34,43 +33,25 @@ def visible_graph(query: Query) -> "VisibleTables | VisibleGraph":
     graph = whole_visible_graph(query) if _pays(query, chunks) else VisibleTables(query, chunks)
     chunks.queries += 1
     # Counts that were added since the last query count now.
-    key = _key(query, "visible chunks")
+    key = key_of(query, "visible chunks")
     if corpus.revision is not None and chunks.nbytes <= cache.room(corpus, key):
         cache.put(corpus, key, chunks, chunks.nbytes)
     return graph
 
 
 @once
-def visible_chunks(query: Query) -> VisibleChunks:
-    """Return the chunks of the query's visible documents."""
-    assert query.visible is not None
-    chunks: VisibleChunks | None = cache.get(query.corpus, _key(query, "visible chunks"))
-    return chunks or VisibleChunks(query.bm25_index("chunk").items_of(query.visible))
-
-
-@once
 def whole_visible_graph(query: Query) -> "VisibleGraph":
     """Return the graph of the query's visible documents, read as a whole; kept in the session for equal ones."""
-    key = _key(query, "visible graph")
+    key = key_of(query, "visible graph")
     texts: VisibleTexts = cache.get(query.corpus, key) or VisibleTexts(read_visible(query))
     graph = VisibleGraph(query, visible_chunks(query), texts, key)
     graph.cache()
     return graph
 
 
-def _key(query: Query, what: str) -> tuple[str, int, str]:
-    return what, query.corpus.id, _digest(query)
-
-
-@once
-def _digest(query: Query) -> str:
-    assert query.visible is not None
-    return hashlib.sha256(query.visible.tobytes()).hexdigest()
-
-
 def _pays(query: Query, chunks: VisibleChunks) -> bool:
     """Return whether the graph is small or cached, or is asked often and fits into the session's memory."""
-    count, corpus, key = len(chunks.ids), query.corpus, _key(query, "visible graph")
+    count, corpus, key = len(chunks.ids), query.corpus, key_of(query, "visible graph")
     if count <= FEW_CHUNKS or cache.get(corpus, key) is not None:
         return True
     size = max(count * _CHUNK_BYTES, cache.latest(corpus, (*key, "size")) or 0)

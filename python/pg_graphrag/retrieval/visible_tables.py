@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval.graph_tables import Among, Edges, TableGraph, in_one_line
@@ -118,8 +119,12 @@ class _Relationships:
         """Return those of `ids` that are there, in their order."""
         ids = ids[within(ids, self.ids)]
         places = np.searchsorted(self.ids, ids)
-        columns = self.low, self.high, self.sources, self.weights, self.counts, self.as_merged
-        return _Relationships(ids, *(column[places] for column in columns))
+        return _Relationships(*(column[places] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """All fields."""
+        return self.ids, self.low, self.high, self.sources, self.weights, self.counts, self.as_merged
 
 
 class VisibleTables(TableGraph):
@@ -270,10 +275,9 @@ class VisibleTables(TableGraph):
         is_hub = within(owners, distinct[counts > limit])
         of_hubs = self._read_relationships(np.unique(links[is_hub])).of(links[is_hub])
         light = links[~is_hub]
-        owners, ids, weights = owners[is_hub], of_hubs.ids, of_hubs.weights
-        others = of_hubs.low + of_hubs.high - owners
-        order = np.lexsort((-weights, owners))
-        owners, ids, weights, others = (column[order] for column in (owners, ids, weights, others))
+        order = np.lexsort((-of_hubs.weights, owners[is_hub]))
+        owners, ids, weights = owners[is_hub][order], of_hubs.ids[order], of_hubs.weights[order]
+        others = of_hubs.low[order] + of_hubs.high[order] - owners
         # The order of names decides among those that weigh as much as the last.
         first = np.searchsorted(owners, owners)
         last_weights = weights[np.minimum(first + limit - 1, len(weights) - 1)]
@@ -400,10 +404,9 @@ class VisibleTables(TableGraph):
         known = self._relationships
         if len(new := np.unique(ids[~within(ids, known.ids)])):
             read = self._read_relationships(new)
-            columns = (np.concatenate(pair) for pair in zip(_columns(known), _columns(read), strict=True))
-            everything = _Relationships(*columns)
-            order = np.argsort(everything.ids)
-            self._relationships = known = _Relationships(*(column[order] for column in _columns(everything)))
+            columns = [np.concatenate(pair) for pair in zip(known.columns, read.columns, strict=True)]
+            order = np.argsort(columns[0])
+            self._relationships = known = _Relationships(*(column[order] for column in columns))
         return known.of(ids)
 
     def _read_relationships(self, ids: Ids) -> _Relationships:
@@ -430,10 +433,6 @@ class VisibleTables(TableGraph):
             is_by_people[places] = int64s(row["by_people"]) == 1
         as_merged = (counts == merged_counts) & (summaries == 0) & ~is_by_people
         return _Relationships(ids, low, high, sources, weights, counts, as_merged)
-
-
-def _columns(edges: _Relationships) -> tuple[Ids, Ids, Ids, Ids, Scores, Ids, Flags]:
-    return edges.ids, edges.low, edges.high, edges.sources, edges.weights, edges.counts, edges.as_merged
 
 
 def _last(degrees: Ids, limit: int) -> int:

@@ -147,7 +147,8 @@ class VisibleTexts:
 
     def _incident(self, entities: Ids) -> Ids:
         topology = self.topology
-        return topology.relationships.ids[np.unique(topology.incident.at(topology.entities.places(entities))[1])]
+        places = np.unique(topology.incident.at(topology.entities.places(entities))[1])
+        return topology.relationships.ids[places]
 
 
 def _read(db: Database, kind: str, stated: Stated, incident: Incident | None) -> list[Row]:
@@ -169,9 +170,10 @@ def _read(db: Database, kind: str, stated: Stated, incident: Incident | None) ->
 def _merge(db: Database, kind: str, stated: Stated, to_merge: Flags, incident: Incident | None) -> list[Row]:
     ids, (_, mentions) = stated.ids[to_merge], stated.mentions.at(np.flatnonzero(to_merge))
     if kind == "relationship":
-        return db.query(_MERGE_RELATIONSHIPS, ["int8[]", "int8[]", "int8"], [ids.tolist(), mentions.tolist(), MAX_TOKENS])
+        parameters = [ids.tolist(), mentions.tolist(), MAX_TOKENS]
+        return db.query(_MERGE_RELATIONSHIPS, ["int8[]", "int8[]", "int8"], parameters)
     # Relationships name their ends where people said something of them.
-    edges = [] if incident is None else incident(ids).tolist()
+    edges: list[int] = [] if incident is None else incident(ids).tolist()
     parameters = [ids.tolist(), mentions.tolist(), edges, MAX_TOKENS]
     return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]", "int8[]", "int8"], parameters)
 

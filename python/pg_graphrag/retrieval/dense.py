@@ -23,6 +23,8 @@ EF_SEARCH = 200
 _VECTORS_AT_ONCE = 16
 # Windows that are read for each chunk at first.
 _WINDOWS_EACH = 4
+# Of a larger share of the chunks all windows are compared.
+_LARGE_PART = 0.3
 
 
 @timed("vectors")
@@ -102,8 +104,8 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple
     visible_ids = None if query.visible is None else graph_of(query).entity_ids()
     condition, bounds = "", [np.inf] * len(nearby)
     if visible_ids is not None:
-        condition = f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible_ids)}))"
-    elif query.visible is not None and not vectors.are_few(query, "entity"):
+        condition = f"WHERE v.entity_id = ANY ({ids_literal(visible_ids)})"
+    elif query.visible is not None:
         bounds = [_bound(query, vector, limit) for vector in nearby]
     ids_of: list[Any] = []
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
@@ -226,10 +228,13 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
 
     The literal, not a parameter, lets the planner see the index.
     """
-    condition = ""
-    if query.visible is not None:
-        condition = f"WHERE v.chunk_id IN (SELECT pg_catalog.unnest({ids_literal(visible_chunks(query).ids)}))"
+    condition = "" if query.visible is None else _of_visible(query)
     return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {vectors.table(query, kind)} v {condition}"
+
+
+def _of_visible(query: Query) -> str:
+    # Of an array the planner knows how many rows it picks, of a sub-select not.
+    return f"WHERE v.chunk_id = ANY ({ids_literal(visible_chunks(query).ids)})"
 
 
 def ids_literal(ids: Ids) -> str:
@@ -258,26 +263,38 @@ def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> 
 def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
     """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, exactly.
 
-    The nearest windows are read, as many as it takes: to group all by chunk takes longer than to compare them.
+    The nearest windows are read, as many as it takes: to group all by chunk takes longer than to compare them. Of a large part
+    of a corpus also those of the rest are, and left out: to look for a chunk in a long list takes as long as to compare its
+    windows.
     """
-    most = _WINDOWS_EACH * limit
+    visible_ids, share, condition = None, 1.0, ""
+    if query.visible is not None:
+        visible_ids = visible_chunks(query).ids
+        share = len(visible_ids) / max(query.bm25_index("chunk").statistics()[0], 1)
+        if share < _LARGE_PART:
+            share, condition = 1.0, _of_visible(query)
+    most = int(_WINDOWS_EACH * limit / min(share, 1.0))
     while True:
         # OFFSET 0 hides the index.
         row = query.db.literal_query(
             "SELECT pg_catalog.string_agg(pg_catalog.int8send(n.chunk_id), ''::bytea) AS chunks,"
             "       pg_catalog.string_agg(pg_catalog.int8send(n.window_id), ''::bytea) AS windows,"
             "       pg_catalog.string_agg(pg_catalog.float8send(n.distance), ''::bytea) AS distances"
-            f"  FROM (SELECT w.* FROM ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) w"
+            f"  FROM (SELECT w.* FROM (SELECT v.window_id, v.chunk_id, {distance(query, query.vector_text)} AS distance"
+            f"                           FROM {vectors.table(query, 'window')} v {condition} OFFSET 0) w"
             f"         ORDER BY w.distance LIMIT {most}) n"
         )[0]
         chunks, windows, distances = int64s(row["chunks"]), int64s(row["windows"]), float64s(row["distances"])
-        is_all = len(chunks) < most
+        is_all, read_to = len(chunks) < most, distances.max(initial=0.0)
+        if visible_ids is not None:
+            is_visible = within(chunks, visible_ids)
+            chunks, windows, distances = chunks[is_visible], windows[is_visible], distances[is_visible]
         order = np.lexsort((windows, distances, chunks))
         first = order[np.diff(chunks[order], prepend=-1) != 0]
         last = np.inf
         if limit < len(first):
             last = float(np.partition(distances[first], limit - 1)[limit - 1]) + NOISE
-        if is_all or last < distances.max():
+        if is_all or last < read_to:
             first = first[distances[first] <= last]
             return chunks[first], 1.0 - distances[first], windows[first]
         most *= 4

@@ -148,7 +148,8 @@ class VisibleTexts:
     def _incident(self, entities: Ids) -> Ids:
         topology = self.topology
         places = np.unique(topology.incident.at(topology.entities.places(entities))[1])
-        return topology.relationships.ids[places]
+        ids: Ids = topology.relationships.ids[places]
+        return ids
 
 
 def _read(db: Database, kind: str, stated: Stated, incident: Incident | None) -> list[Row]:

@@ -3,8 +3,9 @@
 import contextlib
 import hashlib
 import json
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,21 @@ def kept(url: str, data: Path, name: str, extractor: str) -> str:
                     other.drop_corpus()
         if (rag.corpus,) not in rows:
             rag.create_corpus(**options_of(source, extractor))
-        # Both do nothing where a run before has done it.
-        rag.insert(texts)
-        rag.process_jobs()
-        with rag._connection() as connection:
-            connection.execute("SELECT graphrag.optimize(%s)", [rag.corpus])
+        if not _is_indexed(rag, len(texts)):
+            rag.insert(texts)
+            rag.process_jobs()
+            with rag._connection() as connection:
+                connection.execute("SELECT graphrag.optimize(%s)", [rag.corpus])
         if extractor == "llm":
             for question in questions(data, name):
                 rag.understand(question["question"])  # from now on in the cache, as in use
         return rag.corpus
+
+
+def _is_indexed(rag: GraphRAG, count: int) -> bool:
+    """Whether so many documents of a corpus are indexed, and no others are there."""
+    progress = rag.progress()
+    return (progress.documents, progress.indexed, progress.pending) == (count, count, 0)
 
 
 def recalls(
@@ -150,6 +157,26 @@ def recalls(
     rows = rag.evaluate(asked, modes=modes, k=depths, per_question=True)
     by_row = {(row.mode, row.k): [question["recall"] for question in row.per_question or ()] for row in rows}
     return {mode: np.array([by_row[mode, depth] for depth in depths]).T for mode in modes}
+
+
+def remembered(what: Sequence[Any], compute: Callable[[], Any]) -> Any:
+    """Return what `compute` returned before for the same `what` and the same package, as JSON; else compute and keep it.
+
+    It is kept in pg_graphrag/bench of the user's cache. The package is this checkout's: the server must have it, too.
+    """
+    digest = hashlib.sha256(json.dumps(what, ensure_ascii=False).encode())
+    for file in sorted(file for area in ("python/pg_graphrag", "sql") for file in (_ROOT / area).rglob("*.*")):
+        if file.suffix in (".py", ".sql", ".txt"):
+            digest.update(file.read_bytes())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag" / "bench"
+    path = folder / f"{digest.hexdigest()[:20]}.json"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(compute(), ensure_ascii=False)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.rename(path)
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def options_of(name: str, extractor: str) -> dict[str, Any]:

@@ -4,8 +4,9 @@
 
 Sets: MuSiQue's dev questions and our own over its passages, HippoRAG's HotpotQA tuning set, LiHua-World's two halves of the
 year, and paragraphs in Japanese and Chinese (JSQuAD, DRCD, CMRC). bench/README.md says where each comes from; one that is not
-there is named and left out. Indexes are corpora of the server that end in a hash of what they were made of, so a second run
-makes none. Long sets are asked `--questions` questions, evenly spread.
+there is named and left out. Long sets are asked `--questions` questions, evenly spread. Indexes are corpora of the server whose
+names end in a hash of what they were made of, and figures are kept in the user's cache by index, questions and package: what is
+the same is not made again, and a run that was ended goes on.
 
 First table: recall of documents by set and mode, with 95 % intervals. Second: hybrid less the best other mode at each depth,
 paired. Third: hybrid's weights, BM25 and the walk beside windows of 1, for questions that name a document's title and for
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpora import ALL_SETS, at_hand, judged, kept, recalls
+from corpora import ALL_SETS, at_hand, judged, kept, recalls, remembered
 from numpy.typing import NDArray
 from pg_graphrag import GraphRAG, bootstrap
 from retrieval import MODES
@@ -84,8 +85,25 @@ class Fusion:
         return [len(set(ranked[:depth]).intersection(self.evidence)) / len(self.evidence) for depth in DEPTHS]
 
 
+def measured(rag: GraphRAG, asked: Sequence[dict[str, Any]], mode: str) -> NDArray[np.float64]:
+    """Return the recall of each question at each depth, (questions, depths)."""
+    what = ["recalls", rag.corpus, mode, DEPTHS, asked]
+    return np.array(remembered(what, lambda: recalls(rag, asked, [mode], DEPTHS)[mode].tolist()))
+
+
 def fusions(rag: GraphRAG, asked: Sequence[dict[str, Any]]) -> tuple[list[Fusion], dict[bool, Weights]]:
     """Return what hybrid fused for each question, and the weights in use by whether a title is named."""
+    kept_rows = remembered(["fusions", rag.corpus, asked], lambda: _fused(rag, asked))
+    rows = [
+        _fusion(last, documents, question["evidence"])
+        for (last, documents, *_), question in zip(kept_rows, asked, strict=True)
+    ]
+    *_, usual, titled = kept_rows[0]
+    return rows, {is_titled: (each["bm25"], each["pagerank"]) for is_titled, each in ((False, usual), (True, titled))}
+
+
+def _fused(rag: GraphRAG, asked: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    """Return for each question what was fused, the documents of these chunks, and the weights in use."""
     rows = []
     with rag._connection() as connection:
         documents = dict(connection.execute(_DOCUMENTS, [rag.corpus]).fetchall())
@@ -95,12 +113,12 @@ def fusions(rag: GraphRAG, asked: Sequence[dict[str, Any]]) -> tuple[list[Fusion
             connection.execute(search, [question["question"], rag.corpus])
             (text,) = connection.execute("SELECT pg_temp.kept_parts()").fetchone() or ("",)
             last, *in_use = json.loads(text)
-            rows.append(_fusion(last, documents, question["evidence"]))
-        connection.execute("DISCARD ALL")
-    return rows, {titled: (each["bm25"], each["pagerank"]) for titled, each in zip((False, True), in_use, strict=True)}
+            chunks = sorted({chunk for ids, *_ in last["parts"].values() for chunk in ids})
+            rows.append([last, [documents[chunk] for chunk in chunks], *in_use])
+    return rows
 
 
-def _fusion(last: dict[str, Any], documents: dict[int, str], evidence: Sequence[str]) -> Fusion:
+def _fusion(last: dict[str, Any], documents: Sequence[str], evidence: Sequence[str]) -> Fusion:
     chunks = np.unique(np.concatenate([np.array(ids, np.int64) for ids, *_ in last["parts"].values()]))
     by_retriever = {}
     for retriever in ("windows", "bm25", "pagerank"):
@@ -108,7 +126,7 @@ def _fusion(last: dict[str, Any], documents: dict[int, str], evidence: Sequence[
         by_retriever[retriever] = np.full(len(chunks), absent)
         by_retriever[retriever][np.searchsorted(chunks, ids)] = scores
     number: dict[str, int] = {}
-    numbers = [number.setdefault(documents[chunk], len(number)) for chunk in chunks.tolist()]
+    numbers = [number.setdefault(document, len(number)) for document in documents]
     return Fusion(
         last["titled"], np.array(numbers, np.int64), [number.get(key, -1) for key in evidence], *by_retriever.values()
     )
@@ -160,7 +178,7 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
         asked = judged(given.data, name, given.questions)
         with GraphRAG(given.url, kept(given.url, given.data, name, "nlp")) as rag:
             print(f"{name}: indexed", file=sys.stderr, flush=True)
-            by_set[name] = recalls(rag, asked, given.modes, DEPTHS)
+            by_set[name] = {mode: measured(rag, asked, mode) for mode in given.modes}
             fused[name], in_use = fusions(rag, asked)
         for mode, values in by_set[name].items():
             yield f"| {name} ({len(asked)}) | {mode} | {' | '.join(said(column) for column in values.T)} |"
@@ -175,8 +193,9 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
             verdict = "holds" if difference.mean() >= -TOLERANCE else "does not hold"
             cells = [name, str(depth), f"{by_mode['hybrid'][:, place].mean():.3f}", f"{best} {means[best]:.3f}"]
             yield f"| {' | '.join(cells)} | {said(difference, '+')} | {verdict} |"
-    yield ""
-    yield from weights_table(fused, in_use)
+    if len(fused) > 1:
+        yield ""
+        yield from weights_table(fused, in_use)
 
 
 def in_words(weights: dict[bool, Weights]) -> str:

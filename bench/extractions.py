@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from corpora import SETS, at_hand, judged, kept, recalls, recorded_models
-from crossvalidate import DEPTHS, interval, said
+from corpora import SETS, at_hand, judged, kept, recorded_models
+from crossvalidate import DEPTHS, interval, measured, said
 from numpy.typing import NDArray
 from pg_graphrag import GraphRAG
 
@@ -58,7 +58,7 @@ def main() -> None:
             sides = []
             for extractor in ("nlp", "llm"):
                 with GraphRAG(given.url, kept(given.url, given.data, name, extractor)) as rag:
-                    sides.append(recalls(rag, asked, given.modes, DEPTHS))
+                    sides.append({mode: measured(rag, asked, mode) for mode in given.modes})
             for mode in given.modes:
                 by_mode[mode].append([side[mode] for side in sides])
                 print("\n".join(rows_of(name, mode, *by_mode[mode][-1])), flush=True)

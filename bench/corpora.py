@@ -132,7 +132,8 @@ def kept(url: str, data: Path, name: str, extractor: str) -> str:
                 with GraphRAG(url, former) as other:
                     other.drop_corpus()
         if (rag.corpus,) not in rows:
-            rag.create_corpus(**options_of(source, extractor))
+            # The modes that are asked of a model's graph read no communities.
+            rag.create_corpus(communities=extractor == "nlp", **options_of(source, extractor))
         if not _is_indexed(rag, len(texts)):
             rag.insert(texts)
             rag.process_jobs()

@@ -9,7 +9,7 @@ The second host is `pg_graphrag.process`. Every PL/Python body of the extension 
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.interrupts import check, undisturbed, watched
+from pg_graphrag.interrupts import cancelled_after, check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
 from pg_graphrag.profile import Profile
 from pg_graphrag.tracebacks import without_traceback
@@ -174,6 +174,15 @@ class Database:
                 yield from rows
         finally:
             cursor.close()
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        """Let statements inside only read, and cancel what runs after so many seconds (57014).
+
+        A statement that fails there takes nothing else back. Only in a function that reads.
+        """
+        with cancelled_after(self.plpy, seconds), self.plpy.subtransaction():
+            yield
 
     def commit(self) -> None:
         """Commit; only under a top-level CALL."""

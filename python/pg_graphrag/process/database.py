@@ -272,6 +272,18 @@ class ProcessDatabase(Database):
         self._execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
         return ProcessCursor(self, name)
 
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        self.run_command("SAVEPOINT bounded")
+        try:
+            limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
+            self.run_command(f"SET LOCAL transaction_read_only = on; {limit}")
+            yield
+        finally:
+            # It takes the settings back too.
+            with suppress(psycopg.OperationalError):
+                self._cursor.execute(b"ROLLBACK TO SAVEPOINT bounded; RELEASE SAVEPOINT bounded")
+
     def poll(self) -> None:
         """Let a cancel through; a session that has ended shows at the next statement."""
         if self.is_cancelled:
@@ -398,6 +410,11 @@ class SharedDatabase(Database):
 
     def literal_query(self, sql: str) -> list[Row]:
         return self._database.literal_query(sql)
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        with self._database.bounded(seconds):
+            yield
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
         return self._database.prepare(sql, types)

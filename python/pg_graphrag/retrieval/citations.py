@@ -225,7 +225,7 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
     """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending.
 
     A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim there, that shares most
-    with the sentences that cite it (ties: the better ranked).
+    with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
     """
     sentences: dict[int, str] = {}
     for number, sentence in cited_sentences:
@@ -236,7 +236,7 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
         sentence_pieces = pieces(sentences[number])
         texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
         texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
-        _, best = max(texts, key=lambda text: len(sentence_pieces & pieces(text[0])))
+        _, best = max(texts, key=lambda text: len(sentence_pieces & pieces(text[0])), default=("", {"chunk_id": None}))
         reference = {name: references[number][name] for name in ("number", "document_id", "source_key", "title")}
         rows.append(reference | {"chunk_id": best["chunk_id"]})
     return rows

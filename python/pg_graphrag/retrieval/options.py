@@ -90,6 +90,7 @@ class SearchOptions:
     profile_time: bool = False
     offset: int = 0
     as_of: str | None = None
+    sql: bool = False
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -130,6 +131,7 @@ CHECKS: dict[str, Check] = {
     "offset": integer(0, 10_000),
     # Read with the filter (access/filters.py): it decides which documents there are.
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
+    "sql": FLAG,
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -141,4 +143,4 @@ CHECKS: dict[str, Check] = {
 CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
-OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)

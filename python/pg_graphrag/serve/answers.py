@@ -56,7 +56,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a context its readers need besides the prompt."""
-    names = ("entities", "relationships", "reports", "claims", "chunks", "references", "tokens")
+    names = ("entities", "relationships", "reports", "claims", "chunks", "references", "tokens", "sql")
     return {name: context[name] for name in names if name in context}
 
 

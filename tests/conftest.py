@@ -62,7 +62,7 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
             else:
                 connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
         if beside.IS_BESIDE:
-            beside.install(url)
+            beside.install(beside.owner_url(url))
             beside.serve_calls()
         yield cluster
     finally:
@@ -119,6 +119,7 @@ def _fresh_database(cluster: Cluster | Server, template: str = "template") -> It
     name = f"test{next(_numbers)}"
     database = Database.open(cluster.create_database(name, template))
     if beside.IS_BESIDE and template == "template":
+        beside.let_owner_create(database)
         database.url = beside.owner_url(database.url)
     try:
         yield database

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, cast
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -21,7 +22,6 @@ from pg_graphrag.client import hosts
 from pg_graphrag.process import schema
 from pg_graphrag.process.routines import Routine, find, routines
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 IS_BESIDE = os.environ.get("PG_GRAPHRAG_TEST_HOST") == "process"
 
@@ -70,6 +70,8 @@ CANNOT = {
     "test_curation_calls.py::test_a_curation_waits_for_documents_that_are_being_written_without_deadlock": _TURNS,
     "test_extraction_interrupts.py::test_a_worker_that_waits_for_a_model_can_be_stopped": _CURSOR,
     "test_embedding_engine.py::test_a_session_with_the_engine_ends_cleanly": _SESSION,
+    "test_filter_operators.py::test_dates_do_not_depend_on_the_settings_of_the_session": _CALLER,
+    "test_filter_operators.py::test_a_temporary_relation_serves": "logs in as a reader, who has no process",
     "test_quiet.py": "of PL/Python",
     "test_docker_image.py": _EXTENSION,
     "test_cypher.py": _AGE,
@@ -127,9 +129,10 @@ _execute = psycopg.Connection.execute
 _CALL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|\bgraphrag\.(\w+)\s*\(", re.DOTALL)
 # Functions in SQL by which a test makes tables and indexes.
 _MAKES = re.compile(r"\bgraphrag\._(index_vectors|make_space)\s*\(")
-# What a superuser of a test makes, and the schema's owner is to act for or to own: an application's tables are no superuser's.
+# A role that a superuser of a test makes, for whom the schema's owner is to act; and his tables that become attached ones: an
+# application's are no superuser's.
 _MAKES_ROLE = re.compile(r"\bCREATE (ROLE|USER)\b", re.IGNORECASE)
-_MAKES_TABLE = re.compile(r"\bCREATE (UNLOGGED |FOREIGN )?TABLE\b", re.IGNORECASE)
+_ATTACHES = re.compile(r"\bgraphrag\.attach_\w+\s*\(")
 # What a test reads or changes of Apache AGE's, and of the extension as such.
 _OF_AGE = re.compile(r"\bag_catalog\.|\bgraphrag_\d+\.\"|\bgraphrag\.cypher\s*\(")
 _OF_EXTENSION = re.compile(r"\b(CREATE|ALTER|DROP) EXTENSION (IF (NOT )?EXISTS )?pg_graphrag\b")
@@ -148,7 +151,8 @@ def reason_to_skip(file: str, name: str, fixtures: Collection[str]) -> str | Non
 
 def owner_url(url: str) -> str:
     """Return the URL of a database for the schema's owner: that of an application, and no superuser's."""
-    return make_conninfo(url, user=OWNER, password=OWNER)
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{OWNER}:{OWNER}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 def prepare(superuser: psycopg.Connection[Any]) -> None:
@@ -158,12 +162,17 @@ def prepare(superuser: psycopg.Connection[Any]) -> None:
             superuser.execute(role.encode())
     superuser.execute(f"GRANT graphrag_reader, graphrag_writer TO {OWNER}".encode())
     superuser.execute("CREATE EXTENSION vector")
+    let_owner_create(superuser)
+
+
+def let_owner_create(superuser: psycopg.Connection[Any]) -> None:
+    """Let the schema's owner make schemas in the database. A copy of a database does not have this right."""
     superuser.execute(f"GRANT CREATE ON DATABASE {superuser.info.dbname} TO {OWNER}".encode())
 
 
 def install(url: str) -> None:
     """Make the plain schema."""
-    with psycopg.connect(owner_url(url), autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
         assert schema.install(connection)
 
 
@@ -182,10 +191,12 @@ def execute(
 ) -> Any:
     """Run a statement as `psycopg.Connection.execute` does, its calls served."""
     text = _text(connection, query)
-    if (_MAKES_ROLE.search(text) or _MAKES_TABLE.search(text)) and _is_beside(connection):
+    if _MAKES_ROLE.search(text) and _is_beside(connection):
         cursor = _execute(connection, query, params, prepare=prepare, binary=binary)
-        _hand_over(connection)
+        _hand_over(connection, _GRANTED)
         return cursor
+    if _ATTACHES.search(text) and _is_beside(connection):
+        _hand_over(connection, _OWNED)
     if _EVENT_TRIGGER.search(text) and _is_beside(connection):
         text = query = _EVENT_TRIGGER.sub("", text)
     for is_meant, reason in (
@@ -337,24 +348,25 @@ def let_owner_act_for(superuser: psycopg.Connection[Any], role: str) -> None:
         _execute(superuser, sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(OWNER)).as_string())
 
 
-def _hand_over(superuser: psycopg.Connection[Any]) -> None:
-    """Let the schema's owner act for the roles that a superuser has made, and own his tables."""
+def _hand_over(superuser: psycopg.Connection[Any], statement: LiteralString) -> None:
+    """Let the schema's owner act for the roles that a superuser has made, or own his tables: run what a statement returns."""
     if superuser.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
         return
     with superuser.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if cursor.execute("SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user").fetchone() != (True,):
             return
-        statements = cursor.execute(_HANDED_OVER, {"owner": OWNER}).fetchall()
-    for (statement,) in statements:
-        _execute(superuser, statement)
+        rows = cursor.execute(statement, {"owner": OWNER}).fetchall()
+    for (text,) in rows:
+        _execute(superuser, text)
 
 
-_HANDED_OVER = """
+_GRANTED = """
 SELECT format('GRANT %%I TO %%I', r.rolname, %(owner)s::text)
   FROM pg_roles r
  WHERE r.oid >= 16384 AND NOT r.rolsuper AND r.rolname <> %(owner)s AND r.rolname !~ '^graphrag_'
    AND NOT pg_has_role(%(owner)s, r.oid, 'MEMBER') AND NOT pg_has_role(r.oid, %(owner)s, 'MEMBER')
- UNION ALL
+"""
+_OWNED = """
 SELECT format('ALTER TABLE %%s OWNER TO %%I', c.oid::regclass, %(owner)s::text)
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace

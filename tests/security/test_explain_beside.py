@@ -60,7 +60,9 @@ def _drop_reader(url: str) -> None:
 
 
 def plan(session: Database, statement: str) -> str:
-    lines = session.execute(f"EXPLAIN (ANALYZE, VERBOSE, TIMING OFF, SUMMARY OFF, BUFFERS OFF) {statement}".encode())
+    lines = session.execute(
+        f"EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) {statement}".encode()
+    )
     return "\n".join(row[0] for row in lines.fetchall())
 
 

@@ -54,7 +54,7 @@ def turn_to(version: str) -> Callable[..., Any] | None:
         raise
     _asleep.pop(version, None)
     _asleep[awake[_NAME].__version__] = awake
-    call: Callable[..., Any] = sys.modules[f"{_NAME}.server"].call  # type: ignore[attr-defined]
+    call: Callable[..., Any] = sys.modules[f"{_NAME}.server"].call
     return call
 
 

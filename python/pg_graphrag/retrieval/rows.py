@@ -7,6 +7,8 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval import rerank, selection, transforms, twins
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.empty import language_of_silence, note_instead
+from pg_graphrag.retrieval.hybrid import hybrid
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import place_of
@@ -44,6 +46,11 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
         query = query.existing()
         retrieve = _retriever(query, mode)
         rows, _ = _retrieved(query, retrieve, limit)
+    if not rows and (language := language_of_silence(query)) is not None:
+        retrieve = cache(partial(hybrid, query))
+        rows, _ = _retrieved(query, retrieve, limit)
+        if rows:
+            note_instead(query, mode, language)
     while (deeper := twins.deeper(query, rows, limit)) > limit:
         limit = deeper
         rows, _ = _retrieved(query, retrieve, limit)

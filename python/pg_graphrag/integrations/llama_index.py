@@ -89,7 +89,8 @@ SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
    FOR NO KEY UPDATE OF d
 """
 # Beside a database a call is a transaction of its own, which locks of rows do not outlive: stores take turns.
-_LOCK = "SELECT pg_catalog.{}(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_LOCK = "SELECT pg_catalog.pg_advisory_lock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_UNLOCK = "SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
 _SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
 Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
 (Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
@@ -401,11 +402,11 @@ def _alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
         with connection.transaction():
             yield
         return
-    connection.execute(_LOCK.format("pg_advisory_lock").encode())
+    connection.execute(_LOCK.encode())
     try:
         yield
     finally:
-        connection.execute(_LOCK.format("pg_advisory_unlock").encode())
+        connection.execute(_UNLOCK.encode())
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:

@@ -238,7 +238,7 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
 
 
 VIEWS = {
-    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count, community_id, community, community_ids",
+    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count",
     "graph_edges": "relationship_id, source, source_type, target, target_type, keyword_list, description, weight, mention_count,"
     " pmi, strength",
     "graph_mentions": "name, type, source_key, title, day, metadata",

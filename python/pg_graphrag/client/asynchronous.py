@@ -15,7 +15,14 @@ from psycopg.types.json import Jsonb, JsonbLoader
 from pg_graphrag.client import statements
 from pg_graphrag.client.display import ProgressBar, Results
 from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside_async
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside_async,
+    lacking_async,
+    rows_beside_async,
+    stream_beside_async,
+)
 from pg_graphrag.client.results import (
     Answer,
     Community,
@@ -742,5 +749,8 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
         # A connection of an application's may read jsonb as text; Django's does.
         cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise await lacking_async(connection, error) from None
         return statement.result(await cursor.fetchall() if cursor.description else [])

@@ -16,7 +16,14 @@ from psycopg.types.json import Jsonb, JsonbLoader
 from pg_graphrag.client import statements
 from pg_graphrag.client.display import ProgressBar, Results
 from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside, rows_beside, stream_beside
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside,
+    lacking,
+    rows_beside,
+    stream_beside,
+)
 from pg_graphrag.client.results import (
     Answer,
     Community,
@@ -737,5 +744,8 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
         # A connection of an application's may read jsonb as text; Django's does.
         cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise lacking(connection, error) from None
         return statement.result(cursor.fetchall() if cursor.description else [])

@@ -70,16 +70,20 @@ class RelationshipResult:
 class Citation:
     """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there.
 
+    With the option "sql" it may be rows of a statement, which is the `title` then: without document, key and chunk.
     `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
+    Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
     """
 
     number: int
-    document_id: int
-    source_key: str
+    document_id: int | None
+    source_key: str | None
     title: str | None
-    chunk_id: int
+    chunk_id: int | None
     section: str | None = None
     pages: str | None = None
+    table: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -497,7 +497,9 @@ def golden_questions(corpus: str) -> Statement[list[dict[str, Any]]]:
 
 
 def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[Results[Neighbor]]:
-    arguments = {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops}
+    arguments: dict[str, Any] = {"entity": entity, "corpus": corpus, "hops": hops}
+    if filter is not None:
+        arguments["filter"] = _json(filter)
     columns = "hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path"
     return _call("neighbors", arguments, _rows_as(Neighbor), columns)
 
@@ -511,12 +513,14 @@ def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
     return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
-_PROGRESS = """
-        SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
-               oldest_pending, waiting, waiting_until, waiting_for, reembedded,
-               replication_lag, searchable, embedding, embedding_advice, vectors_pending, graphs_pending,
-               retracted
-          FROM graphrag.progress"""
+# Its columns only ever grow at the end: an extension before or after this client has less or more.
+_PROGRESS = "SELECT p.* FROM graphrag.progress p"
+
+
+def _progress_of(row: Row) -> Progress:
+    # Before 0.3.0 a text was searchable when it was indexed.
+    since_0_3 = (row[2], None, None, 0, 0, 0)
+    return Progress(*row[:22], *since_0_3[len(row) - 16 :])
 
 
 def health() -> Statement[Results[HealthIssue]]:
@@ -564,13 +568,13 @@ def progress(corpus: str) -> Statement[Progress]:
                 sqlstate="42704",
                 hint='Create it with create_corpus(); "default" is made by the first insert.',
             )
-        return Progress(*rows[0])
+        return _progress_of(rows[0])
 
-    return Statement(f"{_PROGRESS}\n         WHERE corpus = %(corpus)s", {"corpus": corpus}, the_one)
+    return Statement(f"{_PROGRESS} WHERE p.corpus = %(corpus)s", {"corpus": corpus}, the_one)
 
 
 def progress_of_all() -> Statement[Results[Progress]]:
-    return Statement(f"{_PROGRESS}\n         ORDER BY corpus", {}, _rows_as(Progress))
+    return Statement(f"{_PROGRESS} ORDER BY p.corpus", {}, lambda rows: Results(map(_progress_of, rows)))
 
 
 def failed_jobs(corpus: str) -> Statement[Results[FailedJob]]:

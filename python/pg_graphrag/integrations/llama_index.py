@@ -2,9 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.graph_stores.types import (
     TRIPLET_SOURCE_KEY,
@@ -20,6 +22,8 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
+from pg_graphrag.client.blocking import execute
+from pg_graphrag.client.hosts import function_statement, is_beside
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.imports import parts
 from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore
@@ -46,9 +50,9 @@ SELECT n.name, n.type, n.description, n.degree, {_SOURCE.format(what="entity", i
  WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (ARRAY(
 """
 _BY_NAME = """
-       SELECT e.id FROM pg_catalog.unnest(%(ids)s::text[]) AS i (name)
-         JOIN graphrag.corpora c ON c.name = %(corpus)s
-         JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = graphrag._key(i.name) COLLATE "C"))
+       SELECT e.id FROM graphrag.corpora c
+         JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = ANY (%(keys)s::text[] COLLATE "C")
+        WHERE c.name = %(corpus)s))
  ORDER BY n.entity_id
 """
 _BY_CHUNK = f"""
@@ -77,13 +81,6 @@ SELECT e.source, e.source_type, e.target, e.target_type, e.keyword_list, e.descr
  WHERE e.relationship_id = ANY (%(ids)s)
  ORDER BY pg_catalog.array_position(%(ids)s, e.relationship_id)
 """
-_NEIGHBORS = """
-SELECT n.relationship_id
-  FROM pg_catalog.unnest(%(names)s::text[]) WITH ORDINALITY AS i (name, place),
-       graphrag.neighbors(i.name, %(corpus)s, %(depth)s) WITH ORDINALITY AS n
- GROUP BY n.relationship_id
- ORDER BY pg_catalog.min(n.hop), pg_catalog.min(i.place), pg_catalog.min(n.ordinality)
-"""
 _STORED = """
 SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
   FROM graphrag.documents d
@@ -91,6 +88,9 @@ SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
  WHERE d.corpus = %(corpus)s AND d.source_key = ANY (%(keys)s)
    FOR NO KEY UPDATE OF d
 """
+# Beside a database a call is a transaction of its own, which locks of rows do not outlive: stores take turns.
+_LOCK = "SELECT pg_catalog.pg_advisory_lock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_UNLOCK = "SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
 _SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
 Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
 (Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
@@ -174,7 +174,9 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         """Return entities by name and chunks by id; by `properties`, the entities of a chunk (``triplet_source_id``), else the
         chunks whose document's metadata has them."""
         if ids is not None:
-            nodes: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, ids=ids)]
+            self._index()
+            keys = [self._client.call("_key", name=name) for name in ids]
+            nodes: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, keys=keys)]
             return nodes + [_chunk(row) for row in self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=ids)]
         if not properties:
             return []
@@ -358,15 +360,21 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     def _triplets(self, names: Sequence[str], depth: int) -> list[Triplet]:
         if not names:
             return []
-        edge_ids = [row["relationship_id"] for row in self._rows(_NEIGHBORS, names=list(names), depth=depth)]
+        self._index()
+        nearest: dict[int, tuple[int, int, int]] = {}
+        for place, name in enumerate(names):
+            for number, row in enumerate(self._client.call("neighbors", entity=name, hops=depth)):
+                edge_id, distance = row["relationship_id"], (row["hop"], place, number)
+                nearest[edge_id] = min(distance, nearest.get(edge_id, distance))
+        edge_ids = sorted(nearest, key=nearest.__getitem__)
         return [_triplet(row) for row in self._rows(_EDGES, ids=edge_ids)] if edge_ids else []
 
     def _change(self, keys: Iterable[str], change: Any) -> None:
-        """Let `change(key, document)` change stored documents, in one transaction."""
+        """Let `change(key, document)` change stored documents: in one transaction, beside a database in one for each part."""
         sorted_keys = sorted(keys)
         if not sorted_keys:
             return
-        with self._client._connection() as connection, connection.transaction():
+        with self._client._connection() as connection, _alone(connection):
             with connection.cursor(row_factory=dict_row) as cursor:
                 rows = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": sorted_keys}).fetchall()
             documents = {row["source_key"]: row for row in rows}
@@ -382,8 +390,23 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 if row.get("chunks") is None:
                     row["chunks"] = [{"start": 0, "end": len(row["content"])}]
             for part in parts(documents.values()):
-                connection.execute("SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, part])
+                statement = function_statement(self._client.corpus, "import_documents", {"documents": part})
+                execute(connection, statement)
         self._has_new_documents = True
+
+
+@contextmanager
+def _alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Have no other store change nodes meanwhile; where that is possible, in one transaction."""
+    if not is_beside(connection):
+        with connection.transaction():
+            yield
+        return
+    connection.execute(_LOCK.encode())
+    try:
+        yield
+    finally:
+        connection.execute(_UNLOCK.encode())
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:

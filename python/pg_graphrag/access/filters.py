@@ -56,16 +56,21 @@ class Condition:
     joins: str = ""
 
 
+# Of a version, whose own key has the moment at its end (graphrag._version_key).
+_DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
+
 # What errors say of a moment.
 A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:00Z"'
 EVERY = Condition("true", (), ())
 
 
-def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Condition:
+def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_versions: bool = False) -> Condition:
     """Return the condition of a filter, as jsonb shows it.
 
     Parameters
     ----------
+    of_versions : bool
+        Whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
     keys_of : callable
         Returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
 
@@ -80,7 +85,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Con
     # jsonb shows a key as it is. Without such a key a filter is containment.
     if '"$' not in text:
         return Condition("d.metadata @> $2", ("jsonb",), (text,))
-    compilation = _Compilation(corpus, keys_of)
+    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else "{d}.source_key")
     try:
         sql = compilation.documents(filter_, "", 1)
     except RecursionError:
@@ -91,15 +96,21 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Con
 class _Compilation:
     """The compilation of one filter: its parameters and joins. A `place` is the way to a part, for errors."""
 
-    def __init__(self, corpus: str, keys_of: Callable[[str], str]) -> None:
+    def __init__(self, corpus: str, keys_of: Callable[[str], str], source_key: str) -> None:
         self.types: list[str] = []
         self.values: list[Any] = []
         self.joins: list[str] = []
         self._corpus = corpus
         self._keys_of = keys_of
+        self._key_of = source_key
         self._conditions = 0
         # What the documents are called of which conditions are made.
         self._d = "d"
+
+    @property
+    def _key(self) -> str:
+        """The key of the documents of which conditions are made."""
+        return self._key_of.format(d=self._d)
 
     def documents(self, filter_: Any, place: str, depth: int) -> str:
         """Return the condition of an object whose names are operators on documents, or fields."""
@@ -151,7 +162,7 @@ class _Compilation:
             alias = f"r{len(self.joins)}"
             own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
             self.joins.append(
-                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND d.source_key = {alias}.key"
+                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND {self._key} = {alias}.key"
             )
             return f"{alias}.key IS NOT NULL"
         raise _unknown(place, name, _OF_DOCUMENTS, _OF_FIELDS, 'after the name of a field: {"year": {"$gte": 2020}}')
@@ -172,7 +183,7 @@ class _Compilation:
             parts.append(
                 f"EXISTS (SELECT FROM graphrag.documents {self._d} WHERE {self._d}.corpus_id = $1"
                 f" AND {self._d}.corpus = {self._parameter('text', self._corpus)}"
-                f" AND {self._d}.source_key = {outer}.metadata ->> {field} AND {condition})"
+                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition})"
             )
             self._d = outer
         return _joined(parts, "AND")
@@ -193,11 +204,11 @@ class _Compilation:
                 if not isinstance(key, str):
                     raise _bad(here, key, "a key, which is a text")
             if name == "$prefix":
-                sql = f"pg_catalog.starts_with({self._d}.source_key, {self._parameter('text', keys[0])})"
+                sql = f"pg_catalog.starts_with({self._key}, {self._parameter('text', keys[0])})"
             else:
                 # With the corpus, so that the index of the keys serves it.
                 own_corpus = f"{self._d}.corpus = {self._parameter('text', self._corpus)}"
-                sql = f"({own_corpus} AND {self._d}.source_key = ANY ({self._parameter('text[]', keys)}))"
+                sql = f"({own_corpus} AND {self._key} = ANY ({self._parameter('text[]', keys)}))"
             parts.append(_negated(sql) if name in _NEGATIONS else sql)
         return _joined(parts, "AND")
 
@@ -327,6 +338,16 @@ def with_as_of(filter_: str | None, options: str | None) -> str | None:
         return filter_
     as_of = json.dumps({"$as_of": moment})
     return as_of if filter_ is None else f'{{"$and": [{filter_}, {as_of}]}}'
+
+
+def asks_a_moment(filter_: str | None) -> bool:
+    """Return whether a filter is, or has among its conditions that all hold, ``{"$as_of": …}``."""
+    if filter_ is None or '"$as_of"' not in filter_:
+        return False
+    values = read_json(filter_)
+    conditions = values.get("$and", []) if isinstance(values, dict) else []
+    parts = [values, *(conditions if isinstance(conditions, list) else [])]
+    return any(isinstance(part, dict) and "$as_of" in part for part in parts)
 
 
 def _is_operator(name: str) -> bool:

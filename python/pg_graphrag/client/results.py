@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from html import escape
 from typing import Any
+
+from pg_graphrag.client.display import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,64 @@ class Answer:
     usage: dict[str, Any]
     context: dict[str, Any]
 
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{escape(part)}</p>" for part in self.answer.split("\n") if part.strip())
+        return paragraphs + (table(self.citations) if self.citations else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """A community's report found by ``graphrag.search_reports``; level 0 is the coarsest, `rating` its importance, 0 to 10."""
+
+    rank: int
+    community_id: int
+    level: int
+    title: str
+    summary: str
+    rating: float
+    score: float
+    explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """One row of ``graphrag.community_overview``; title, summary and rating are None until a report is written."""
+
+    community_id: int
+    level: int
+    parent_id: int | None
+    size: int
+    relationships: int
+    documents: int
+    title: str | None
+    summary: str | None
+    rating: float | None
+    model: str | None
+    written_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """One row of ``graphrag.curations``: what somebody changed in the graph; undone ones say by whom and when."""
+
+    id: int
+    kind: str
+    arguments: dict[str, Any]
+    made_by: str
+    made_at: datetime
+    undone_by: str | None
+    undone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSuggestion:
+    """Two entities that may be one, from ``graphrag.suggest_merges``; higher `score` is likelier, 0 to 1."""
+
+    entity: str
+    target: str
+    score: float
+    reason: str
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
@@ -169,6 +230,9 @@ class Progress:
     vectors_pending: int
     graphs_pending: int
     retracted: int = 0
+
+    def _repr_html_(self) -> str:
+        return table([self])
 
 
 @dataclass(frozen=True, slots=True)

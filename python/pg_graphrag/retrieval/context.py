@@ -88,6 +88,8 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     for entry in [*claims, *chunks]:
         del entry["source"]
     notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    if "instead" in query.notes:
+        notes["explain"] = {"instead": query.notes["instead"]}
     if total and not (rows or table_rows or entities or relationships or reports or claims):
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}

@@ -79,6 +79,7 @@ class SearchOptions:
     transform: str = "none"
     rerank: bool = False
     select: bool = False
+    near_duplicates: str = "behind"
     bm25_idf: str = "lucene"
     rrf_k: int = 60
     graph_top_k: int = 40
@@ -112,7 +113,13 @@ class SearchOptions:
 
 
 # Values of the papers that differ from our defaults: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
-PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096, "damping": 0.5}
+PAPER: dict[str, Any] = {
+    "graph_top_k": 60,
+    "max_entity_tokens": 4096,
+    "max_relation_tokens": 4096,
+    "damping": 0.5,
+    "near_duplicates": "in_place",
+}
 
 # The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
 CHECKS: dict[str, Check] = {
@@ -120,6 +127,7 @@ CHECKS: dict[str, Check] = {
     "transform": one_of("none", "hyde", "decompose", "corrective"),
     "rerank": FLAG,
     "select": FLAG,
+    "near_duplicates": one_of("behind", "in_place"),
     "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
     "rrf_k": integer(1, 10_000),
     "graph_top_k": integer(1, 1000),
@@ -152,4 +160,4 @@ CONTEXT_OPTIONS = (
 )
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
-OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "near_duplicates", "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)

@@ -43,6 +43,8 @@ def search(
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
         search_query = prepare(db, caller, query, mode, low, high, options, start=start)
+        if caller.corpus != corpus:
+            search_query.notes["history"] = caller.corpus
         return list(_result_rows(search_query, mode, limit))
 
     rows = as_owner(db, run_search)
